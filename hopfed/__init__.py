@@ -1,0 +1,25 @@
+"""hopfed: recover the prototypes hidden in binary data that stay with their owners."""
+
+from importlib import import_module
+from importlib.metadata import version as _version
+
+__version__ = _version("hopfed")
+
+# Public name -> module. Loaded on first use, so that `import hopfed` stays light.
+_PUBLIC = {
+    "Archetypes": "hopfed.factorize",
+    "HopfedError": "hopfed.errors",
+    "recover": "hopfed.recovery",
+}
+
+__all__ = ["Archetypes", "HopfedError", "__version__", "recover"]
+
+
+def __getattr__(name: str) -> object:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'hopfed' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

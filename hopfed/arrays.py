@@ -1,0 +1,52 @@
+"""Which array library an argument belongs to, and how to leave it.
+
+Functions of hopfed take arrays of NumPy, CuPy or torch and answer in kind. This module is the one
+place that knows how to find the namespace of an array and how to bring it to the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+
+Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
+
+
+def is_cupy(x: object) -> bool:
+    """Tell whether `x` is a CuPy array, without importing CuPy."""
+    return type(x).__module__.partition(".")[0] == "cupy"
+
+
+def is_torch(x: object) -> bool:
+    """Tell whether `x` is a torch tensor, without importing torch."""
+    return type(x).__module__.partition(".")[0] == "torch"
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array-API namespace shared by `arrays`; an error when they come from different libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> namespace(np.zeros(2)).__name__
+    'array_api_compat.numpy'
+    """
+    from array_api_compat import array_namespace
+
+    try:
+        return array_namespace(*arrays)
+    except TypeError:
+        kinds = ", ".join(sorted({type(a).__module__.partition(".")[0] for a in arrays}))
+        raise ArgumentError("arrays", "all of one array library", kinds) from None
+
+
+def to_host(x: Array) -> np.ndarray:
+    """Return `x` as a NumPy array, copied from its device when it lives on one."""
+    if is_cupy(x):
+        return x.get()
+    if is_torch(x):
+        return x.detach().cpu().numpy()
+    return np.asarray(x)

@@ -1,0 +1,5 @@
+"""The `hopfed` command."""
+
+
+def main() -> None:
+    """Entry point of the `hopfed` command."""

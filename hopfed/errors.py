@@ -1,0 +1,45 @@
+"""Every exception hopfed raises on purpose, under one base.
+
+A message names what was wrong, the rule it broke, and what was got, in one line: the command line
+prints it as it stands and exits with status 2.
+"""
+
+from __future__ import annotations
+
+
+class HopfedError(Exception):
+    """Base of all errors raised by hopfed."""
+
+
+class ArgumentError(HopfedError, ValueError):
+    """An argument breaks its rule.
+
+    Parameters
+    ----------
+    argument : name of the argument.
+    rule : what it must be, as in "a number in (0, 1]".
+    got : the value that was passed.
+
+    Examples
+    --------
+    >>> str(ArgumentError("quality", "a number in (0, 1]", 1.5))
+    'quality must be a number in (0, 1], got 1.5'
+    """
+
+    def __init__(self, argument: str, rule: str, got: object):
+        super().__init__(f"{argument} must be {rule}, got {got}")
+        self.argument = argument
+        self.rule = rule
+        self.got = got
+
+
+class DataError(HopfedError, ValueError):
+    """Input data cannot be used as they are: unreadable, empty, of unequal width, not binary."""
+
+
+class RunFileError(HopfedError):
+    """A run file is truncated, foreign, or written by a newer version."""
+
+
+class BackendError(HopfedError, RuntimeError):
+    """An optional package or a device that was asked for is not there."""
