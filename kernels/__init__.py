@@ -1,1 +1,72 @@
-"""(to be filled)"""
+"""Hot numerical kernels: bit-packed products, serial and layered Glauber dynamics, scoring.
+
+Every public function is imported from its module on first use, so that `import hopfed.kernels`
+costs nothing and Numba is loaded only by those who compute.
+
+    bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
+    moments   gram, cross_gram, gram_accumulate, second_moment
+    products  matmat, rmatmat
+    heatbath  heat_bath, descend
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hopfed.kernels.bits import (
+        PackedBits,
+        column_sums,
+        concatenate,
+        pack,
+        transpose,
+        unpack,
+    )
+    from hopfed.kernels.heatbath import descend, heat_bath
+    from hopfed.kernels.moments import cross_gram, gram, gram_accumulate, second_moment
+    from hopfed.kernels.products import matmat, rmatmat
+
+__all__ = [
+    "PackedBits",
+    "column_sums",
+    "concatenate",
+    "cross_gram",
+    "descend",
+    "gram",
+    "gram_accumulate",
+    "heat_bath",
+    "matmat",
+    "pack",
+    "rmatmat",
+    "second_moment",
+    "transpose",
+    "unpack",
+]
+
+_HOME = {
+    "PackedBits": "bits",
+    "column_sums": "bits",
+    "concatenate": "bits",
+    "pack": "bits",
+    "transpose": "bits",
+    "unpack": "bits",
+    "cross_gram": "moments",
+    "gram": "moments",
+    "gram_accumulate": "moments",
+    "second_moment": "moments",
+    "descend": "heatbath",
+    "heat_bath": "heatbath",
+    "matmat": "products",
+    "rmatmat": "products",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,62 @@
-"""The `hopfed` command."""
+"""The `hopfed` command: one module per command, loaded when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from hopfed.errors import HopfedError
+
+# Command -> (module, attribute). The modules are imported on use, so that --help is quick.
+_COMMANDS = {
+    "recover": ("hopfed.cli.recover", "recover_command"),
+    "demo": ("hopfed.cli.demo", "demo_command"),
+    "doctor": ("hopfed.cli.doctor", "doctor_command"),
+    "bench": ("hopfed.cli.bench", "bench_command"),
+}
 
 
-def main() -> None:
-    """Entry point of the `hopfed` command."""
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[cmd_name]
+        return getattr(import_module(module), attribute)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hopfed")
+def cli() -> None:
+    """Recover the prototypes hidden in binary data that stay with their owners.
+
+    Example: hopfed demo
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every error is one line on standard error and exit status 2."""
+    try:
+        cli.main(args=arguments, prog_name="hopfed", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except HopfedError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)

@@ -1,1 +1,1 @@
-"""(to be filled)"""
+"""Where examples come from: the synthetic channel (`channel`) and files (`readers`)."""

@@ -1,0 +1,72 @@
+"""The figure of `hopfed recover`: the spectrum, the scores, and the patterns themselves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.errors import ArgumentError
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+
+SHOWN = 40  # patterns in the figure
+
+
+def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
+    """Draw a recovery from its run.
+
+    Parameters
+    ----------
+    run : as `hopfed recover --out` writes it.
+    shape : height and width of a pattern; the nearest rectangle when left out.
+    """
+    patterns = run.arrays["archetypes/patterns"]
+    shape = shape or _rectangle(patterns.shape[1])
+    if shape[0] * shape[1] != patterns.shape[1]:
+        rule = f"height x width with a product of {patterns.shape[1]}"
+        raise ArgumentError("shape", rule, f"{shape[0]}x{shape[1]}")
+    rows = -(-min(len(patterns), SHOWN) // 10)
+    figure = new_figure(170, 55 + 18 * rows)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(55, max(18 * rows, 1)))
+    left, right = top.subplots(1, 2)
+    _spectrum(left, run)
+    _scores(right, run)
+    if rows:
+        grid = np.atleast_2d(bottom.subplots(rows, 10))
+        for k, axes in enumerate(grid.flat):
+            axes.set_axis_off()
+            if k < min(len(patterns), SHOWN):
+                axes.imshow(patterns[k].reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
+                axes.set_title(str(k + 1), pad=1)
+    return figure
+
+
+def _spectrum(axes: Axes, run: Run) -> None:
+    values = run.arrays["spectrum/eigenvalues"]
+    khat, threshold = run.summary["khat"], run.summary["threshold"]
+    index = np.arange(1, len(values) + 1)
+    signal = index <= khat
+    axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
+    axes.plot(index[signal], values[signal], "o", label=f"signal ({khat})")
+    axes.axhline(threshold, color="C1", ls="--", label="threshold")
+    axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue of C")
+    axes.set_ylim(bottom=max(values[values > 0].min(initial=1.0), threshold / 300))
+    axes.legend(loc="upper right")
+
+
+def _scores(axes: Axes, run: Run) -> None:
+    score, predicted = run.arrays["archetypes/scores"], run.arrays["archetypes/predicted_scores"]
+    axes.plot(predicted, score, "o")
+    low = min([*score, *predicted, 0.9])
+    axes.plot([low, 1], [low, 1], color="0.6", lw=0.8, zorder=0)
+    status, fit = run.summary["status"], run.summary["fit"]
+    axes.set(xlabel="score predicted by theory", ylabel="score measured")
+    axes.set_title(f"{status}; fit {fit:.3f}, quality r = {run.summary['quality']:.3f}")
+
+
+def _rectangle(n: int) -> tuple[int, int]:
+    height = next(h for h in range(math.isqrt(n), 0, -1) if n % h == 0)
+    return height, n // height

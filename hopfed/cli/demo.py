@@ -1,0 +1,49 @@
+"""`hopfed demo`: the whole story in a few seconds, on letters."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from hopfed.cli.output import err, out
+
+
+@click.command("demo")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
+@click.option("--size", type=click.IntRange(40, 96), default=48, show_default=True, help="Pixels.")
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path),
+    default=Path("demo.png"),
+    show_default=True,
+    help="Where the picture goes: .png, .pdf or .svg.",
+)
+def demo_command(seed: int, size: int, figure: Path) -> None:
+    """Hide the 26 capital letters in noise, spread them over five clients, and recover them.
+
+    Example: hopfed demo --figure letters.png
+    """
+    from hopfed.cli.recover import _check, _print
+    from hopfed.data.demo import letters_over_clients
+
+    _check({"seed": seed, "quality": "auto", "shape": None, "out_file": None, "figure": figure})
+    with err.status("drawing letters and flipping a quarter of all pixels") as status:
+        letters, examples, subsets = letters_over_clients(seed, size)
+        from hopfed.figures import save
+        from hopfed.figures.letters import draw
+        from hopfed.recovery import run_recovery
+
+        status.update("recovering")
+        seconds = -time.perf_counter()
+        recovery = run_recovery(examples, seed=seed, refit=True)
+        seconds += time.perf_counter()
+        status.update("drawing")
+        first = [e[i] for i in range(6) for e in examples]
+        save(draw(first, recovery.archetypes, letters, size), figure)
+    for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
+        out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
+    out.print("")
+    _print(recovery, seconds)
+    out.print(f"wrote {figure}")

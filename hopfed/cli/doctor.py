@@ -1,0 +1,89 @@
+"""`hopfed doctor`: what this installation can do, and what it lacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from hopfed.cli.output import out, table
+
+CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
+OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "torch", "flwr")
+
+
+@click.command("doctor")
+def doctor_command() -> None:
+    """Show versions, BLAS and threads, and the GPU, or its absence and what to install.
+
+    Example: hopfed doctor
+    """
+    grid = table("what", "found")
+    grid.columns[0].justify = grid.columns[1].justify = "left"
+    grid.add_row("hopfed", version("hopfed"))
+    grid.add_row("python", f"{platform.python_version()} on {platform.machine()}")
+    for package in CORE:
+        grid.add_row(package, _version(package) or "MISSING: pip install hopfed")
+    for package in OPTIONAL:
+        if (found := _version(package)) is not None:
+            grid.add_row(package, found)
+    grid.add_row("cores", str(len(os.sched_getaffinity(0))))
+    for library in _blas():
+        grid.add_row("threads", library)
+    grid.add_row("GPU", _gpu())
+    out.print(grid)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _blas() -> list[str]:
+    import numba
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads the library that is asked about
+    pools = threadpool_info()
+    lines = [
+        f"{p['internal_api']} {p.get('version') or ''}: {p['num_threads']} threads" for p in pools
+    ]
+    return [*lines, f"numba: {numba.config.NUMBA_NUM_THREADS} threads"]
+
+
+def _gpu() -> str:
+    driver = _driver()
+    if importlib.util.find_spec("cupy") is None:
+        if driver is None:
+            return "none found; everything runs on the CPU"
+        extra = "cuda13" if driver >= 580 else "cuda12"
+        return f"driver {driver}, but no CuPy: pip install 'hopfed[{extra}]'"
+    import cupy
+
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+        names = [cupy.cuda.runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy {cupy.__version__}, but no usable device: {error}"
+    return f"{', '.join(names)} (CuPy {cupy.__version__})"
+
+
+def _driver() -> int | None:
+    """Major version of the NVIDIA driver, if there is one."""
+    if shutil.which("nvidia-smi") is None:
+        return None
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    major = answer.stdout.strip().partition(".")[0]
+    return int(major) if major.isdigit() else None

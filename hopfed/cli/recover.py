@@ -1,0 +1,169 @@
+"""`hopfed recover`: archetypes from files of binary examples."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.cli.output import err, human_bytes, out, table
+from hopfed.errors import ArgumentError
+
+ROWS = 60  # of the table; --json and --out hold all
+
+
+@click.command("recover")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--clients", type=int, help="Split a single file at random over this many clients.")
+@click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "joint", "lam", "ica"]),
+    default="auto",
+    show_default=True,
+    help="How candidates are found; lam uses the sum of all operators only.",
+)
+@click.option(
+    "--threshold",
+    default="tw",
+    show_default=True,
+    help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
+)
+@click.option("--alpha", type=float, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
+@click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
+@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def recover_command(files: tuple[Path, ...], **options: Any) -> None:
+    """Recover archetypes from FILES of binary examples; each file is one client.
+
+    .npy, .npz, .csv or .h5; rows are examples, values +-1, 0/1 or booleans.
+
+    Example: hopfed recover a.npy b.csv c.h5 --out run.h5
+    """
+    _check(options)
+    from hopfed.data.readers import read_examples
+    from hopfed.recovery import run_recovery, split
+
+    seconds = -time.perf_counter()
+    with err.status("reading") as status:
+        clients = [read_examples(path) for path in files]
+        _same_width(files, [c.shape[1] for c in clients])
+        if options["clients"] is not None:
+            if len(clients) > 1:
+                raise ArgumentError("--clients", "left out when there are several files", len(files))
+            clients = split(clients[0], options["clients"], options["seed"])
+        status.update("recovering")
+        recovery = run_recovery(
+            clients,
+            seed=options["seed"],
+            quality=_quality(options["quality"]),
+            method=options["method"],
+            threshold=options["threshold"],
+            alpha=options["alpha"],
+            refit=options["refit"],
+        )
+    seconds += time.perf_counter()
+    config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
+    write(recovery, config, options, seconds)
+
+
+def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
+    """Save, draw and print a recovery as the options ask."""
+    from hopfed.recovery_run import as_run, report
+
+    run = as_run(recovery, config)
+    if options["out_file"]:
+        run.save(options["out_file"])
+    if options["figure"]:
+        from hopfed.figures import save
+        from hopfed.figures.recovery import draw
+
+        save(draw(run, shape=_shape(options.get("shape"))), options["figure"])
+    if options["as_json"]:
+        print(json.dumps(report(recovery, seconds)))
+    else:
+        _print(recovery, seconds)
+        for name in ("out_file", "figure"):
+            if options[name]:
+                out.print(f"wrote {options[name]}")
+
+
+def _print(recovery: Any, seconds: float) -> None:
+    found = recovery.archetypes
+    if len(found):
+        grid = table("archetype", "score", "predicted", "exposure")
+        rows = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
+        for k, (score, predicted, exposure) in enumerate(rows, start=1):
+            if k > ROWS:
+                break
+            grid.add_row(str(k), f"{score:.4f}", f"{predicted:.4f}", f"{exposure:.4f}")
+        out.print(grid)
+        if len(found) > ROWS:
+            out.print(f"... and {len(found) - ROWS} more (--json or --out holds all)")
+    m, traffic = sum(recovery.n_examples), recovery.traffic
+    out.print(f"\n{found.status}: {found.advice}")
+    out.print(
+        f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows {found.khat} "
+        f"({recovery.rule}); quality r = {found.quality:.3f}; fit {found.fit:.4f}"
+    )
+    if len(recovery.constant_columns):
+        out.print(f"{len(recovery.constant_columns)} column(s) hold a single value")
+    worst = max(traffic.up)
+    out.print(
+        f"each client sent at most {human_bytes(worst)} in {traffic.exchanges} exchanges; dense "
+        f"operator {human_bytes(traffic.dense)} ({worst / traffic.dense:.1%}); {seconds:.2f} s"
+    )
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what cannot work before any file is read."""
+    from hopfed.rng import check_seed
+    from hopfed.runs import check_writable
+
+    check_seed(options["seed"])
+    _quality(options["quality"])
+    _shape(options["shape"])
+    for name, argument in (("out_file", "--out"), ("figure", "--figure")):
+        if options[name]:
+            check_writable(options[name], argument)
+    if options["figure"] and options["figure"].suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ArgumentError("--figure", "a .png, .pdf or .svg file", options["figure"])
+
+
+def _quality(text: str) -> float | None:
+    if text == "auto":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise ArgumentError("--quality", "auto or a number in (0, 1]", text) from None
+    if not 0 < value <= 1:
+        raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
+    return value
+
+
+def _shape(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise ArgumentError("--shape", "height x width, such as 28x28", text)
+    return int(parts[0]), int(parts[1])
+
+
+def _same_width(files: tuple[Path, ...], widths: list[int]) -> None:
+    for path, width in zip(files, widths, strict=True):
+        if width != widths[0]:
+            raise ArgumentError(
+                "files", f"of equal width; {files[0]} has {widths[0]} columns", f"{path} with {width}"
+            )
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value

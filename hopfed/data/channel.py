@@ -1,0 +1,53 @@
+"""The example channel: archetypes, and noisy +-1 copies of them (A1; 3, 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+
+
+def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw K archetypes of N independent fair signs: int8 (K, N) (3)."""
+    return (2 * rng.integers(0, 2, size=(K, N), dtype=np.int8) - 1).astype(np.int8)
+
+
+def draw_examples(
+    archetypes: np.ndarray,
+    M: int,
+    quality: float,
+    rng: np.random.Generator,
+    *,
+    exposures: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw M examples: an archetype each, every site flipped with probability (1 - r)/2 (4).
+
+    Parameters
+    ----------
+    archetypes : int8 (K, N) of +-1.
+    quality : r in [0, 1].
+    exposures : (K,) mixture of the archetypes; uniform when left out.
+
+    Returns
+    -------
+    examples int8 (M, N) and the labels (M,) that only a score may look at.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rademacher(2, 5, rng)
+    >>> eta, mu = draw_examples(xi, 4, 1.0, rng)
+    >>> bool((eta == xi[mu]).all())
+    True
+    """
+    if not 0 <= quality <= 1:
+        raise ArgumentError("quality", "in [0, 1]", quality)
+    K, N = archetypes.shape
+    labels = rng.choice(K, size=M, p=exposures)
+    examples = np.empty((M, N), dtype=np.int8)
+    rows = max(1, 2**24 // max(N, 1))  # bounded scratch memory
+    for a in range(0, M, rows):
+        flips = rng.random((min(rows, M - a), N), dtype=np.float32) >= (1 + quality) / 2
+        examples[a : a + rows] = archetypes[labels[a : a + rows]]
+        np.negative(examples[a : a + rows], out=examples[a : a + rows], where=flips)
+    return examples, labels

@@ -1,0 +1,32 @@
+"""The data of `hopfed demo`: letters, dealt to five clients, with a quarter of the pixels flipped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed.data.channel import draw_examples
+from hopfed.data.letters import LETTERS, render_letters
+from hopfed.rng import stream
+
+CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14
+
+
+def letters_over_clients(
+    seed: int, size: int
+) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+    """Return the letters (26, size^2), each client's examples, and which letters each holds.
+
+    Subsets overlap and together cover the alphabet: every client gets its share of a shuffled
+    alphabet dealt round, and more letters at random up to its number.
+    """
+    letters = render_letters(size)
+    order = stream(seed, "demo", "deal").permutation(len(LETTERS))
+    examples, subsets = [], []
+    for c in range(CLIENTS):
+        rng = stream(seed, "demo", "client", c)
+        own = set(order[c::CLIENTS].tolist())
+        others = [k for k in rng.permutation(len(LETTERS)).tolist() if k not in own]
+        subset = sorted(own | set(others[: SUBSET - len(own)]))
+        examples.append(draw_examples(letters[subset], EACH, QUALITY, rng)[0])
+        subsets.append("".join(LETTERS[k] for k in subset))
+    return letters, examples, subsets

@@ -1,0 +1,113 @@
+"""From a counted spectrum to archetypes: candidates from joint and lam, decided by the fit (A7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.ica import ica_candidates
+from hopfed.joint import JointDiagonalization, joint_candidates
+from hopfed.rank import RankEstimate
+from hopfed.search import Search, search_candidates
+from hopfed.select import ExposureFit, select
+from hopfed.spectrum import Spectrum
+from hopfed.subspace import Subspace
+from hopfed.verdict import Verdict, judge
+
+METHODS = ("auto", "joint", "lam", "ica")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """K x K sums ``V^T eta^T eta V`` of groups of examples, (G, K, K), and their counts (G,)."""
+
+    sums: np.ndarray = field(repr=False)
+    counts: np.ndarray
+
+
+@dataclass(frozen=True)
+class Archetypes:
+    """Archetypes recovered from an operator, heaviest first.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
+    scores : (K,) part of each pattern that lies in the signal subspace (18).
+    predicted_scores : (K,) what theory expects of an archetype with the same coefficients (A5).
+    exposures : (K,) estimated fraction of the examples that came from each.
+    quality : r of the example channel.
+    khat : number of archetypes that the spectrum shows.
+    fit : part of the signal that the patterns explain; 1 is all of it.
+    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit".
+    advice : what the status means for these data, in words.
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    scores: np.ndarray
+    predicted_scores: np.ndarray
+    exposures: np.ndarray
+    quality: float
+    khat: int
+    fit: float
+    status: str
+    advice: str
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+
+def factorize(
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    *,
+    groups: Groups | None = None,
+    method: str = "auto",
+    joint: JointDiagonalization | None = None,
+    search: Search | None = None,
+    seed: int = 0,
+) -> Archetypes:
+    """Factor the signal of `spectrum` into archetypes.
+
+    Parameters
+    ----------
+    spectrum, rank : leading eigenpairs of C and how many of them are signal.
+    groups : group projections; without them joint diagonalisation has nothing to work on.
+    method : "joint", "lam" (one operator, search alone), "ica" (eigenvectors with FastICA, the
+        baseline), or "auto": joint first, lam for what is left, the exposure fit decides.
+    """
+    if method not in METHODS:
+        raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
+    space = Subspace.of(spectrum, rank)
+    candidates = np.zeros((0, space.n_sites), dtype=np.int8)
+    joint, search = joint or JointDiagonalization(), search or Search()
+    if method == "ica":
+        candidates = ica_candidates(space, seed)
+    if method in ("auto", "joint") and groups is not None:
+        candidates = joint_candidates(
+            space, groups.sums, groups.counts, rank.variance, joint, seed
+        )
+    kept, fit = select(space, candidates)
+    if method in ("auto", "lam") and len(kept) < space.dim:
+        candidates = search_candidates(space, search, seed, known=kept)
+        kept, fit = select(space, candidates)
+    return _result(space, spectrum, rank, kept, fit)
+
+
+def _result(
+    space: Subspace, spectrum: Spectrum, rank: RankEstimate, kept: np.ndarray, fit: ExposureFit
+) -> Archetypes:
+    verdict: Verdict = judge(spectrum, rank, len(kept), fit)
+    r2 = max(rank.quality**2, 1e-12)
+    return Archetypes(
+        patterns=kept,
+        scores=space.scores(kept),
+        predicted_scores=space.predicted_scores(kept),
+        exposures=fit.weights / r2,
+        quality=rank.quality,
+        khat=rank.khat,
+        fit=fit.explained,
+        status=verdict.status,
+        advice=verdict.advice,
+    )

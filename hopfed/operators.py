@@ -1,0 +1,345 @@
+"""The Hebbian operator of a set of binary examples, in three forms behind one interface.
+
+An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
+kept with its mass ``sum w`` and ``sum w^2``. Sums of operators pool their examples exactly, and
+``C = S / mass`` is the second-moment matrix that random-matrix theory speaks of (the paper's
+``J = C / N``, its equations 5, 27, 28). With equal weights the mass is the number of examples M;
+otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same noise.
+
+- `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
+- `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
+- `SketchOperator`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
+
+`PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.arrays import Array, is_cupy, namespace
+from hopfed.errors import ArgumentError
+from hopfed.kernels import PackedBits
+from hopfed.rng import stream
+
+Examples = Any  # an (M, N) array of +-1, 0/1 or booleans, a PackedBits, or an iterable of those
+
+
+@dataclass(frozen=True)
+class HebbianOperator(ABC):
+    """What every form has: size, mass, addition, scaling, products with thin matrices."""
+
+    n_sites: int
+    mass: float
+    mass2: float
+
+    @abstractmethod
+    def matmat(self, X: Array) -> Array:
+        """Return ``C X`` for X of shape (N, k): the normalised operator on a thin matrix."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> float:
+        """Trace of C; N for +-1 examples, whatever they are."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes this form takes on the wire."""
+
+    @abstractmethod
+    def _added(self, other: Self) -> Self: ...
+
+    @abstractmethod
+    def __mul__(self, weight: float) -> Self: ...
+
+    @property
+    def n_examples(self) -> float:
+        """Effective number of examples M, ``mass^2 / sum w^2``."""
+        return self.mass**2 / self.mass2
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the N x N operator in float32, the form the paper sends."""
+        return 4 * self.n_sites**2
+
+    def normalized(self) -> Self:
+        """Return the same operator with mass 1, so that addition averages clients equally (28)."""
+        return self * (1.0 / self.mass)
+
+    def __add__(self, other: Self) -> Self:
+        if type(self) is not type(other):
+            got = f"{type(self).__name__} and {type(other).__name__}"
+            raise ArgumentError("operators", "of one form to be added", got)
+        if self.n_sites != other.n_sites:
+            got = f"{self.n_sites} and {other.n_sites} sites"
+            raise ArgumentError("operators", "over the same sites to be added", got)
+        return self._added(other)
+
+    def __rmul__(self, weight: float) -> Self:
+        return self * weight
+
+    def _masses(self, other: HebbianOperator) -> dict[str, float]:
+        return {"mass": self.mass + other.mass, "mass2": self.mass2 + other.mass2}
+
+    def _scaled(self, weight: float) -> dict[str, float]:
+        if not (np.isfinite(weight) and weight > 0):
+            raise ArgumentError("weight", "a positive number", weight)
+        return {"mass": self.mass * weight, "mass2": self.mass2 * weight**2}
+
+
+@dataclass(frozen=True)
+class FactorOperator(HebbianOperator):
+    """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,)."""
+
+    rows: PackedBits | Array = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @classmethod
+    def from_examples(cls, examples: Examples) -> Self:
+        """Build the exact operator of `examples`: its rows are the examples, packed to bits."""
+        parts = [p if _stays(p) else kernels.pack(p) for p in batches(examples)]
+        rows = parts[0] if len(parts) == 1 else concatenate(parts)
+        m, n = shape(rows)
+        xp = np if isinstance(rows, PackedBits) else namespace(rows)
+        return cls(n, float(m), float(m), rows, xp.ones(m))
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        inner = times(self.rows, X)
+        inner = inner * (self.weights / self.mass)[:, None].astype(inner.dtype)
+        return transposed_times(self.rows, inner)
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        if isinstance(self.rows, PackedBits):
+            return float(self.weights.sum()) * self.n_sites / self.mass
+        return float((self.weights * (self.rows.astype(float) ** 2).sum(axis=1)).sum()) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        rows = self.rows.words if isinstance(self.rows, PackedBits) else self.rows
+        return rows.nbytes + 4 * len(self.weights)
+
+    def _added(self, other: Self) -> Self:
+        xp = namespace(self.weights, other.weights)
+        weights = xp.concat([self.weights, other.weights])
+        rows = concatenate([self.rows, other.rows])
+        return type(self)(self.n_sites, **self._masses(other), rows=rows, weights=weights)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, weights=self.weights * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True)
+class DenseOperator(HebbianOperator):
+    """``S`` itself, (N, N) float64; sums of +-1 products are integers and stay exact."""
+
+    matrix: Array = field(repr=False)
+
+    @classmethod
+    def from_examples(cls, examples: Examples) -> Self:
+        """Accumulate ``sum_m eta_m eta_m^T`` batch by batch; exact integers."""
+        total: Any = 0.0
+        count = 0
+        for part in batches(examples):
+            if is_cupy(part):
+                x = part.astype(np.float32)
+                total = total + (x.T @ x).astype(np.float64)
+                count += part.shape[0]
+            else:
+                bits = kernels.pack(part) if not isinstance(part, PackedBits) else part
+                total = total + kernels.second_moment(bits).astype(np.float64)
+                count += shape(bits)[0]
+        return cls(total.shape[0], float(count), float(count), total)
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        return (self.matrix @ X) / self.mass
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        return float(self.matrix.trace()) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        # The lower triangle; counts of up to 32,767 examples fit two bytes, anything else four.
+        counts = self.mass == self.mass2 and self.mass <= np.iinfo(np.int16).max
+        return self.n_sites * (self.n_sites + 1) // 2 * (2 if counts else 4)
+
+    def _added(self, other: Self) -> Self:
+        matrix = self.matrix + other.matrix
+        return type(self)(self.n_sites, **self._masses(other), matrix=matrix)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, matrix=self.matrix * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True)
+class SketchOperator(HebbianOperator):
+    """``Y = S Omega`` (N, k), Omega the orthonormal test matrix that `seed` names."""
+
+    sketch: Array = field(repr=False)
+    trace_sum: float
+    seed: int
+
+    @classmethod
+    def from_examples(cls, examples: Examples, *, width: int, seed: int) -> Self:
+        """Sketch `examples` to `width` columns, batch by batch; no N x N array is made."""
+        exact: list[FactorOperator] = [FactorOperator.from_examples(p) for p in batches(examples)]
+        return reduce(lambda a, b: a + b, (cls.of(op, width=width, seed=seed) for op in exact))
+
+    @classmethod
+    def of(cls, operator: HebbianOperator, *, width: int, seed: int) -> Self:
+        """Sketch an operator of any form."""
+        n = operator.n_sites
+        if not 1 <= width <= n:
+            raise ArgumentError("width", f"between 1 and the {n} sites", width)
+        Y = operator.matmat(sketch_matrix(n, width, seed)) * operator.mass
+        trace = operator.trace * operator.mass
+        return cls(n, operator.mass, operator.mass2, Y, trace, seed)
+
+    def factors(self) -> FactorOperator:
+        """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form (A2).
+
+        The shift makes the Cholesky factor of ``Omega^T Y`` exist in finite precision and is
+        taken off the eigenvalues again.
+        """
+        Y = np.asarray(self.sketch, dtype=np.float64) / self.mass
+        Omega = sketch_matrix(self.n_sites, Y.shape[1], self.seed)
+        shift = np.sqrt(self.n_sites) * np.finfo(Y.dtype).eps * max(np.linalg.norm(Y), 1e-300)
+        Y = Y + shift * Omega
+        inner = Omega.T @ Y
+        root = np.linalg.cholesky((inner + inner.T) / 2)
+        U, s, _ = np.linalg.svd(np.linalg.solve(root, Y.T).T, full_matrices=False)
+        values = np.maximum(s**2 - shift, 0.0)
+        return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, values * self.mass)
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        return self.factors().matmat(X)
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        return self.trace_sum / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        return 4 * self.sketch.size + 8
+
+    def _added(self, other: Self) -> Self:
+        if self.seed != other.seed or self.sketch.shape != other.sketch.shape:
+            got = f"seeds {self.seed} and {other.seed}, widths {self.sketch.shape[1]} and "
+            raise ArgumentError("sketches", "of one seed and width", got + f"{other.sketch.shape[1]}")
+        return replace(
+            self,
+            sketch=self.sketch + other.sketch,
+            trace_sum=self.trace_sum + other.trace_sum,
+            **self._masses(other),
+        )
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(
+            self,
+            sketch=self.sketch * weight,
+            trace_sum=self.trace_sum * weight,
+            **self._scaled(weight),
+        )
+
+
+@dataclass(frozen=True)
+class PooledOperator(HebbianOperator):
+    """The sum of operators that stay where they are: every product is one exchange with all."""
+
+    parts: tuple[HebbianOperator, ...] = field(repr=False)
+
+    @classmethod
+    def over(cls, parts: Sequence[HebbianOperator]) -> Self:
+        """Pool `parts`, all over the same sites."""
+        sites = {op.n_sites for op in parts}
+        if len(sites) != 1:
+            raise ArgumentError("operators", "at least one, all over the same sites", sites or "none")
+        mass, mass2 = sum(op.mass for op in parts), sum(op.mass2 for op in parts)
+        return cls(sites.pop(), mass, mass2, tuple(parts))
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        total = self.parts[0].matmat(X) * (self.parts[0].mass / self.mass)
+        for op in self.parts[1:]:
+            total = total + op.matmat(X) * (op.mass / self.mass)
+        return total
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        return sum(op.trace * op.mass for op in self.parts) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        return sum(op.nbytes for op in self.parts)
+
+    def _added(self, other: Self) -> Self:
+        return type(self).over(self.parts + other.parts)
+
+    def __mul__(self, weight: float) -> Self:
+        return type(self).over([op * weight for op in self.parts])
+
+
+def sketch_matrix(n: int, width: int, seed: int) -> np.ndarray:
+    """Return the common (n, width) orthonormal test matrix of the sketches under `seed`."""
+    return np.linalg.qr(stream(seed, "sketch", n).standard_normal((n, width)))[0]
+
+
+def pool(operators: Sequence[HebbianOperator]) -> HebbianOperator:
+    """Pool all examples: the sample-weighted mean of the clients (A2)."""
+    if not operators:
+        raise ArgumentError("operators", "at least one", 0)
+    return reduce(lambda a, b: a + b, operators)
+
+
+def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
+    """Average clients with equal weights, as the paper's server does (28)."""
+    return pool([op.normalized() for op in operators])
+
+
+def batches(examples: Examples) -> Iterable[Any]:
+    """Yield the batches of `examples`: itself when it is one array, else its parts."""
+    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
+        yield examples
+        return
+    empty = True
+    for part in examples:
+        empty = False
+        yield part if isinstance(part, PackedBits) or hasattr(part, "shape") else np.asarray(part)
+    if empty:
+        raise ArgumentError("examples", "at least one batch of rows", "none")
+
+
+def shape(rows: PackedBits | Array) -> tuple[int, int]:
+    """Return (rows, columns) of packed or plain rows."""
+    return rows.shape
+
+
+def times(rows: PackedBits | Array, X: Array) -> Array:
+    """Return ``rows @ X``, (R, k)."""
+    return kernels.matmat(rows, X) if isinstance(rows, PackedBits) else rows.astype(X.dtype) @ X
+
+
+def transposed_times(rows: PackedBits | Array, U: Array) -> Array:
+    """Return ``rows^T @ U``, (N, k)."""
+    return kernels.rmatmat(rows, U) if isinstance(rows, PackedBits) else rows.T.astype(U.dtype) @ U
+
+
+def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
+    """Stack rows of one kind."""
+    if all(isinstance(p, PackedBits) for p in parts):
+        return kernels.concatenate(parts)
+    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, PackedBits) else p for p in parts]
+    return namespace(*plain).concat(plain)
+
+
+def _stays(part: object) -> bool:
+    # CuPy rows stay where they are: packing them would bring them to the host.
+    return isinstance(part, PackedBits) or is_cupy(part)

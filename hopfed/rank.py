@@ -1,0 +1,264 @@
+"""How many archetypes a spectrum shows: the rank rules and what they estimate along the way.
+
+Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
+`RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
+holds, except `Fixed`, which is the paper's quick check on the sharpened one (A4; 43, 57-59).
+
+The bulk variance is estimated when the quality is not given: ``trace C = N`` for +-1 data, so the
+signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.operators import FactorOperator
+from hopfed.sharpen import dream
+from hopfed.theory import marchenko_pastur, spikes, tracy_widom
+
+START_LEVEL = 1e-6  # false-alarm rate of the robust first count; the rule's own level decides
+
+
+@dataclass(frozen=True)
+class RankEstimate:
+    """What a rule read off the spectrum.
+
+    Attributes
+    ----------
+    khat : number of eigenvalues that are not noise.
+    threshold : the value the (khat + 1)-th eigenvalue did not exceed.
+    variance : bulk variance ``s2 = 1 - r^2``.
+    strengths : (khat,) spike strengths kappa in units of the bulk variance, by (60).
+    overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by (42).
+    rule : the rule in words.
+    """
+
+    khat: int
+    threshold: float
+    variance: float
+    strengths: np.ndarray = field(repr=False)
+    overlaps: np.ndarray = field(repr=False)
+    rule: str
+
+    @property
+    def quality(self) -> float:
+        """Quality r of the channel, ``sqrt(1 - s2)``."""
+        return float(np.sqrt(max(1.0 - self.variance, 0.0)))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The eigenvalues of C and what is known of the sample they came from."""
+
+    values: np.ndarray
+    n_sites: int
+    n_examples: float
+    complete: bool = True
+    quality: float | None = None
+    operators: tuple[FactorOperator, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.quality is not None and not 0 < self.quality <= 1:
+            raise ArgumentError("quality", "in (0, 1]", self.quality)
+
+    @property
+    def aspect(self) -> float:
+        """``q = N / M``."""
+        return self.n_sites / self.n_examples
+
+    def variance(self, k: int) -> float:
+        """Bulk variance once the k leading eigenvalues are taken for spikes."""
+        if self.quality is not None:
+            return max(1.0 - self.quality**2, 1e-12)
+        return noise_variance(self.values[:k], self.n_sites, self.aspect)
+
+
+class RankRule(Protocol):
+    """A rule from a sample's spectrum to a rank."""
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        ...
+
+
+@dataclass(frozen=True)
+class TracyWidom:
+    """Sequential test against the Tracy-Widom law, false-alarm rate `alpha` (A4).
+
+    The k-th test compares the next eigenvalue with the quantile for the noise left beside k
+    spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
+    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel.
+    """
+
+    alpha: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        quantile = float(tracy_widom.isf(self.alpha))
+        start = float(tracy_widom.isf(min(START_LEVEL, self.alpha)))
+        k = _robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
+        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, quantile))
+        s2 = sample.variance(k)
+        rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
+        return _estimate(sample, k, _edge(sample, k, s2, quantile), s2, rule)
+
+
+@dataclass(frozen=True)
+class MarchenkoPastur:
+    """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58)."""
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+
+        def edge(k: int, s2: float) -> float:
+            return float(marchenko_pastur.edges(sample.aspect, s2)[1]) * _shift(sample, s2)
+
+        k = _climb(sample, _robust_start(sample, edge), edge)
+        s2 = sample.variance(k)
+        return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Everything above the (1 - alpha) quantile of the top eigenvalue over scrambled examples.
+
+    In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
+    own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
+    which are a spike of their own in the uncentred C: that null is conservative.
+    """
+
+    alpha: float = 0.05
+    repeats: int = 40
+    null: str = "signs"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        if self.null not in ("permute", "signs"):
+            raise ArgumentError("null", "'permute' or 'signs'", self.null)
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`, whose operator must hold its rows."""
+        from hopfed.shuffle import null_eigenvalues
+
+        if not sample.operators:
+            raise ArgumentError("operators", "given in factor form for the shuffle rule", "none")
+        tops = null_eigenvalues(
+            sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
+        )
+        tau = float(np.quantile(tops, 1 - self.alpha, method="higher"))
+        k = int((sample.values > tau).sum())
+        rule = f"shuffle null ({self.null}, {self.repeats} repeats) at {self.alpha:g}"
+        return _estimate(sample, k, tau, sample.variance(k), rule)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
+
+    `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
+    which is not known. With 1 this is the text of the paper.
+    """
+
+    tau: float = 0.5
+    t: float = 2.0
+    scale: float = 1.0
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
+        k = int((sharpened > self.tau).sum())
+        lam = self.tau / (1 + self.t - self.t * self.tau)  # the inverse of dream
+        tau = lam * sample.n_sites / self.scale
+        rule = f"sharpened eigenvalue above {self.tau:g}"
+        return _estimate(sample, k, tau, sample.variance(k), rule)
+
+
+def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
+    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point (A4, A7).
+
+    Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
+    s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
+    """
+    s2 = 1.0
+    for _ in range(200):
+        kappa = np.nan_to_num(spikes.strength(leading, aspect, s2), nan=np.sqrt(aspect))
+        new = max(1.0 - s2 * float(kappa.sum()) / n_sites, 1e-6)
+        if abs(new - s2) < 1e-12:
+            break
+        s2 = new
+    return s2
+
+
+def _robust_start(sample: Sample, edge: object) -> int:
+    """First count, with the bulk variance read off the median of the bulk.
+
+    The trace counts undetected spikes as noise: with many archetypes per site the sequential test
+    would stop at its first step. The median of the bulk does not mind.
+    """
+    if sample.quality is not None or not sample.complete:
+        return 0
+    k = 0
+    for _ in range(50):
+        s2 = _median_variance(sample, k)
+        count = _count_above(sample, s2, edge)
+        if count <= k:
+            break
+        k = count
+    return k
+
+
+def _median_variance(sample: Sample, k: int) -> float:
+    size = int(min(sample.n_sites, round(sample.n_examples)))
+    bulk = np.concatenate([sample.values[k:], np.zeros(max(size - len(sample.values), 0))])
+    n, m = sample.n_sites - k, sample.n_examples - k
+    if len(bulk) < 8 or n < 2 or m < 2:
+        return sample.variance(k)
+    median = float(marchenko_pastur.median_nonzero(n / m)) * m / sample.n_examples
+    return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
+
+
+def _count_above(sample: Sample, s2: float, edge: object) -> int:
+    k = 0
+    while k < _most(sample) and sample.values[k] > edge(k, s2):  # type: ignore[operator]
+        k += 1
+    return k
+
+
+def _climb(sample: Sample, k: int, edge: object) -> int:
+    """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
+    while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):  # type: ignore[operator]
+        k -= 1
+    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):  # type: ignore[operator]
+        k += 1
+    return k
+
+
+def _most(sample: Sample) -> int:
+    return int(min(len(sample.values), sample.n_sites - 1, np.ceil(sample.n_examples) - 1))
+
+
+def _edge(sample: Sample, k: int, s2: float, quantile: float) -> float:
+    m, n = sample.n_examples - k, sample.n_sites - k
+    centre, scale = tracy_widom.wishart_scaling(max(m, 1.0), max(n, 1.0))
+    return float(s2 * (centre + scale * quantile) / sample.n_examples) * _shift(sample, s2)
+
+
+def _shift(sample: Sample, s2: float) -> float:
+    r = float(np.sqrt(max(1.0 - s2, 0.0)))
+    return float(spikes.edge_shift(min(r, 1 - 1e-9), sample.n_examples, sample.n_sites))
+
+
+def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:
+    q = sample.aspect
+    kappa = np.nan_to_num(spikes.strength(sample.values[:k], q, s2), nan=np.sqrt(q))
+    return RankEstimate(k, tau, s2, kappa, np.asarray(spikes.overlap(kappa, q)), rule)

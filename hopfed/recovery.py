@@ -1,0 +1,190 @@
+"""`recover`: from binary examples, in one place or several, to archetypes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, DataError
+from hopfed.exchange import Federation, Traffic, orient
+from hopfed.factorize import METHODS, Archetypes, Groups, factorize
+from hopfed.joint import JointDiagonalization
+from hopfed.kernels import PackedBits
+from hopfed.operators import FactorOperator
+from hopfed.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
+from hopfed.search import Search
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Archetypes, and what it took to get them.
+
+    Attributes
+    ----------
+    archetypes : what was found.
+    traffic : bytes by client, and exchanges.
+    eigenvalues : leading eigenvalues of the pooled operator, descending.
+    threshold : the value above which an eigenvalue counts.
+    rule : the rank rule in words.
+    n_examples : examples of each client.
+    constant_columns : columns that hold one value over all clients.
+    """
+
+    archetypes: Archetypes
+    traffic: Traffic
+    eigenvalues: np.ndarray = field(repr=False)
+    threshold: float
+    rule: str
+    n_examples: list[int]
+    constant_columns: np.ndarray
+
+
+def rank_rule(threshold: str, alpha: float | None, seed: int) -> RankRule:
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+    if threshold == "tw":
+        return TracyWidom() if alpha is None else TracyWidom(alpha)
+    if threshold == "shuffle":
+        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
+    if alpha is not None:
+        raise ArgumentError("alpha", "left out unless the threshold is tw or shuffle", alpha)
+    if threshold == "mp":
+        return MarchenkoPastur()
+    try:
+        return Fixed(float(threshold))
+    except ValueError:
+        raise ArgumentError("threshold", "tw, mp, shuffle or a number", threshold) from None
+
+
+def recover(
+    examples: Any,
+    *,
+    seed: int,
+    quality: float | None = None,
+    method: str = "auto",
+    threshold: str = "tw",
+    alpha: float | None = None,
+    groups: int = 10,
+    search: Search | None = None,
+    refit: bool = False,
+) -> Archetypes:
+    """Recover the archetypes behind binary examples.
+
+    Parameters
+    ----------
+    examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
+        owners exchange operators and small matrices with the server, never examples.
+    seed : of every random choice; the same seed gives the same result.
+    quality : r in (0, 1] when known; estimated otherwise.
+    method : "auto", "joint", "lam" or "ica"; see `hopfed.factorize.factorize`.
+    threshold : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
+    alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
+    groups : random groups formed inside the data, over all owners together.
+    refit : one more exchange, which brings the patterns to the bound given by true labels.
+
+    Returns
+    -------
+    Archetypes, oriented as the examples point, heaviest first. Look at `status`: what could not
+    be found is said there, never made up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> xi = rademacher(3, 200, rng)
+    >>> found = recover(draw_examples(xi, 600, 0.8, rng)[0], seed=1)
+    >>> found.status, found.khat
+    ('ok', 3)
+    """
+    return run_recovery(
+        examples,
+        seed=seed,
+        quality=quality,
+        method=method,
+        threshold=threshold,
+        alpha=alpha,
+        groups=groups,
+        search=search,
+        refit=refit,
+    ).archetypes
+
+
+def run_recovery(
+    examples: Any,
+    *,
+    seed: int,
+    quality: float | None = None,
+    method: str = "auto",
+    threshold: str = "tw",
+    alpha: float | None = None,
+    groups: int = 10,
+    search: Search | None = None,
+    refit: bool = False,
+) -> Recovery:
+    """Do what `recover` does, and keep the traffic and the spectrum as well."""
+    if method not in METHODS:
+        raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
+    if quality is not None and not 0 < quality <= 1:
+        raise ArgumentError("quality", "in (0, 1]", quality)
+    rule = rank_rule(threshold, alpha, seed)
+    joint = JointDiagonalization(groups=groups)
+    clients = _clients(examples)
+    federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
+    mean = federation.mean()
+
+    def count(values: np.ndarray, complete: bool) -> int:
+        return rule(federation.sample(values, complete, quality)).khat
+
+    spectrum = federation.spectrum(count)
+    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality))
+    projections = None
+    if method in ("auto", "joint") and spectrum.vectors.shape[1]:
+        projections = Groups(*federation.project(spectrum.vectors, groups))
+    found = factorize(
+        spectrum,
+        rank,
+        groups=projections,
+        method=method,
+        joint=joint,
+        search=search,
+        seed=seed,
+    )
+    patterns = orient(found.patterns, mean)
+    if refit and len(patterns):
+        patterns = federation.refit(patterns)
+    return Recovery(
+        archetypes=replace(found, patterns=patterns),
+        traffic=federation.traffic,
+        eigenvalues=spectrum.values,
+        threshold=rank.threshold,
+        rule=rank.rule,
+        n_examples=[c.shape[0] for c in clients],
+        constant_columns=np.flatnonzero(np.abs(mean) == 1),
+    )
+
+
+def split(examples: PackedBits, clients: int, seed: int) -> list[PackedBits]:
+    """Deal the rows of one set of examples to `clients` at random, as evenly as possible."""
+    m = examples.shape[0]
+    if not 1 <= clients <= m // 2:
+        raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
+    from hopfed.rng import stream
+
+    order = stream(seed, "split").permutation(m)
+    return [examples[np.sort(part)] for part in np.array_split(order, clients)]
+
+
+def _clients(examples: Any) -> list[PackedBits]:
+    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
+        examples = [examples]
+    if not isinstance(examples, Sequence) or len(examples) == 0:
+        raise DataError("examples must be an array or a list of arrays, one for each owner")
+    packed = [as_examples(e, name=f"examples[{i}]") for i, e in enumerate(examples)]
+    widths = [p.shape[1] for p in packed]
+    if len(set(widths)) > 1:
+        raise DataError(f"all owners must have the same columns, got {widths} columns")
+    return packed

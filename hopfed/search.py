@@ -1,0 +1,118 @@
+"""Search for archetypes with one operator only: annealed starts and exact deflation (A7).
+
+Used when groups cannot be told apart (secure aggregation, the paper's own setting) and for what
+joint diagonalisation left over. Each pass starts many memories at mixtures ``sign(V c)`` (21) and
+lets them fall in ``J = V diag(l^p) V^T``, between the projector (p = 0) and Hebb (p = 1): slightly
+heavier archetypes nucleate first. What passes the theory's threshold is deflated in the metric of
+the operator, which makes everything left easier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.lam import LayeredMemory
+from hopfed.rng import derive, stream
+from hopfed.select import accepted, merge
+from hopfed.subspace import Subspace, site_gauge
+
+# (p, beta), tried in turn; the next one after a pass without a find.
+SETTINGS = ((0.25, 3.0), (0.25, 3.5), (0.5, 3.0), (0.15, 3.3))
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search.
+
+    Attributes
+    ----------
+    starts, sweeps : memories per pass and heat-bath sweeps of each; both grow after a pass that
+        found nothing.
+    settings : pairs (p, beta) of eigenvalue exponent and inverse temperature.
+    patience : passes in a row without a find before giving up.
+    memory : the layered memory that is run; one layer, serial heat bath, by default.
+    """
+
+    starts: int = 24
+    sweeps: int = 150
+    settings: tuple[tuple[float, float], ...] = SETTINGS
+    patience: int = 12
+    memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "sweeps", "patience"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, "at least 1", getattr(self, name))
+        if not self.settings:
+            raise ArgumentError("settings", "at least one pair (p, beta)", "none")
+
+
+def search_candidates(
+    space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Archetype candidates (C, N) int8, the `known` ones among them.
+
+    Parameters
+    ----------
+    known : (C, N) patterns to deflate before the first pass.
+    """
+    found = np.zeros((0, space.n_sites), np.int8) if known is None else known
+    gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
+    base = space.vectors * gauge[:, None] * np.sqrt(space.signal / space.signal.mean())
+    starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
+    while len(found) < space.dim and failures < config.patience:
+        p, beta = config.settings[turn % len(config.settings)]
+        U, values = _remainder(base, space, found)
+        state = _mixtures(U, starts, stream(seed, "mixtures", number))
+        floor = float(space.overlaps.min()) - 0.03
+        state = config.memory.run(
+            state,
+            U * (values / values.mean()) ** (p / 2),
+            beta=beta,
+            updates=sweeps,
+            seed=derive(seed, "heat bath", number),
+            stop_score=floor,
+            score_weights=(values / values.mean()) ** (-p),
+        )
+        number += 1
+        fresh = np.unique(_descend(state, U) * gauge.astype(np.int8), axis=0)
+        fresh = space.polish(fresh)
+        before = len(found)
+        found = merge(space, found, fresh[accepted(space, fresh)])
+        if len(found) > before:
+            starts, sweeps, failures = config.starts, config.sweeps, 0
+            continue
+        failures, turn = failures + 1, turn + 1
+        starts, sweeps = min(128, int(starts * 1.3) + 1), min(600, int(sweeps * 1.15))
+    return found
+
+
+def _remainder(
+    base: np.ndarray, space: Subspace, found: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvectors and eigenvalues of the operator once the `found` are taken out of it.
+
+    With ``base base^T`` the operator and ``t_mu`` the whitened coefficients of a pattern, the
+    archetypes' t are orthogonal: restricting to the complement of those found takes exactly their
+    rank-one parts away.
+    """
+    if len(found):
+        t = space.whitened(found)
+        base = base @ np.linalg.qr(t.T, mode="complete")[0][:, len(found) :]
+    values, E = np.linalg.eigh(base.T @ base)
+    values, E = values[::-1], E[:, ::-1]
+    keep = values > 1e-9 * values[0]
+    return base @ E[:, keep] / np.sqrt(values[keep]), values[keep]
+
+
+def _mixtures(U: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.standard_normal((count, U.shape[1])) @ U.T >= 0, 1, -1).astype(np.int8)
+
+
+def _descend(states: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Zero-noise rest state in the deflated projector."""
+    rest = Subspace(U, np.ones(U.shape[1]), np.ones(U.shape[1]))
+    return rest.polish(states)

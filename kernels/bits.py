@@ -1,0 +1,232 @@
+"""Examples of +-1 held as bits, eight to the byte, and the way there and back.
+
+Row m of an (M, N) array of +-1 becomes ceil(N / 64) words; column j is bit j % 64 of word j // 64,
+bit 1 means +1, and the bits beyond column N - 1 are 0, so that rows compare and xor cleanly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from hopfed.errors import ArgumentError
+from hopfed.kernels.threads import for_each, spans
+
+WORD = 64
+_CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBits:
+    """An (M, N) array of +-1 in bits.
+
+    Parameters
+    ----------
+    words : (M, ceil(n / 64)) uint64, C-contiguous; column j is bit j % 64 of word j // 64, bit 1
+        means +1, padding bits are 0.
+    n : number of columns N.
+
+    Raises
+    ------
+    ArgumentError : words of another dtype or shape, or set padding bits.
+
+    Examples
+    --------
+    >>> p = PackedBits(np.array([[0b101]], np.uint64), 3)
+    >>> p.shape, unpack(p).tolist()
+    ((1, 3), [[1, -1, 1]])
+    """
+
+    words: np.ndarray
+    n: int
+
+    def __post_init__(self) -> None:
+        words = self.words
+        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 2:
+            got = f"{getattr(words, 'dtype', type(words).__name__)} of shape {np.shape(words)}"
+            raise ArgumentError("words", "a two-dimensional uint64 array", got)
+        if self.n < 0 or words.shape[1] != n_words(self.n):
+            rule = f"of {n_words(self.n)} words a row for {self.n} columns"
+            raise ArgumentError("words", rule, f"shape {words.shape}")
+        if not words.flags.c_contiguous:
+            object.__setattr__(self, "words", np.ascontiguousarray(words))
+        if self.n % WORD and np.any(words[:, -1] >> np.uint64(self.n % WORD)):
+            raise ArgumentError("words", f"zero in the bits beyond column {self.n - 1}", "set bits")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return self.words.shape[0], self.n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the words."""
+        return self.words.nbytes
+
+    def __len__(self) -> int:
+        return self.words.shape[0]
+
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> PackedBits:
+        """Rows `rows` (a slice, a mask or an index array); a view where NumPy gives one."""
+        if isinstance(rows, int | np.integer):
+            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
+        return PackedBits(self.words[rows], self.n)
+
+
+def n_words(n: int) -> int:
+    """Number of 64-bit words that hold `n` columns."""
+    return -(-n // WORD)
+
+
+def check_packed(name: str, p: object) -> PackedBits:
+    """Return `p` if it is a PackedBits, else raise the ArgumentError for argument `name`."""
+    if not isinstance(p, PackedBits):
+        raise ArgumentError(name, "a PackedBits, as made by pack()", type(p).__name__)
+    return p
+
+
+def pack(x: np.ndarray) -> PackedBits:
+    """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
+
+    Any real dtype and any strides are taken; true, 1 and +1 become bit 1.
+
+    Raises
+    ------
+    ArgumentError : not two-dimensional, not real numbers, or holding another value (the first one
+        is named with its row and column); 0 and -1 may not both occur.
+
+    Examples
+    --------
+    >>> pack(np.array([[1, -1, 1, 1]])).words.tolist()
+    [[13]]
+    """
+    x = np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind not in "biuf":
+        raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
+    m, n = x.shape
+    words = np.zeros((m, n_words(n)), np.uint64)
+    if x.size == 0:
+        return PackedBits(words, n)
+    from hopfed.kernels.bits_cpu import pack_rows
+
+    seen: list[int] = []  # bit 0: a zero occurs, bit 1: a -1 occurs, bit 2: something else
+
+    def task(span: tuple[int, int]) -> None:
+        rows = slice(*span)
+        seen.append(pack_rows(_as_int8(x[rows]), words[rows]))
+
+    for_each(task, spans(m, max(1, _CHUNK // n)))
+    found = int(np.bitwise_or.reduce(seen))
+    if found & 4 or found & 3 == 3:
+        raise _bad_value(x)
+    return PackedBits(words, n)
+
+
+def _as_int8(x: np.ndarray) -> np.ndarray:
+    """Return `x` as contiguous int8 in which every value but -1, 0 and 1 has become 2."""
+    if x.dtype == np.int8 or x.dtype == np.bool_:
+        return np.ascontiguousarray(x).view(np.int8)
+    out = np.full(x.shape, 2, np.int8)
+    for value in (-1, 0, 1):
+        if value >= 0 or x.dtype.kind != "u":
+            out[x == value] = value
+    return out
+
+
+def _bad_value(x: np.ndarray) -> ArgumentError:
+    """Name the first value that pack() refuses; a 0 among -1 counts as one."""
+    for row, line in enumerate(x):
+        bad = ~((line == 1) | (line == 0) | (line == -1))
+        if bad.any():
+            return _named(x, row, int(bad.argmax()))
+    row, column = np.argwhere(x == 0)[0]
+    return _named(x, int(row), int(column))
+
+
+def _named(x: np.ndarray, row: int, column: int) -> ArgumentError:
+    got = f"{x[row, column]} at row {row}, column {column}"
+    return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
+
+
+def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
+    """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
+
+    Examples
+    --------
+    >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
+    [[1.0, -1.0]]
+    """
+    check_packed("p", p)
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "if":
+        raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
+    from hopfed.kernels.bits_cpu import unpack_rows
+
+    m, n = p.shape
+    native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
+    out = np.empty((m, n), native)
+
+    def task(span: tuple[int, int]) -> None:
+        rows = slice(*span)
+        unpack_rows(p.words[rows], out[rows])
+
+    for_each(task, spans(m, max(1, _CHUNK // max(n, 1))))
+    return out.astype(dtype, copy=False)
+
+
+def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
+    """Stack the rows of `parts`, which must have the same number of columns.
+
+    Examples
+    --------
+    >>> p = pack(np.array([[1, -1]]))
+    >>> concatenate([p, p]).shape
+    (2, 2)
+    """
+    if not parts:
+        raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
+    widths = sorted({check_packed("parts", p).n for p in parts})
+    if len(widths) > 1:
+        raise ArgumentError("parts", "all of one number of columns", widths)
+    return PackedBits(np.concatenate([p.words for p in parts]), widths[0])
+
+
+def transpose(p: PackedBits) -> PackedBits:
+    """Return the (N, M) transpose, by 64 x 64 blocks of bits.
+
+    Examples
+    --------
+    >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
+    [[1], [-1], [1]]
+    """
+    m, n = check_packed("p", p).shape
+    words = np.zeros((n, n_words(m)), np.uint64)
+    if words.size:
+        from hopfed.kernels.bits_cpu import transpose_columns
+
+        size = max(1, _CHUNK // (WORD * m))
+        for_each(lambda s: transpose_columns(p.words, *s, words), spans(n_words(n), size))
+    return PackedBits(words, m)
+
+
+def column_sums(p: PackedBits) -> np.ndarray:
+    """Return the N sums over rows of the +-1 entries, int64.
+
+    Examples
+    --------
+    >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
+    [2, 0]
+    """
+    m, n = check_packed("p", p).shape
+    sums = np.zeros(n, np.int64)
+    if p.words.size:
+        from hopfed.kernels.bits_cpu import count_columns
+
+        size = max(1, _CHUNK // (WORD * m))
+        for_each(lambda s: count_columns(p.words, *s, sums), spans(n_words(n), size))
+        sums *= 2
+        sums -= m
+    return sums

@@ -1,0 +1,153 @@
+"""Compiled loops over packed words: packing, unpacking, transposition, column counts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def popcount(_typing, x):  # type: ignore[no-untyped-def]
+    """Number of set bits of a uint64; LLVM turns it into the widest instruction there is."""
+
+    def codegen(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
+GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
+MASKS = np.array(
+    [
+        0x00000000FFFFFFFF,
+        0x0000FFFF0000FFFF,
+        0x00FF00FF00FF00FF,
+        0x0F0F0F0F0F0F0F0F,
+        0x3333333333333333,
+        0x5555555555555555,
+    ],
+    np.uint64,
+)
+
+
+@njit(cache=True, nogil=True)
+def _pack_eights(bytes8, out):  # type: ignore[no-untyped-def]
+    """Pack words of eight int8 (-1, 0 or 1) into bytes; say which values occurred."""
+    zeros = np.uint64(0)
+    minus = np.uint64(0)
+    bad = np.uint64(0)
+    for i in range(len(bytes8)):
+        u = bytes8[i]
+        sign = (u >> np.uint64(7)) & LOW_BITS
+        ones = sign * np.uint64(255)  # every bit of the negative bytes
+        bad |= (u ^ ones) & ~LOW_BITS  # 0 and 1 have no higher bit, -1 has them all
+        bad |= ones & ~u
+        minus |= sign
+        zeros |= ~u & LOW_BITS
+        out[i] = ((u & ~sign & LOW_BITS) * GATHER) >> np.uint64(56)
+    return np.int64(zeros != 0) | np.int64(minus != 0) << 1 | np.int64(bad != 0) << 2
+
+
+@njit(cache=True, nogil=True)
+def _pack_tail(values, out):  # type: ignore[no-untyped-def]
+    """As `_pack_eights` for the columns beyond the last multiple of eight."""
+    byte = 0
+    seen = 0
+    for j in range(len(values)):
+        v = values[j]
+        if v == 1:
+            byte |= 1 << j
+        elif v == 0:
+            seen |= 1
+        elif v == -1:
+            seen |= 2
+        else:
+            seen |= 4
+    out[0] = byte
+    return seen
+
+
+@njit(cache=True, nogil=True)
+def _pack_each(x, out):  # type: ignore[no-untyped-def]
+    m, n = x.shape
+    whole = n // 8
+    seen = 0
+    for i in range(m):
+        seen |= _pack_eights(x[i, : 8 * whole].view(np.uint64), out[i, :whole])
+        if n > 8 * whole:
+            seen |= _pack_tail(x[i, 8 * whole :], out[i, whole:])
+    return seen
+
+
+def pack_rows(x: np.ndarray, words: np.ndarray) -> int:
+    """Pack contiguous int8 rows into zeroed `words`; bits 0, 1, 2 tell of a 0, a -1, another."""
+    return _pack_each(x, words.view(np.uint8))
+
+
+@njit(cache=True, nogil=True)
+def unpack_rows(words, out):  # type: ignore[no-untyped-def]
+    """Write the +-1 of `words` into the rows of `out` (int8 or floating)."""
+    m, n = out.shape
+    for i in range(m):
+        row = out[i]
+        for w in range(n // 64):
+            word = words[i, w]
+            block = row[64 * w : 64 * w + 64]
+            for j in range(64):
+                block[j] = 2 * np.int8((word >> np.uint64(j)) & np.uint64(1)) - 1
+        for j in range(n // 64 * 64, n):
+            row[j] = 2 * np.int8((words[i, j // 64] >> np.uint64(j % 64)) & np.uint64(1)) - 1
+
+
+@njit(cache=True, nogil=True)
+def _transpose_block(block):  # type: ignore[no-untyped-def]
+    """Transpose 64 x 64 bits in place: swap off-diagonal quadrants of halving size."""
+    size = 32
+    for level in range(6):
+        mask = MASKS[level]
+        shift = np.uint64(size)
+        for start in range(0, 64, 2 * size):
+            upper = block[start : start + size]
+            lower = block[start + size : start + 2 * size]
+            for k in range(size):
+                swap = ((upper[k] >> shift) ^ lower[k]) & mask
+                lower[k] ^= swap
+                upper[k] ^= swap << shift
+        size //= 2
+
+
+@njit(cache=True, nogil=True)
+def _load_block(words, first, column, block):  # type: ignore[no-untyped-def]
+    rows = min(64, words.shape[0] - first)
+    for k in range(rows):
+        block[k] = words[first + k, column]
+    for k in range(rows, 64):
+        block[k] = 0
+
+
+@njit(cache=True, nogil=True)
+def transpose_columns(words, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the transpose of word columns start..stop-1 into rows 64*start.. of `out`."""
+    block = np.empty(64, np.uint64)
+    for column in range(start, stop):
+        columns = min(64, out.shape[0] - 64 * column)
+        for b in range(out.shape[1]):
+            _load_block(words, 64 * b, column, block)
+            _transpose_block(block)
+            for k in range(columns):
+                out[64 * column + k, b] = block[k]
+
+
+@njit(cache=True, nogil=True)
+def count_columns(words, start, stop, counts):  # type: ignore[no-untyped-def]
+    """Add the number of set bits of word columns start..stop-1 to `counts`."""
+    block = np.empty(64, np.uint64)
+    for column in range(start, stop):
+        columns = min(64, len(counts) - 64 * column)
+        for first in range(0, words.shape[0], 64):
+            _load_block(words, first, column, block)
+            _transpose_block(block)
+            for k in range(columns):
+                counts[64 * column + k] += np.int64(popcount(block[k]))

@@ -1,0 +1,208 @@
+"""Serial heat-bath (Glauber) dynamics of many independent chains on a low-rank coupling.
+
+The energy is ``E(s) = -1/2 sum_{i != j} J_ij s_i s_j`` with ``J = W W^T``, W (N, R): the diagonal,
+a self-field that would freeze the spins, is left out (formula sheet A7, "what the dynamics
+needs"). Sites are visited in order; with the coefficients ``a = W^T s`` kept up to date the field
+``h_i = W_i . a - |W_i|^2 s_i`` costs R multiplications instead of N.
+
+Randomness. Site i of chain c in sweep t takes the 16-bit number in lane i % 8 of the Philox block
+with counter (i // 8, t, c, stream) and the seed as key, so a result depends neither on threads
+nor on how chains are grouped into calls. The spin is set up when ``beta h`` exceeds
+``logit((x + 1/2) / 65536) / 2``, hence with probability ``(1 + tanh(beta h)) / 2`` to a
+resolution of 2^-16.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+from hopfed.kernels.philox import counter_word, key
+from hopfed.kernels.threads import for_each, thread_count
+
+SITES = 16  # sites whose fields are computed together
+LEVELS = 1 << 16  # resolution of the uniform draws
+CHECK_EVERY = 4  # sweeps between two looks at the score
+
+
+class HeatBath(NamedTuple):
+    """Outcome of `heat_bath`.
+
+    Attributes
+    ----------
+    state : (S, N) int8.
+    sweeps : (S,) int64, sweeps made by each chain.
+    score : (S,) float64, ``sum_k score_weights_k a_k^2 / N`` of the final state.
+    """
+
+    state: np.ndarray
+    sweeps: np.ndarray
+    score: np.ndarray
+
+
+class Descent(NamedTuple):
+    """Outcome of `descend`.
+
+    Attributes
+    ----------
+    state : (S, N) int8.
+    sweeps : (S,) int64, sweeps made, the one that found nothing to change included.
+    settled : (S,) bool, whether the state is a fixed point (else `max_sweeps` ran out).
+    """
+
+    state: np.ndarray
+    sweeps: np.ndarray
+    settled: np.ndarray
+
+
+def thresholds() -> np.ndarray:
+    """(65536,) float32: a 16-bit draw x sets the spin up when ``beta h > thresholds()[x]``."""
+    u = (np.arange(LEVELS) + 0.5) / LEVELS
+    return (0.5 * np.log(u / (1 - u))).astype(np.float32)
+
+
+def heat_bath(
+    state: np.ndarray,
+    W: np.ndarray,
+    *,
+    beta: ArrayLike,
+    sweeps: int,
+    seed: int,
+    stream: int = 0,
+    first_sweep: int = 0,
+    first_chain: int = 0,
+    stop_score: float | None = None,
+    score_weights: np.ndarray | None = None,
+) -> HeatBath:
+    """Run serial heat-bath sweeps at inverse temperature `beta` on the chains of `state`.
+
+    Parameters
+    ----------
+    state : (S, N) int8 of +-1; it is not changed.
+    W : (N, R) real, converted to float32; the couplings are ``W W^T`` without its diagonal.
+    beta : anything that broadcasts to (S, sweeps): a number, (sweeps,) for annealing, (S, 1) for
+        one temperature per chain.
+    sweeps : number of sweeps at most.
+    seed, stream, first_sweep, first_chain : place of the draws; chain c of this call is chain
+        ``first_chain + c``. Continuing with ``first_sweep`` advanced repeats one longer run up to
+        the rounding of the coefficients.
+    stop_score : a chain stops once its score, looked at every 4 sweeps, exceeds this.
+    score_weights : (R,) weights of the score, 1 by default.
+
+    Raises
+    ------
+    ArgumentError : wrong dtypes or shapes, values not finite, or counters out of range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 300))
+    >>> start = np.where(rng.random((4, 300)) < 0.8, xi[0], -xi[0]).astype(np.int8)
+    >>> run = heat_bath(start, xi.T / np.sqrt(300), beta=4.0, sweeps=20, seed=1)
+    >>> bool((np.abs(run.state @ xi[0].astype(int)) > 290).all())
+    True
+    """
+    state, W = _chains(state), _factor(W, state)
+    if sweeps < 0:
+        raise ArgumentError("sweeps", "at least 0", sweeps)
+    counter_word("first_sweep + sweeps", first_sweep + max(sweeps, 1) - 1)
+    counter_word("first_chain + chains", first_chain + max(len(state), 1) - 1)
+    rule = f"finite and of a shape that broadcasts to ({len(state)}, {sweeps})"
+    try:
+        betas = np.broadcast_to(np.asarray(beta, np.float32), (len(state), sweeps))
+    except (ValueError, TypeError):
+        raise ArgumentError("beta", rule, f"shape {np.shape(beta)}") from None
+    if not np.isfinite(betas).all():
+        raise ArgumentError("beta", rule, beta)
+    counters = (*key(seed), counter_word("stream", stream), first_sweep, first_chain)
+    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(score_weights)
+    if weights.shape != (W.shape[1],) or weights.dtype.kind not in "biuf":
+        got = f"{weights.dtype} of shape {weights.shape}"
+        raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
+    stop = np.inf if stop_score is None else float(stop_score)
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, False)[:3])
+
+
+def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
+    """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
+
+    Parameters are those of `heat_bath`; ``sign(0) = +1``.
+
+    Examples
+    --------
+    >>> W = np.array([[1.0], [1.0], [-1.0]])
+    >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()
+    [[1, 1, -1]]
+    """
+    state, W = _chains(state), _factor(W, state)
+    if max_sweeps < 0:
+        raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
+    betas = np.broadcast_to(np.float32(1), (len(state), max_sweeps))
+    counters = (*key(0), np.uint64(0), 0, 0)
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, True)
+    return Descent(out[0], out[1], out[3])
+
+
+def _run(
+    state: np.ndarray,
+    W: np.ndarray,
+    betas: np.ndarray,
+    counters: tuple,
+    weights: np.ndarray,
+    stop: float,
+    cold: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Lay W out for the compiled loop and run it on all cores."""
+    from hopfed.kernels.heatbath_cpu import run_chains
+
+    n_chains, n = state.shape
+    padded_sites, padded_rank = -(-n // SITES) * SITES, -(-W.shape[1] // SITES) * SITES
+    rows = np.zeros((padded_sites, padded_rank), np.float32)
+    rows[:n, : W.shape[1]] = W
+    blocks = rows.reshape(-1, SITES, padded_rank)
+    overlaps = np.matmul(blocks, blocks.transpose(0, 2, 1))
+    columns = np.ascontiguousarray(blocks.transpose(0, 2, 1))
+    padded_weights = np.zeros(padded_rank, np.float32)
+    padded_weights[: len(weights)] = weights
+
+    state = state.copy()
+    used = np.zeros(n_chains, np.int64)
+    score = np.zeros(n_chains)
+    settled = np.zeros(n_chains, np.bool_)
+    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
+    lookup = thresholds()
+    betas = np.ascontiguousarray(betas)
+
+    def task(_: int) -> None:
+        run_chains(
+            state, rows, columns, overlaps, betas, lookup, *counters, padded_weights,
+            np.float32(stop), cold, queue, used, score, settled,
+        )  # fmt: skip
+
+    for_each(task, range(min(thread_count(), n_chains)))
+    return state, used, score, settled
+
+
+def _chains(state: np.ndarray) -> np.ndarray:
+    state = np.asarray(state)
+    if state.dtype != np.int8 or state.ndim != 2:
+        got = f"{state.dtype} of shape {state.shape}"
+        raise ArgumentError("state", "int8 of shape (chains, sites)", got)
+    if not ((state == 1) | (state == -1)).all():
+        bad = state[(state != 1) & (state != -1)][0]
+        raise ArgumentError("state", "all +-1", bad)
+    return state
+
+
+def _factor(W: np.ndarray, state: np.ndarray) -> np.ndarray:
+    W = np.asarray(W)
+    if W.ndim != 2 or W.shape[0] != state.shape[1] or W.dtype.kind not in "biuf":
+        rule = f"a real array of shape ({state.shape[1]}, R)"
+        raise ArgumentError("W", rule, f"{W.dtype} of shape {W.shape}")
+    W = W.astype(np.float32, copy=False)
+    if not np.isfinite(W).all():
+        raise ArgumentError("W", "finite in float32", W[~np.isfinite(W)][0])
+    return W

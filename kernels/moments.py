@@ -1,0 +1,149 @@
+"""Gram and second-moment matrices of +-1 data straight from the bits, exact in integers.
+
+For rows a, b of +-1 the inner product is ``<a, b> = N - 2 popcount(a xor b)`` (formula sheet A2,
+the Gram route): one exclusive-or and one population count do the work of 64 multiplications.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.threads import for_each, spans
+
+TILE = 128  # rows; two tiles of CHUNK words stay in the second-level cache
+_BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights
+
+
+def gram(p: PackedBits) -> np.ndarray:
+    """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
+
+    Only the lower half of the tiles is computed, on all cores, then mirrored. Divided by M its
+    nonzero eigenvalues are those of ``Jt = (1/M) eta^T eta``.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
+    [[3, 1], [1, 3]]
+    """
+    m = check_packed("p", p).shape[0]
+    out = np.zeros((m, m), np.int32)
+    gram_accumulate(out, p)
+    return out
+
+
+def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
+    """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`.
+
+    Called once for each block of columns, it gives the Gram matrix of data of which only one
+    block is held at a time; the total number of columns must stay below 2^31.
+
+    Raises
+    ------
+    ArgumentError : `out` is not a C-contiguous (M, M) int32 array.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> out = np.zeros((2, 2), np.int32)
+    >>> for block in ([[1, -1], [1, 1]], [[1], [1]]):
+    ...     gram_accumulate(out, pack(np.array(block)))
+    >>> out.tolist()
+    [[3, 1], [1, 3]]
+    """
+    m, n = check_packed("p", p).shape
+    _check_out(out, (m, m))
+    if m == 0 or n == 0:
+        return
+    from hopfed.kernels.moments_cpu import add_tile, mirror_tile
+
+    words, rows = p.words, spans(m, TILE)
+
+    def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        a, b = pair
+        add_tile(words[slice(*a)], words[slice(*b)], n, out[slice(*a), slice(*b)])
+        if a != b:
+            mirror_tile(out[slice(*a), slice(*b)], out[slice(*b), slice(*a)])
+
+    for_each(task, [(a, b) for i, a in enumerate(rows) for b in rows[: i + 1]])
+
+
+def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
+    """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> cross_gram(pack(np.array([[1, -1, 1]])), pack(np.array([[1, 1, 1], [-1, 1, -1]]))).tolist()
+    [[1, -3]]
+    """
+    check_packed("a", a)
+    if check_packed("b", b).n != a.n:
+        raise ArgumentError("b", f"of {a.n} columns like a", b.n)
+    out = np.zeros((len(a), len(b)), np.int32)
+    if out.size == 0 or a.n == 0:
+        return out
+    from hopfed.kernels.moments_cpu import add_tile
+
+    def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        i, j = slice(*pair[0]), slice(*pair[1])
+        add_tile(a.words[i], b.words[j], a.n, out[i, j])
+
+    for_each(task, [(i, j) for i in spans(len(a), TILE) for j in spans(len(b), TILE)])
+    return out
+
+
+def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
+
+    Parameters
+    ----------
+    weights : (M,) real numbers of any sign. Without them the result is exact int32; with them it
+        is float64, from bits when few distinct values occur (one exact Gram matrix for each),
+        otherwise from float64 products of blocks of rows.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> p = pack(np.array([[1, -1], [1, 1]]))
+    >>> second_moment(p).tolist(), second_moment(p, np.array([1.0, 0.5])).tolist()
+    ([[2, 0], [0, 2]], [[1.5, -0.5], [-0.5, 1.5]])
+    """
+    m, n = check_packed("p", p).shape
+    if weights is None:
+        return gram(transpose(p))
+    weights = np.asarray(weights)
+    if weights.shape != (m,) or weights.dtype.kind not in "biuf":
+        raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
+    if not np.isfinite(weights).all():
+        raise ArgumentError("weights", "finite", weights[~np.isfinite(weights)][0])
+    values, group = np.unique(weights.astype(np.float64), return_inverse=True)
+    counts = np.bincount(group, minlength=len(values))
+    # A word of bits costs about an eighth of the 64 float64 products that it replaces.
+    if sum(WORD * n_words(int(c)) for c in counts) <= 8 * m:
+        return _by_group(p, values, group)
+    total = np.zeros((n, n))
+    for start, stop in spans(m, max(1, _BLOCK // max(n, 1))):
+        rows = unpack(p[start:stop], dtype=np.float64)
+        total += (rows * weights[start:stop, None]).T @ rows
+    return total
+
+
+def _by_group(p: PackedBits, values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    total = np.zeros((p.n, p.n))
+    for index, value in enumerate(values):
+        if value != 0:
+            part = gram(transpose(p[group == index])).astype(np.float64)
+            part *= value
+            total += part
+    return total
+
+
+def _check_out(out: object, shape: tuple[int, int]) -> None:
+    if not isinstance(out, np.ndarray):
+        raise ArgumentError("out", "a NumPy array", type(out).__name__)
+    if out.dtype != np.int32 or out.shape != shape or not out.flags.c_contiguous:
+        got = f"{out.dtype} of shape {out.shape} and strides {out.strides}"
+        raise ArgumentError("out", f"a C-contiguous int32 array of shape {shape}", got)

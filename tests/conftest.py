@@ -1,0 +1,35 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
+settings.load_profile("hopfed")
+
+DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def silhouettes():
+    """First silhouette of each of the 101 classes, +-1, or a skip where the data are absent."""
+    path = DATA / "caltech101_silhouettes_28.npz"
+    if not path.is_file():
+        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
+    with np.load(path) as archive:
+        images, labels = archive["images"], archive["labels"]
+    first = [np.flatnonzero(labels == c)[0] for c in range(101)]
+    return np.where(images[first].reshape(101, -1) == 0, 1, -1).astype(np.int8)
+
+
+@pytest.fixture(scope="session")
+def mnist_digits():
+    """2,000 raw MNIST digits cut at half grey, +-1, or a skip where the data are absent."""
+    path = DATA / "mnist.npz"
+    if not path.is_file():
+        pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
+    with np.load(path) as archive:
+        return np.where(archive["images"][:2000].reshape(2000, -1) > 127, 1, -1).astype(np.int8)

@@ -1,0 +1,107 @@
+"""The shape of the house: who imports whom, what `import hopfed` costs, one copy of each module."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Module or package -> what of hopfed it may import. A name stands for itself and all below it.
+LOW = {"errors", "arrays", "rng"}
+CORE = LOW | {"kernels", "theory"}
+MAY_IMPORT = {
+    "errors": set(),
+    "theory": {"errors", "theory"},
+    "arrays": {"errors"},
+    "rng": {"errors"},
+    "runs": {"errors"},
+    "kernels": {"arrays", "errors", "kernels"},
+    "operators": CORE,
+    "spectrum": CORE | {"operators"},
+    "sharpen": CORE,
+    "shuffle": CORE | {"operators", "spectrum"},
+    "rank": CORE | {"operators", "sharpen", "shuffle"},
+    "subspace": CORE | {"rank", "spectrum"},
+    "select": CORE | {"subspace"},
+    "lam": CORE,
+    "joint": CORE | {"select", "subspace"},
+    "ica": CORE | {"select", "subspace"},
+    "search": CORE | {"lam", "select", "subspace"},
+    "verdict": {"rank", "select", "spectrum"},
+    "factorize": CORE
+    | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
+    "data": LOW | {"kernels", "data"},
+    "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
+    "recovery": CORE
+    | {"data", "exchange", "factorize", "joint", "operators", "rank", "search"},
+    "recovery_run": {"recovery", "runs"},
+    "figures": {"errors", "factorize", "figures", "runs", "theory"},
+}
+TOP = {"bench", "cli", "experiments"}  # may import all below them
+
+
+def modules():
+    for folder, prefix in (
+        ("hopfed", ""),
+        ("kernels", "kernels."),
+        ("theory", "theory."),
+        ("experiments", "experiments."),
+        ("figures", "figures."),
+    ):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            relative = path.relative_to(ROOT / folder).with_suffix("")
+            yield prefix + ".".join(relative.parts), path
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module == "hopfed":
+                yield from (f"hopfed.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda x: str(x))
+def test_imports_go_downward(name, path):
+    room = name.partition(".")[0]
+    if room in TOP or room == "__init__":
+        return
+    assert room in MAY_IMPORT, f"give {room} a line in MAY_IMPORT"
+    rooms = {m.split(".")[1] for m in imported(path) if m.startswith("hopfed.")}
+    assert rooms <= MAY_IMPORT[room] | {room}
+
+
+def test_no_module_imports_the_folders_as_packages_of_their_own():
+    for name, path in modules():
+        tops = {m.partition(".")[0] for m in imported(path)}
+        assert not tops & {"kernels", "theory", "experiments", "figures"}, name
+
+
+def test_import_is_light():
+    code = (
+        "import sys, time; t = time.perf_counter(); import hopfed; t = time.perf_counter() - t;"
+        "heavy = {'numba', 'matplotlib', 'h5py', 'torch', 'cupy', 'sklearn'} & set(sys.modules);"
+        "print(heavy, t < 0.3)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["set()", "True"]
+
+
+def test_every_package_is_listed_for_the_wheel():
+    import tomllib
+
+    listed = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    )
+    found = {
+        "hopfed" + ("." + name.rpartition(".__init__")[0] if "." in name else "")
+        for name, path in modules()
+        if path.name == "__init__.py"
+    }
+    assert listed == {f.rstrip(".") for f in found}

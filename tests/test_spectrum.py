@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, SketchOperator
+from hopfed.spectrum import eigenpairs
+
+shapes = st.tuples(st.integers(2, 40), st.integers(1, 60), st.integers(0, 2**32))
+
+
+def draw(shape):
+    m, n, seed = shape
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), size=(m, n))
+
+
+@given(shapes)
+def test_gram_route_equals_dense(shape):
+    eta = draw(shape)
+    op = FactorOperator.from_examples(eta)
+    want = np.linalg.eigvalsh(eta.T.astype(float) @ eta / len(eta))[::-1]
+    for route in ("gram", "dense"):
+        found = eigenpairs(op, 3, route=route)
+        size = min(len(found.values), len(want))
+        np.testing.assert_allclose(found.values[:size], want[:size], atol=1e-9)
+        assert found.status == "converged"
+        assert found.complete
+        assert (found.residuals < 1e-7).all()
+        V = found.vectors
+        np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8)
+
+
+@given(st.integers(0, 2**32))
+def test_every_form_and_route_sees_one_spectrum(seed):
+    eta = sample(4, 90, 150, 0.8, seed)[1]
+    factor = FactorOperator.from_examples(eta)
+    parts = [FactorOperator.from_examples(p) for p in np.array_split(eta, 3)]
+    want = eigenpairs(factor, 4, route="dense")
+    others = [
+        eigenpairs(factor, 4, route="gram"),
+        eigenpairs(factor, 4, route="krylov", width=16, tol=1e-4),
+        eigenpairs(DenseOperator.from_examples(eta), 4),
+        eigenpairs(PooledOperator.over(parts), 4, width=16, tol=1e-4),
+        eigenpairs(SketchOperator.from_examples(eta, width=90, seed=seed), 4),
+    ]
+    for other in others:
+        np.testing.assert_allclose(other.values[:4], want.values[:4], rtol=1e-3)
+        cosines = np.linalg.svd(want.vectors.T @ other.vectors)[1]
+        assert cosines.min() > 1 - 1e-3
+        assert other.status == "converged"
+
+
+def test_gauge_turns_vectors_and_leaves_values():
+    eta = sample(3, 50, 80, 0.8, 1)[1]
+    D = np.random.default_rng(2).choice([-1, 1], size=50)
+    one = eigenpairs(FactorOperator.from_examples(eta), 3)
+    two = eigenpairs(FactorOperator.from_examples((eta * D).astype(np.int8)), 3)
+    np.testing.assert_allclose(two.values, one.values, atol=1e-10)
+    overlap = np.abs((one.vectors * D[:, None]).T @ two.vectors)
+    np.testing.assert_allclose(overlap, np.eye(3), atol=1e-8)
+
+
+def test_weighted_rows():
+    rng = np.random.default_rng(3)
+    rows, weights = rng.standard_normal((6, 20)), rng.random(6) + 0.1
+    op = FactorOperator(20, float(weights.sum()), float((weights**2).sum()), rows, weights)
+    want = np.linalg.eigvalsh((rows.T * weights) @ rows / weights.sum())[::-1][:6]
+    for route in ("gram", "dense", "krylov"):
+        found = eigenpairs(op, 2, route=route, width=8, tol=1e-5)
+        np.testing.assert_allclose(found.values[:2], want[:2], rtol=1e-4)
+
+
+def test_wanted_may_be_a_rule():
+    op = FactorOperator.from_examples(sample(3, 60, 200, 0.9, 4)[1])
+    seen = []
+
+    def rule(values, complete):
+        seen.append(complete)
+        return int((values > 5).sum())
+
+    assert eigenpairs(op, rule).vectors.shape == (60, 3)
+    assert seen == [True]
+
+
+def test_krylov_says_when_it_did_not_converge():
+    op = FactorOperator.from_examples(sample(20, 300, 600, 0.4, 5)[1])
+    found = eigenpairs(op, 20, route="krylov", width=8, max_products=3, tol=1e-6)
+    assert "not converged" in found.status
+
+
+def test_krylov_survives_an_operator_of_tiny_rank():
+    eta = np.tile(sample(1, 80, 1, 1.0, 6)[1], (5, 1))
+    found = eigenpairs(FactorOperator.from_examples(eta), 3, route="krylov", width=16)
+    assert found.vectors.shape[1] == 1
+    assert found.values[0] == pytest.approx(80, rel=1e-4)
+
+
+def test_bad_routes_and_counts():
+    op = FactorOperator.from_examples(sample(2, 10, 8, 0.8, 7)[1])
+    with pytest.raises(ArgumentError, match="route must be one of"):
+        eigenpairs(op, 1, route="fast")
+    with pytest.raises(ArgumentError, match="wanted must be"):
+        eigenpairs(op, -1)
+    with pytest.raises(ArgumentError, match="without rows"):
+        eigenpairs(DenseOperator.from_examples(sample(2, 10, 8, 0.8, 7)[1]), 1, route="gram")

@@ -1,0 +1,189 @@
+import time
+
+import numpy as np
+import pytest
+from hopfed.theory import marchenko_pastur as mp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+aspects = st.floats(1e-6, 1e6)
+variances = st.floats(1e-6, 1e6)
+levels = st.floats(1e-12, 1 - 1e-12)
+
+# cdf at lower + (0.1, 0.5, 0.9) (upper - lower), and the median of the part off zero.
+REFERENCE = {
+    0.1: (0.09621734554318429, 0.6291642114001258, 0.9685792877527585, 0.9665651474028224),
+    0.5: (0.2286536192313347, 0.7542448820632494, 0.9810303863862778, 0.8304658815813636),
+    1.0: (0.3958186964094079, 0.8183098861837907, 0.986153167011141, 0.6527759416335704),
+    2.0: (0.6143268096156674, 0.8771224410316247, 0.9905151931931389, 1.660931763162727),
+    5.0: (0.825597885193874, 0.9352643195629434, 0.9947606149479352, 4.6645773830022),
+}
+
+
+def integrate(q, variance, upper_angle, function):
+    """Gauss-Legendre integral of function(x) pdf(x) from the lower edge, in the angle."""
+    nodes, weights = np.polynomial.legendre.leggauss(600)
+    tau = upper_angle / 2 * (nodes + 1)
+    x = variance * ((1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2)
+    jacobian = 2 * np.sqrt(q) * variance * np.sin(tau)
+    return upper_angle / 2 * np.sum(weights * function(x) * mp.pdf(x, q, variance) * jacobian)
+
+
+@pytest.mark.parametrize("q", REFERENCE)
+def test_reference_values(q):
+    lower, upper = mp.edges(q)
+    x = lower + np.array([0.1, 0.5, 0.9]) * (upper - lower)
+    np.testing.assert_allclose(mp.cdf(x, q), REFERENCE[q][:3], rtol=0, atol=2e-15)
+    np.testing.assert_allclose(mp.median_nonzero(q), REFERENCE[q][3], rtol=1e-14)
+
+
+@given(
+    q=st.one_of(st.floats(1e-3, 0.8), st.just(1.0), st.floats(1.25, 1e3)),
+    variance=st.floats(0.01, 100),
+    angle=st.floats(0.01, np.pi),
+)
+def test_cdf_is_the_integral_of_the_density(q, variance, angle):
+    x = variance * ((1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(angle / 2) ** 2)
+    expected = mp.atom(q) + integrate(q, variance, angle, np.ones_like)
+    np.testing.assert_allclose(mp.cdf(x, q, variance), expected, rtol=0, atol=1e-12)
+
+
+@given(q=aspects, variance=variances, p=levels)
+def test_cdf_inverts_quantile(q, variance, p):
+    x = mp.quantile(p, q, variance)
+    assert x >= 0
+    # Where the density is d, the rounding of x alone moves the cdf by d x 2^-53.
+    slack = 1e-12 + 4e-16 * x * mp.pdf(x, q, variance)
+    assert mp.cdf(x, q, variance) == pytest.approx(max(p, mp.atom(q)), abs=slack)
+
+
+@given(q=st.floats(1e-6, 1e3), variance=variances, u=st.floats(1e-9, 1 - 1e-9))
+def test_quantile_inverts_cdf(q, variance, u):
+    lower, upper = mp.edges(q, variance)
+    x = lower + u * (upper - lower)
+    p = mp.cdf(x, q, variance)
+    np.testing.assert_allclose(mp.quantile(p, q, variance), x, rtol=1e-10, atol=1e-10 * variance)
+
+
+@given(q=aspects)
+def test_cdf_rises_from_the_atom_to_one(q):
+    lower, upper = mp.edges(q)
+    p = mp.cdf(np.linspace(lower, upper, 500), q)
+    assert p[0] == pytest.approx(mp.atom(q), abs=1e-12)
+    assert p[-1] == pytest.approx(1, abs=1e-15)
+    assert np.diff(p).min() > -2e-15
+    assert mp.cdf(-1e-9, q) == 0
+    assert mp.cdf(2 * upper, q) == 1
+
+
+@given(q=aspects, variance=variances)
+def test_duality_of_examples_and_sites(q, variance):
+    # X^T X / M and X X^T / N share their nonzero spectrum up to the factor q.
+    x = np.linspace(*mp.edges(q, variance), 9)[1:-1]
+    nonzero = (mp.cdf(x, q, variance) - mp.atom(q)) * max(1, q)
+    dual = (mp.cdf(x / q, 1 / q, variance) - mp.atom(1 / q)) * max(1, 1 / q)
+    np.testing.assert_allclose(nonzero, dual, rtol=0, atol=1e-12 * max(q, 1 / q))
+
+
+@given(q=st.floats(1e-3, 1e3), variance=st.floats(0.1, 10), k=st.integers(0, 6))
+def test_moments_are_integrals(q, variance, k):
+    if 0.8 < q < 1.25:
+        q = 1.0  # near 1 the quadrature, not the moment, is inexact
+    integral = integrate(q, variance, np.pi, lambda x: x**k)
+    if k == 0:
+        integral += mp.atom(q)
+    np.testing.assert_allclose(mp.moment(k, q, variance), integral, rtol=1e-11)
+
+
+@given(q=st.floats(1e-2, 1e2), re=st.floats(-20, 20), im=st.floats(1e-6, 20))
+def test_stieltjes_solves_its_equation_in_the_upper_half_plane(q, re, im):
+    z = complex(re, im)
+    m = mp.stieltjes(z, q, 2.0)
+    terms = np.array([q * 2.0 * z * m * m, (z - 2.0 * (1 - q)) * m, 1.0])
+    assert abs(terms.sum()) < 1e-12 * np.abs(terms).sum()
+    assert m.imag > 0
+    assert mp.stieltjes(np.conj(z), q, 2.0) == pytest.approx(np.conj(m), rel=1e-12)
+
+
+@given(q=st.floats(0.01, 100), u=st.floats(0.001, 0.999))
+def test_stieltjes_meets_the_density_on_the_support(q, u):
+    lower, upper = mp.edges(q)
+    x = lower + u * (upper - lower)
+    assert mp.stieltjes(x, q).imag / np.pi == pytest.approx(mp.pdf(x, q), rel=1e-9)
+
+
+@pytest.mark.parametrize("q", [0.3, 1.0, 2.5])
+def test_stieltjes_is_the_integral_of_the_cauchy_kernel(q):
+    for z in (-1.0, 10.0, 1 + 2j, -3 - 0.5j):
+        direct = integrate(q, 1.0, np.pi, lambda x, z=z: 1 / (x - z)) - mp.atom(q) / z
+        assert mp.stieltjes(z, q) == pytest.approx(direct, rel=1e-11)
+
+
+@pytest.mark.parametrize("q", [0.2, 1.0, 3.0])
+def test_sample_follows_the_law(q):
+    x = np.sort(mp.sample(np.random.default_rng(5), q, 1.5, size=200_000))
+    distance = np.abs(mp.cdf(x, q, 1.5) - (np.arange(x.size) + 0.5) / x.size)
+    assert distance[x > 0].max() < 1.95 / np.sqrt(x.size)  # Kolmogorov, level 0.1%
+    assert np.mean(x == 0) == pytest.approx(mp.atom(q), abs=0.005)
+
+
+def test_eigenvalues_of_white_noise_follow_the_law():
+    rng = np.random.default_rng(3)
+    M, N = 1200, 400
+    X = rng.standard_normal((M, N))
+    eigenvalues = np.linalg.eigvalsh(X.T @ X / M)
+    distance = np.abs(mp.cdf(eigenvalues, N / M) - (np.arange(N) + 0.5) / N).max()
+    assert distance < 0.01
+
+
+def test_arguments_broadcast():
+    q = np.array([0.5, 1.0, 2.0])[:, None]
+    x = np.linspace(0.1, 3, 5)
+    table = mp.cdf(x, q, 1.3)
+    assert table.shape == (3, 5)
+    assert table[1, 3] == mp.cdf(x[3], 1.0, 1.3)
+    assert mp.quantile(0.3, q).shape == (3, 1)
+    assert mp.moment([1, 2, 3], q).shape == (3, 3)
+    assert mp.sample(np.random.default_rng(0), q).shape == (3, 1)
+
+
+def test_density_at_the_hard_edge_is_infinite():
+    assert mp.pdf(0.0, 1.0) == np.inf
+    assert mp.pdf(0.0, 2.0) == 0.0
+    assert mp.pdf([-1.0, 9.0], 0.5).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: mp.pdf(1.0, 0.0), "q"),
+        (lambda: mp.cdf(1.0, [1.0, -2.0]), "q"),
+        (lambda: mp.edges(1.0, 0.0), "variance"),
+        (lambda: mp.edges(np.inf), "q"),
+        (lambda: mp.pdf(np.nan, 1.0), "x"),
+        (lambda: mp.quantile(1.0, 1.0), "p"),
+        (lambda: mp.quantile(np.nan, 1.0), "p"),
+        (lambda: mp.moment(-1, 1.0), "k"),
+        (lambda: mp.moment(1.5, 1.0), "k"),
+        (lambda: mp.stieltjes(np.nan, 1.0), "z"),
+        (lambda: mp.stieltjes(0.0, 2.0), "z"),
+        (lambda: mp.sample(0, 1.0), "rng"),
+        (lambda: mp.atom("many"), "q"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument
+
+
+@pytest.mark.parametrize("q", [0.01, 0.5, 3.0])
+def test_a_million_values_take_less_than_a_second(q):
+    x = np.linspace(*mp.edges(q), 1_000_002)[1:-1]
+    p = np.linspace(0, 1, 1_000_002)[1:-1]
+    for function, argument in ((mp.pdf, x), (mp.cdf, x), (mp.quantile, p)):
+        started = time.process_time()
+        function(argument, q)
+        assert time.process_time() - started < 1.0

@@ -1,0 +1,203 @@
+import time
+
+import numpy as np
+import pytest
+from hopfed.theory import tracy_widom as tw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+# 200-bit ball arithmetic, two quadratures agreeing to 18 digits.
+MOMENTS = {
+    1: (-1.20653357458202481, 1.60778103458136112, 0.293464524086523303, 0.165242938455559607),
+    2: (-1.77108680741160163, 0.813194792832957845, 0.224084203610730313, 0.0934480876609831407),
+}
+QUANTILES = {
+    0.001: -4.65419824442179395,
+    0.005: -4.14787650209054499,
+    0.01: -3.89543267306422130,
+    0.025: -3.51585356084024044,
+    0.05: -3.18037997693772401,
+    0.10: -2.78242790569529428,
+    0.25: -2.08814833621549519,
+    0.50: -1.26857461658107111,
+    0.75: -0.391994331818281911,
+    0.80: -0.165313425234893729,
+    0.90: 0.450143289058251088,
+    0.95: 0.979316053469554568,
+    0.975: 1.45377135194881257,
+    0.99: 2.02344928138016270,
+    0.995: 2.42232658589634263,
+    0.999: 3.27219605900209007,
+}
+CDF = {
+    -8: 1.80682792118541665e-12,
+    -6: 2.70731932530477305e-6,
+    -5: 2.77917754916790370e-4,
+    -4: 0.00756767859879640052,
+    -3: 0.0696001188673698884,
+    -2: 0.274320197909217858,
+    -1: 0.583789895519732283,
+    0: 0.831908066202951927,
+    1: 0.951421236911550735,
+    2: 0.989597571084826992,
+    3: 0.998293480349880595,
+    4: 0.999779655512567001,
+}
+SF = {
+    0: 0.168091933797048073,
+    2: 0.0104024289151730079,
+    4: 2.20344487432998648e-4,
+    5: 2.28715180443204378e-5,
+    6: 1.94081407264621710e-6,
+}
+PDF = {-2: 0.281388430902672826, 0: 0.181419571221334743, 2: 0.0174700541976750040}
+
+betas = st.sampled_from([1, 2])
+
+
+def test_reference_values():
+    def compare(function, table, rtol):
+        np.testing.assert_allclose(function(list(table)), list(table.values()), rtol=rtol)
+
+    compare(tw.cdf, CDF, 2e-14)
+    compare(tw.sf, SF, 2e-14)
+    compare(tw.pdf, PDF, 1e-14)
+    compare(tw.quantile, QUANTILES, 1e-14)
+    np.testing.assert_allclose(
+        tw.cdf([-2.0, 0.0], beta=2), [0.413224142505122555, 0.969372828355262668], rtol=1e-15
+    )
+    assert tw.isf(1e-4) == pytest.approx(4.35942034391388143, rel=1e-14)
+
+
+@pytest.mark.parametrize("beta", [1, 2])
+def test_moments(beta):
+    np.testing.assert_allclose(tw.moments(beta), MOMENTS[beta], rtol=1e-12)
+
+
+@given(s=st.floats(-5, 14), beta=betas, nodes=st.sampled_from([56, 72]))
+def test_interpolant_equals_the_determinant(s, beta, nodes):
+    assert tw.cdf(s, beta) == pytest.approx(tw.fredholm_cdf(s, beta, nodes), rel=1e-10, abs=1e-13)
+    assert tw.sf(s, beta) == pytest.approx(tw.fredholm_sf(s, beta, nodes), rel=1e-9, abs=1e-15)
+    assert tw.pdf(s, beta) == pytest.approx(tw.fredholm_pdf(s, beta, nodes), rel=1e-8, abs=1e-13)
+
+
+@given(s=st.floats(-8, 10))
+def test_determinant_does_not_depend_on_the_nodes(s):
+    np.testing.assert_allclose(
+        tw.fredholm_cdf(s, 1, 50), tw.fredholm_cdf(s, 1, 90), rtol=0, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("x", [16.0, 20.0, 24.0])
+def test_left_tail_has_the_known_expansion(x):
+    # Baik, Buckingham, DiFranco, Comm. Math. Phys. 280 (2008) 463, with zeta'(-1) in the constant;
+    # the neglected terms are of relative order x^-6 (beta 2) and x^-3/2 (beta 1).
+    zeta = -0.165421143700450929
+    log_two = -(x**3) / 12 - np.log(x) / 8 + np.log(2) / 24 + zeta + 3 / (64 * x**3)
+    log_one = -(x**3) / 24 - x**1.5 / (3 * np.sqrt(2)) - np.log(x) / 16
+    log_one += -11 / 48 * np.log(2) + zeta / 2
+    if x < 20:
+        assert np.log(tw.cdf(-x, 2)) == pytest.approx(log_two, abs=3 / x**6)
+    assert np.log(tw.cdf(-x, 1)) == pytest.approx(log_one, abs=0.1 / x**1.5)
+
+
+@given(s=st.floats(-24, 10))
+def test_densities_solve_painleve_two(s):
+    # With q the Hastings-McLeod solution, q = (log F2 - 2 log F1)' and q'' = s q + 2 q^3: ties
+    # the two laws, and both tails, to an equation that no coefficient was computed from.
+    def hastings_mcleod(at):
+        with np.errstate(under="ignore"):
+            one = tw._log_tail(at, 1)
+            two = tw._log_tail(at, 2)
+        slope = []
+        for log_tail, derivative in (one, two):
+            right = -derivative * np.exp(log_tail) / -np.expm1(log_tail)
+            slope.append(np.where(at < -2, derivative, right))
+        return slope[1] - 2 * slope[0]
+
+    # q'' by Chebyshev differentiation over a short interval.
+    nodes = np.cos(np.pi * (np.arange(16) + 0.5) / 16)
+    series = np.polynomial.chebyshev.Chebyshev.fit(nodes, hastings_mcleod(s + 0.5 * nodes), 13)
+    q, second = series(0.0), series.deriv(2)(0.0) / 0.25
+    assert second == pytest.approx(s * q + 2 * q**3, abs=1e-6 * (1 + abs(s) ** 1.5))
+
+
+@given(s=st.floats(-20, 60), beta=betas)
+def test_quantile_and_isf_invert(s, beta):
+    lower, upper = tw.cdf(s, beta), tw.sf(s, beta)
+    if 0 < lower < 0.7:
+        assert tw.quantile(lower, beta) == pytest.approx(s, abs=1e-10)
+    if 0 < upper < 0.7:
+        assert tw.isf(upper, beta) == pytest.approx(s, abs=1e-10)
+
+
+@given(p=st.floats(1e-300, 0.999999), beta=betas)
+def test_cdf_inverts_quantile(p, beta):
+    assert tw.cdf(tw.quantile(p, beta), beta) == pytest.approx(p, rel=1e-11)
+    assert tw.sf(tw.isf(p, beta), beta) == pytest.approx(p, rel=1e-11)
+
+
+@given(beta=betas, s=st.lists(st.floats(-40, 130), min_size=2, max_size=30, unique=True))
+def test_laws_are_monotone_and_complementary(beta, s):
+    s = np.sort(s)
+    assert (np.diff(tw.cdf(s, beta)) >= -1e-15).all()  # up to rounding
+    assert (np.diff(tw.sf(s, beta)) <= 1e-15).all()
+    assert (tw.pdf(s, beta) >= 0).all()
+    np.testing.assert_allclose(tw.cdf(s, beta) + tw.sf(s, beta), 1, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("beta", [1, 2])
+def test_interpolant_is_continuous_at_its_knots(beta):
+    knots = tw._pieces(beta)[0][1:-1]
+    for function in (tw.cdf, tw.sf, tw.pdf):
+        left, right = function(np.nextafter(knots, -100), beta), function(knots, beta)
+        np.testing.assert_allclose(left, right, rtol=2e-12)
+
+
+@pytest.mark.parametrize(("M", "N", "seed"), [(100, 25, 0), (40, 120, 1)], ids=["tall", "wide"])
+def test_scaled_wishart_eigenvalues_follow_the_law(M, N, seed):
+    rng = np.random.default_rng(seed)
+    draws = 4000
+    X = rng.standard_normal((draws, M, N))
+    gram = X @ X.transpose(0, 2, 1) if M < N else X.transpose(0, 2, 1) @ X
+    top = np.linalg.eigvalsh(gram)[:, -1]
+    centre, scale = tw.wishart_scaling(M, N)
+    for level in (0.1, 0.05, 0.01):
+        size = np.mean(top > centre + scale * tw.isf(level))
+        # Published and measured sizes of Ma's scaling are within a tenth of nominal.
+        assert size == pytest.approx(level, abs=4 * np.sqrt(level / draws) + 0.1 * level)
+
+
+def test_wishart_scaling_is_symmetric():
+    assert tw.wishart_scaling(300, 70) == pytest.approx(tw.wishart_scaling(70, 300), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: tw.cdf(np.nan), "s"),
+        (lambda: tw.pdf(np.inf), "s"),
+        (lambda: tw.sf(0.0, beta=4), "beta"),
+        (lambda: tw.quantile(0.0), "p"),
+        (lambda: tw.isf([0.5, 1.0]), "p"),
+        (lambda: tw.wishart_scaling(0, 10), "M"),
+        (lambda: tw.wishart_scaling(10, 2.5), "N"),
+        (lambda: tw.fredholm_cdf(0.0, 1, 0), "nodes"),
+        (lambda: tw.moments(3), "beta"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument
+
+
+def test_a_million_values_take_less_than_a_second():
+    rng = np.random.default_rng(0)
+    s, p = rng.uniform(-10, 10, 1_000_000), rng.uniform(1e-9, 1 - 1e-9, 1_000_000)
+    for function, argument in ((tw.cdf, s), (tw.sf, s), (tw.pdf, s), (tw.quantile, p), (tw.isf, p)):
+        started = time.process_time()
+        function(argument)
+        assert time.process_time() - started < 1.0

@@ -1,0 +1,91 @@
+"""Validation shared by `hopfed.theory`: an argument in, a float64 array or an error out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+
+def real(
+    name: str,
+    value: ArrayLike,
+    rule: str = "a finite number",
+    holds: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Return `value` as float64, or raise ArgumentError with the first element that breaks `rule`.
+
+    Examples
+    --------
+    >>> real("shift", [1, 2])
+    array([1., 2.])
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(name, rule, repr(value)) from None
+    good = np.isfinite(array)
+    if holds is not None:
+        # A comparison with NaN is already False; only the warning has to be kept quiet.
+        with np.errstate(invalid="ignore"):
+            good = good & holds(array)
+    if not good.all():
+        raise ArgumentError(name, rule, array[~good].flat[0])
+    return array
+
+
+def positive(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of finite numbers above zero."""
+    return real(name, value, "a finite number above 0", lambda a: a > 0)
+
+
+def nonnegative(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of finite numbers of at least zero."""
+    return real(name, value, "a finite number of at least 0", lambda a: a >= 0)
+
+
+def probability(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of numbers strictly between 0 and 1."""
+    return real(name, value, "a number in (0, 1)", lambda a: (a > 0) & (a < 1))
+
+
+def fraction(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of numbers in (0, 1]."""
+    return real(name, value, "a number in (0, 1]", lambda a: (a > 0) & (a <= 1))
+
+
+def share(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of numbers in [0, 1]."""
+    return real(name, value, "a number in [0, 1]", lambda a: (a >= 0) & (a <= 1))
+
+
+def count(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of whole numbers of at least 1."""
+    return real(
+        name, value, "a whole number of at least 1", lambda a: (a >= 1) & (a == np.floor(a))
+    )
+
+
+def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.ndarray]) -> float:
+    """Return the one number in `value` after `check`; an array of several is an error."""
+    array = check(name, value)
+    if array.ndim != 0:
+        raise ArgumentError(name, "a single number", f"an array of shape {array.shape}")
+    return float(array)
+
+
+def one_of(name: str, value: object, allowed: tuple[object, ...]) -> object:
+    """Return `value` if it is one of `allowed`."""
+    if value not in allowed:
+        raise ArgumentError(name, f"one of {allowed}", repr(value))
+    return value
+
+
+def generator(rng: object) -> np.random.Generator:
+    """Return `rng` if it is a NumPy Generator: randomness is always handed in."""
+    if not isinstance(rng, np.random.Generator):
+        raise ArgumentError("rng", "a numpy.random.Generator", repr(rng))
+    return rng

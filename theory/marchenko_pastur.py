@@ -1,0 +1,312 @@
+"""The Marchenko-Pastur law: spectrum of `(1/M) X^T X` for white noise `X` of shape (M, N).
+
+All functions take `q = N / M` and the noise variance, broadcast over every argument, work in
+float64 and return a NumPy scalar for scalar arguments. For q > 1 the law has an atom of weight
+`1 - 1/q` at zero.
+
+The angle `tau` in [0, pi], `x / variance = 1 + q - 2 sqrt(q) cos(tau)`, removes the square roots
+at both edges. With `rho = min(sqrt q, 1 / sqrt q)` the part off zero has, for every q, the density
+`(2/pi) sin(tau)^2 / (1 + rho^2 - 2 rho cos(tau))`, whose integral is elementary.
+
+Source: V. A. Marchenko, L. A. Pastur, Math. USSR Sbornik 1 (1967) 457.
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+from . import _check
+
+# Below this rho the closed form of the cdf loses 1/rho^2 in accuracy and its power series is used;
+# the series is cut where rho^k < 1e-17.
+_SERIES_RHO = 0.125
+_SERIES_TERMS = 20
+
+_NEWTON_STEPS = 60  # the bracket alone halves tau to 1e-16 in this many
+_SETTLED = 3e-9  # Newton squares its relative error: the step after one of this size is noise
+_BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
+_GRID = np.linspace(0, np.pi, 1025)
+
+
+def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper edge of the bulk, `variance (1 -+ sqrt q)^2`.
+
+    Parameters
+    ----------
+    q : aspect ratio N / M, above 0; any shape.
+    variance : noise variance, above 0; broadcast against `q`.
+
+    Raises
+    ------
+    ArgumentError : `q` or `variance` is not a finite number above 0.
+
+    Examples
+    --------
+    >>> lower, upper = edges(0.25)
+    >>> float(lower), float(upper)
+    (0.25, 2.25)
+    """
+    q = _check.positive("q", q)
+    variance = _check.positive("variance", variance)
+    root = np.sqrt(q)
+    return variance * (1 - root) ** 2, variance * (1 + root) ** 2
+
+
+def atom(q: ArrayLike) -> np.ndarray:
+    """Weight of the atom at zero, `max(0, 1 - 1/q)`: the share of directions no sample fills.
+
+    Examples
+    --------
+    >>> float(atom(4.0)), float(atom(0.5))
+    (0.75, 0.0)
+    """
+    return np.maximum(0.0, 1 - 1 / _check.positive("q", q))[()]
+
+
+def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Density of the continuous part, of mass `min(1, 1/q)`; 0 outside the edges.
+
+    At q = 1 the density is infinite at x = 0.
+
+    Examples
+    --------
+    >>> round(float(pdf(1.0, 0.25)), 12)
+    0.616404444061
+    """
+    x = _check.real("x", x)
+    lower, upper = edges(q, variance)
+    width = np.maximum(x - lower, 0) * np.maximum(upper - x, 0)
+    inside = (x >= lower) & (x <= upper)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.sqrt(width) / (2 * np.pi * np.asarray(q) * np.asarray(variance) * x)
+        # At q = 1 the lower edge is the pole itself: 0/0 above, infinite in the limit.
+        value = np.where((x == 0) & (lower == 0), np.inf, value)
+    return np.where(inside, value, 0.0)[()]
+
+
+def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Distribution function, atom included, in closed form (absolute error about 1e-15).
+
+    Examples
+    --------
+    >>> round(float(cdf(1.0, 1.0)), 12)
+    0.608997781044
+    """
+    x = _check.real("x", x)
+    lower, upper = edges(q, variance)
+    q = np.asarray(q, dtype=np.float64)
+    tau = 2 * np.arctan2(np.sqrt(np.maximum(x - lower, 0)), np.sqrt(np.maximum(upper - x, 0)))
+    zero_mass = atom(q)
+    value = zero_mass + np.minimum(1, 1 / q) * _angle_cdf(tau, _rho(q))
+    # The sum may exceed 1 by an ulp at the upper edge.
+    return np.where(x < 0, 0.0, np.minimum(value, 1.0))[()]
+
+
+def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Inverse of :func:`cdf` for p in (0, 1); 0 for p up to the atom's weight.
+
+    Examples
+    --------
+    >>> round(float(quantile(0.5, 1.0)), 12)
+    0.652775941634
+    """
+    p = _check.probability("p", p)
+    q = _check.positive("q", q)
+    variance = _check.positive("variance", variance)
+    inner = np.minimum((p - atom(q)) * np.maximum(1, q), 1.0)
+    value = _nonzero_quantile(np.maximum(inner, 0.0), q) * variance
+    return np.where(inner > 0, value, 0.0)[()]
+
+
+def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Median of the part of the law off zero: with the median of the nonzero eigenvalues it gives
+    a robust estimate of the noise variance.
+
+    Examples
+    --------
+    >>> round(float(median_nonzero(2.0)), 12)
+    1.660931763163
+    """
+    q = _check.positive("q", q)
+    variance = _check.positive("variance", variance)
+    return (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
+
+
+def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Moment `int x^k dF`, atom included, for whole k of at least 0 (Narayana polynomials).
+
+    Examples
+    --------
+    >>> float(moment(2, 0.5)), float(moment(0, 0.5))
+    (1.5, 1.0)
+    """
+    rule = "a whole number of at least 0"
+    k = _check.real("k", k, rule, lambda a: (a >= 0) & (a == np.floor(a)))
+    q = _check.positive("q", q)
+    variance = _check.positive("variance", variance)
+    k, q, variance = np.broadcast_arrays(k, q, variance)
+    value = np.empty(k.shape)
+    for order in np.unique(k):
+        n, at = int(order), k == order
+        narayana = [comb(n, j) * comb(n - 1, j) / (j + 1) for j in range(n)] or [1.0]
+        value[at] = np.polynomial.polynomial.polyval(q[at], narayana) * variance[at] ** n
+    return value[()]
+
+
+def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
+    """Stieltjes transform `m(z) = int dF(x) / (x - z)`, atom included, for complex z.
+
+    On the support, a real z (imaginary part +0) gives the limit from above, `Im m = pi pdf`.
+    Solves `q s z m^2 + (z - s (1 - q)) m + 1 = 0` on the branch that decays as `-1/z`, taking the
+    root by the form that does not cancel.
+
+    Examples
+    --------
+    >>> complex(np.round(stieltjes(1.0, 0.25), 12))
+    (-0.5+1.936491673104j)
+    """
+    z = np.asarray(z, dtype=np.complex128)
+    if not np.isfinite(z).all():
+        raise ArgumentError("z", "a finite complex number", z[~np.isfinite(z)].flat[0])
+    lower, upper = edges(q, variance)
+    q, variance = np.asarray(q, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+    if np.any((z == 0) & (q >= 1)):
+        raise ArgumentError("z", "other than 0 when q >= 1, where the transform has a pole", 0.0)
+    # Each root has its cut below its own edge: the product is cut between the edges only.
+    root = np.sqrt(z - lower) * np.sqrt(z - upper)
+    linear = variance * (1 - q) - z
+    plus, minus = linear + root, linear - root
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direct = plus / (2 * q * variance * z)
+        reciprocal = 2 / minus
+    return np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
+
+
+def sample(
+    rng: np.random.Generator,
+    q: ArrayLike,
+    variance: ArrayLike = 1.0,
+    size: int | tuple[int, ...] | None = None,
+) -> np.ndarray:
+    """Independent variates of the law, zeros for q > 1 included, by inversion.
+
+    Parameters
+    ----------
+    rng : the generator to draw from.
+    size : shape of the result; by default the broadcast shape of `q` and `variance`.
+
+    Examples
+    --------
+    >>> sample(np.random.default_rng(0), 0.5, size=3).round(3)
+    array([0.573, 1.422, 2.448])
+    """
+    q = _check.positive("q", q)
+    variance = _check.positive("variance", variance)
+    shape = np.broadcast_shapes(q.shape, variance.shape) if size is None else size
+    # random() may return 0, which is no quantile level: its mirror image in (0, 1] may be 1, whose
+    # quantile, the upper edge, exists.
+    level = 1 - _check.generator(rng).random(shape)
+    inner = np.minimum((level - atom(q)) * np.maximum(1, q), 1.0)
+    value = _nonzero_quantile(np.maximum(inner, 0.0), q) * variance
+    return np.where(inner > 0, value, 0.0)[()]
+
+
+def _rho(q: np.ndarray) -> np.ndarray:
+    root = np.sqrt(q)
+    return np.minimum(root, 1 / root)
+
+
+def _angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """Mass of the part off zero (normalised to 1) below the angle `tau`.
+
+    `G = [tau + rho sin tau + (1 - rho^2) b] / pi` with `b = (rho sin tau - psi) / rho^2` and
+    `psi = arg(1 - rho e^{-i tau})`; for small rho `b = -sum_{j>=2} rho^(j-2) sin(j tau) / j`.
+    """
+    tau, rho = np.broadcast_arrays(np.asarray(tau, dtype=np.float64), rho)
+    sine = np.sin(tau)
+    # 1 - rho cos(tau), written so that it keeps its digits where rho -> 1 and tau -> 0.
+    psi = np.arctan2(rho * sine, 1 - rho + 2 * rho * np.sin(tau / 2) ** 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bend = (rho * sine - psi) / rho**2
+    small = rho < _SERIES_RHO
+    if small.any():
+        bend = np.where(small, 0.0, bend)
+        bend[small] = _bend_series(tau[small], rho[small])
+    return (tau + rho * sine + (1 - rho**2) * bend) / np.pi
+
+
+def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    step = rho * np.exp(1j * tau)
+    total = np.zeros_like(step)
+    for j in range(_SERIES_TERMS + 2, 1, -1):
+        total = total * step + 1 / j
+    return -(np.exp(2j * tau) * total).imag
+
+
+def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Quantile of the part off zero for p in [0, 1], in units of the variance."""
+    p, q = np.broadcast_arrays(p, q)
+    shape, p, q = p.shape, p.ravel(), q.ravel()
+    tau = np.empty(p.shape)
+    for start in range(0, p.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        tau[block] = _angle_quantile(p[block], _rho(q[block]))
+    lower = (1 - np.sqrt(q)) ** 2
+    return (lower + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2).reshape(shape)
+
+
+def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """Angle below which lies the mass p: Newton on the cube root of the smaller tail.
+
+    That root is regular at both edges, where the tails are cubic in the angle. A step that leaves
+    the bracket is replaced by its midpoint; converged entries are taken out of the loop.
+    """
+    tau = _first_angle(p, rho)
+    low, high = np.zeros_like(p), np.full_like(p, np.pi)
+    active = np.flatnonzero((p > 0) & (p < 1))
+    tau[p <= 0], tau[p >= 1] = 0.0, np.pi
+    for _ in range(_NEWTON_STEPS):
+        if active.size == 0:
+            break
+        t, r, level = tau[active], rho[active], p[active]
+        mass = _angle_cdf(t, r)
+        below = mass < level
+        low[active[below]], high[active[~below]] = t[below], t[~below]
+        moved = t + _newton_step(t, r, mass, level)
+        a, b = low[active], high[active]
+        stray = ~((moved >= a) & (moved <= b))
+        moved[stray] = (a[stray] + b[stray]) / 2
+        tau[active] = moved
+        active = active[np.abs(moved - t) > _SETTLED * t]
+    return tau
+
+
+def _first_angle(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """First guess of the angle, between the exact answers for rho = 1 and for a cubic tail."""
+    left, right = np.cbrt(p), np.cbrt(1 - p)
+    if p.size > _GRID.size and np.ptp(rho) == 0:  # many levels of one law: tabulate it
+        mass = _angle_cdf(_GRID, rho[0])
+        grid = np.cbrt(mass) / (np.cbrt(mass) + np.cbrt(np.maximum(1 - mass, 0)))
+        return np.interp(left / (left + right), grid, _GRID)
+    cubic = np.pi * left / (left + right)
+    return cubic + rho * (np.pi * p - cubic)
+
+
+def _newton_step(
+    tau: np.ndarray, rho: np.ndarray, mass: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    half = np.sin(tau / 2) ** 2
+    slope = 8 * half * (1 - half) / (np.pi * ((1 - rho) ** 2 + 4 * rho * half))
+    sign = np.where(level > 0.5, -1.0, 1.0)
+    tail = np.where(level > 0.5, 1 - mass, mass)
+    root = np.cbrt(np.maximum(tail, 0))
+    aim = np.cbrt(np.where(level > 0.5, 1 - level, level))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = sign * 3 * root**2 * (aim - root) / slope
+    # A tail that rounds to 0 gives a step of 0, which is no sign of convergence: bisect instead.
+    return np.where(root > 0, step, np.nan)

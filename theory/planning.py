@@ -1,0 +1,337 @@
+"""What can be detected, and how many examples that takes.
+
+Two levels. The phase boundary `kappa = sqrt q` says where an archetype becomes visible as N and M
+grow; `margin`, `detectable`, `minimal_*` and `phase_diagram` work with it. At finite size a test
+with a false-alarm rate needs more; `detection_power`, `plan` and `exposure_needed` give the
+probability that the archetype's eigenvalue passes the Tracy-Widom threshold.
+
+Everything broadcasts over its arguments: quality r in (0, 1), exposure pi in (0, 1], N sites,
+M examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _check, spikes, tracy_widom
+
+_MAX_SAMPLES = 2.0**50
+# The first-order kurtosis shift 1 + k4 / sqrt(M N), with k4 >= -2, means nothing for smaller M N.
+_SMALLEST_TABLE = 36.0
+
+# The number of examples an archetype gets is binomial: its standard normal quantile runs over this
+# grid, its weight is the normal one.
+_GRID = np.linspace(-6, 6, 241)
+_GRID_WEIGHTS = np.exp(-(_GRID**2) / 2) / np.exp(-(_GRID**2) / 2).sum()
+
+
+def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
+    """Spike strength over the threshold, `r^2 pi sqrt(N M) / (1 - r^2)`: detectable above 1.
+
+    Raises
+    ------
+    ArgumentError : r outside (0, 1), exposure outside (0, 1], N or M not a whole number above 0.
+
+    Examples
+    --------
+    >>> round(float(margin(0.5, 0.03, 400, 400)), 12)
+    4.0
+    """
+    exposure = _check.fraction("exposure", exposure)
+    sites, samples = _check.count("N", N), _check.count("M", M)
+    return (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
+
+
+def detectable(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
+    """Whether the archetype is above the phase boundary (D2).
+
+    Examples
+    --------
+    >>> detectable(0.5, [0.001, 0.03], 400, 400).tolist()
+    [False, True]
+    """
+    return margin(r, exposure, N, M) > 1
+
+
+def minimal_exposure(r: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
+    """Exposure at the phase boundary, `(1 - r^2) / (r^2 sqrt(N M))`.
+
+    Above 1 where no exposure is enough.
+
+    Examples
+    --------
+    >>> round(float(minimal_exposure(0.5, 400, 400)), 12)
+    0.0075
+    """
+    return 1 / margin(r, 1.0, N, M)
+
+
+def minimal_quality(exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
+    """Quality at the phase boundary, `(1 + pi sqrt(N M))^(-1/2)`.
+
+    Examples
+    --------
+    >>> float(minimal_quality(0.0075, 400, 400))
+    0.5
+    """
+    size = np.sqrt(_check.count("N", N) * _check.count("M", M))
+    return (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
+
+
+def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
+    """Number of examples at the phase boundary, `(1 - r^2)^2 / (r^4 pi^2 N)`; a real number.
+
+    Examples
+    --------
+    >>> round(float(minimal_samples(0.5, 0.0075, 400)), 9)
+    400.0
+    """
+    return margin(r, exposure, N, 1) ** -2.0
+
+
+@dataclass(frozen=True)
+class PhaseDiagram:
+    """Predictions over a grid of qualities (rows) and exposures (columns).
+
+    Attributes
+    ----------
+    qualities, exposures : the axes, of shapes (R,) and (E,).
+    margin : (R, E) spike strength over the threshold.
+    eigenvalue : (R, E) predicted sample eigenvalue of the archetype, the edge below the boundary.
+    overlap : (R, E) predicted squared cosine of its eigenvector.
+    boundary : (R,) exposure at the phase boundary, above 1 where no exposure is enough.
+    """
+
+    qualities: np.ndarray
+    exposures: np.ndarray
+    margin: np.ndarray
+    eigenvalue: np.ndarray
+    overlap: np.ndarray
+    boundary: np.ndarray
+
+    @property
+    def detectable(self) -> np.ndarray:
+        """(R, E) whether the archetype is above the boundary."""
+        return self.margin > 1
+
+
+def phase_diagram(qualities: ArrayLike, exposures: ArrayLike, N: int, M: int) -> PhaseDiagram:
+    """Predict margin, eigenvalue and overlap over a grid of qualities and exposures.
+
+    Examples
+    --------
+    >>> phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400).detectable.tolist()
+    [[False, True], [True, True]]
+    """
+    rows, columns = np.atleast_1d(_check.real("qualities", qualities)), np.atleast_1d(exposures)
+    sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
+    table = margin(rows[:, None], columns, sites, samples)
+    q = sites / samples
+    kappa = table * np.sqrt(q)
+    return PhaseDiagram(
+        qualities=rows,
+        exposures=np.asarray(columns, dtype=np.float64),
+        margin=table,
+        eigenvalue=spikes.outlier(kappa, q, 1 - rows[:, None] ** 2),
+        overlap=spikes.overlap(kappa, q),
+        boundary=minimal_exposure(rows, sites, samples),
+    )
+
+
+def noise_threshold(
+    r: ArrayLike, N: ArrayLike, M: ArrayLike, false_alarm: ArrayLike = 0.05
+) -> np.ndarray:
+    """Eigenvalue of `(1/M) eta^T eta` that pure noise exceeds with probability `false_alarm`.
+
+    Tracy-Widom quantile in Ma's scaling, with bulk variance `1 - r^2` and the kurtosis shift of
+    +-1 noise.
+
+    Examples
+    --------
+    >>> round(float(noise_threshold(0.5, 400, 400, 0.05)), 6)
+    3.025277
+    """
+    centre, scale = tracy_widom.wishart_scaling(M, N)
+    level = tracy_widom.isf(_check.probability("false_alarm", false_alarm))
+    shift = spikes.edge_shift(r, M, N)
+    return ((1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M))[()]
+
+
+def detection_power(
+    r: ArrayLike,
+    exposure: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    false_alarm: ArrayLike = 0.05,
+    stronger: ArrayLike = 0,
+) -> np.ndarray:
+    """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
+
+    The number of examples it gets is binomial; given that number its eigenvalue is normal around
+    the spike law; an archetype in the bulk passes as often as noise does. Archetypes that are
+    `stronger` push it down as if each took one example and one site away. Against simulation the
+    probability is right to about 0.05 where it is above 0.7, and too high near the boundary,
+    where eigenvalues are not yet normal.
+
+    Parameters
+    ----------
+    r, exposure, N, M : quality, exposure, sites, examples.
+    false_alarm : rate of the test, in (0, 1).
+    stronger : number of archetypes with larger eigenvalues, below N and M.
+
+    Examples
+    --------
+    >>> round(float(detection_power(0.3, 0.1, 200, 300)), 3)
+    0.991
+    """
+    exposure = _check.fraction("exposure", exposure)
+    arguments = (r, exposure, _check.count("N", N), _check.count("M", M), false_alarm)
+    stronger = _check_stronger(stronger, np.minimum(*np.broadcast_arrays(*arguments[2:4])))
+    r, exposure, N, M, false_alarm, stronger = (
+        np.asarray(a, dtype=np.float64)[..., None]
+        for a in np.broadcast_arrays(*arguments, stronger)
+    )
+    return _power(r, exposure, N, M, false_alarm, stronger)[()]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many examples detect an archetype; every field has the broadcast shape of the request.
+
+    Attributes
+    ----------
+    samples : smallest M whose power reaches the request; infinite beyond 2^50.
+    power : probability of detection with that many.
+    threshold : eigenvalue the test compares with.
+    eigenvalue : predicted eigenvalue of the archetype.
+    overlap : predicted squared cosine of its eigenvector.
+    margin : spike strength over the phase boundary.
+    """
+
+    samples: np.ndarray
+    power: np.ndarray
+    threshold: np.ndarray
+    eigenvalue: np.ndarray
+    overlap: np.ndarray
+    margin: np.ndarray
+
+
+def plan(
+    r: ArrayLike,
+    exposure: ArrayLike,
+    N: ArrayLike,
+    power: ArrayLike = 0.9,
+    false_alarm: ArrayLike = 0.05,
+    stronger: ArrayLike = 0,
+) -> Plan:
+    """Smallest number of examples that detects an exposure with given power and false-alarm rate.
+
+    Examples
+    --------
+    >>> p = plan(r=0.3, exposure=0.1, N=200, power=0.9)
+    >>> int(p.samples), round(float(p.power), 3), round(float(p.overlap), 2)
+    (185, 0.9, 0.47)
+    """
+    exposure, target = _check.fraction("exposure", exposure), _check.probability("power", power)
+    shape = np.broadcast(*map(np.asarray, (r, exposure, N, target, false_alarm, stronger)))
+    stronger = _check_stronger(stronger, np.asarray(N))
+    low = np.broadcast_to(
+        np.maximum(stronger + 1, np.ceil(_SMALLEST_TABLE / _check.count("N", N))), shape.shape
+    ).astype(np.float64)
+    high = low.copy()
+
+    def reached(samples: np.ndarray) -> np.ndarray:
+        return detection_power(r, exposure, N, samples, false_alarm, stronger) >= target
+
+    for _ in range(50):  # double until the power suffices ...
+        short = ~reached(high) & (high < _MAX_SAMPLES)
+        if not short.any():
+            break
+        low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+    while np.any(high - low > 1):  # ... then halve down to the single example
+        middle = np.floor((low + high) / 2)
+        enough = reached(np.maximum(middle, 1))
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    samples = np.where(reached(low), low, high)
+
+    ratio = np.asarray(N) / samples
+    strength = spikes.spike_strength(r, exposure, N)
+    return Plan(
+        samples=np.where(samples < _MAX_SAMPLES, samples, np.inf)[()],
+        power=detection_power(r, exposure, N, samples, false_alarm, stronger),
+        threshold=noise_threshold(r, N, samples, false_alarm),
+        eigenvalue=spikes.outlier(strength, ratio, 1 - np.asarray(r) ** 2),
+        overlap=spikes.overlap(strength, ratio),
+        margin=margin(r, exposure, N, samples),
+    )
+
+
+def exposure_needed(
+    r: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    power: ArrayLike = 0.9,
+    false_alarm: ArrayLike = 0.05,
+    stronger: ArrayLike = 0,
+) -> np.ndarray:
+    """Smallest exposure detected with given power and false-alarm rate; NaN if even 1 is too small.
+
+    Examples
+    --------
+    >>> round(float(exposure_needed(0.3, 200, 187)), 3)
+    0.099
+    """
+    target = _check.probability("power", power)
+    enough = detection_power(r, 1.0, N, M, false_alarm, stronger) >= target
+    # Halving of the logarithm, from the exposure of a single example's tenth on.
+    low = np.broadcast_to(np.log(0.1 / _check.count("M", M)), np.shape(enough))
+    high = np.zeros(np.shape(enough))
+    for _ in range(50):
+        middle = (low + high) / 2
+        good = detection_power(r, np.exp(middle), N, M, false_alarm, stronger) >= target
+        low, high = np.where(good, low, middle), np.where(good, middle, high)
+    return np.where(enough, np.exp(high), np.nan)[()]
+
+
+def _check_stronger(stronger: ArrayLike, limit: np.ndarray) -> np.ndarray:
+    rule = "a whole number of at least 0, below N and M"
+    return _check.real(
+        "stronger", stronger, rule, lambda a: (a >= 0) & (a == np.floor(a)) & np.all(a < limit)
+    )
+
+
+def _power(
+    r: np.ndarray,
+    exposure: np.ndarray,
+    N: np.ndarray,
+    M: np.ndarray,
+    false_alarm: np.ndarray,
+    stronger: np.ndarray,
+) -> np.ndarray:
+    """Power for arrays whose last axis, of length 1, becomes the grid over binomial counts."""
+    from scipy.special import ndtr
+
+    variance = 1 - r**2
+    spread = np.sqrt(exposure * (1 - exposure) / M)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skew = np.where(spread > 0, (1 - 2 * exposure) / (M * spread), 0.0)
+    # Cornish-Fisher quantile of the binomial share of examples.
+    share = exposure + spread * (_GRID + skew * (_GRID**2 - 1) / 6)
+    samples, sites = M - stronger, N - stronger
+    q = sites / samples
+    kappa = N * r**2 * share / variance * (M / samples) * (sites / N)
+    kappa = np.maximum(kappa, 1e-12 * np.sqrt(q))  # no examples at all: in the bulk
+
+    scale = samples / M
+    eigenvalue = spikes.outlier(kappa, q, variance) * scale
+    sd = spikes.outlier_sd(kappa, q, samples, variance, exposure=1.0) * scale
+    # A generous false-alarm rate puts the threshold inside the bulk, where spikes are not told
+    # from noise: an outlier counts from the edge on.
+    edge = spikes.outlier(spikes.threshold(q), q, variance) * scale
+    threshold = np.maximum(noise_threshold(r, N, M, false_alarm), edge)
+    outside = kappa > spikes.threshold(q)
+    passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
+    return (1 - (1 - false_alarm) * (1 - passes)) @ _GRID_WEIGHTS
