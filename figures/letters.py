@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from hopfed.figures import new_figure
 from matplotlib.figure import Figure
 
-from hopfed.factorize import Archetypes
-from hopfed.figures import new_figure
+COLUMNS = 13
 
 
-def draw(
-    examples: list[np.ndarray], found: Archetypes, letters: np.ndarray, size: int
-) -> Figure:
-    """Draw `examples` above and the recovered patterns below, in the order of the alphabet.
+def draw(examples: Sequence[np.ndarray], patterns: np.ndarray, size: int) -> Figure:
+    """Draw 26 `examples` above and the recovered `patterns` below, in the order given.
 
-    The letters (26, size^2) only put the recovered patterns in a readable order.
+    Parameters
+    ----------
+    examples : rows of +-1, each size^2 pixels.
+    patterns : (K, size^2) of +-1.
     """
-    patterns = found.patterns
-    if len(patterns):
-        nearest = np.abs(patterns.astype(np.float32) @ letters.T).argmax(axis=1)
-        patterns = patterns[np.argsort(nearest, kind="stable")]
-    columns = 13
-    above = examples[: 2 * columns]
-    rows = [above[:columns], above[columns:], patterns[:columns], patterns[columns:]]
-    figure = new_figure(170, 60)
-    grid = figure.subplots(4, columns)
-    for row, images in zip(grid, rows, strict=True):
-        for axes in row:
+    figure = new_figure(170, 70)
+    above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    above.suptitle("what the clients hold: a quarter of all pixels is flipped", fontsize=8)
+    below.suptitle("what the server recovers from their operators", fontsize=8)
+    for part, images in ((above, examples), (below, patterns)):
+        for axes, k in zip(part.subplots(2, COLUMNS).flat, range(2 * COLUMNS), strict=True):
             axes.set_axis_off()
-        for axes, image in zip(row, images, strict=False):
-            axes.imshow(image.reshape(size, size), vmin=-1, vmax=1, interpolation="nearest")
-    grid[0, 0].set_title("what the clients hold (a quarter of all pixels flipped)", loc="left")
-    grid[2, 0].set_title("what the server recovers from their operators", loc="left")
+            if k < len(images):
+                image = images[k].reshape(size, size)
+                axes.imshow(image, vmin=-1, vmax=1, interpolation="nearest")
     return figure

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from hopfed.figures import new_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hopfed.errors import ArgumentError
-from hopfed.figures import new_figure
 from hopfed.runs import Run
 
 SHOWN = 40  # patterns in the figure
@@ -30,7 +30,8 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
         raise ArgumentError("shape", rule, f"{shape[0]}x{shape[1]}")
     rows = -(-min(len(patterns), SHOWN) // 10)
     figure = new_figure(170, 55 + 18 * rows)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(55, max(18 * rows, 1)))
+    parts = figure.subfigures(2, 1, height_ratios=(55, max(18 * rows, 1)), squeeze=False)
+    top, bottom = parts[:, 0]
     left, right = top.subplots(1, 2)
     _spectrum(left, run)
     _scores(right, run)

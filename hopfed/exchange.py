@@ -115,7 +115,7 @@ class Federation:
     def mean(self) -> np.ndarray:
         """(N,) mean of all examples (exchange 3, sent with the first)."""
         self.traffic.up = [b + 4 * self.n_sites for b in self.traffic.up]
-        total = sum(kernels.column_sums(op.rows) for op in self.clients)
+        total = np.sum([kernels.column_sums(op.rows) for op in self.clients], axis=0)
         return total / sum(op.mass for op in self.clients)
 
     def refit(self, patterns: np.ndarray) -> np.ndarray:

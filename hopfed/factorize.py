@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from hopfed.errors import ArgumentError
 from hopfed.ica import ica_candidates
@@ -79,20 +80,35 @@ def factorize(
     """
     if method not in METHODS:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
-    space = Subspace.of(spectrum, rank)
+    # Thousands of small products: handing each to a second BLAS thread costs more than it gains,
+    # and ten times as much where another program holds the core that the thread waits for.
+    with threadpool_limits(limits=1, user_api="blas"):
+        space = Subspace.of(spectrum, rank)
+        kept, fit = _search(space, rank, groups, method, joint, search, seed)
+        return _result(space, spectrum, rank, kept, fit)
+
+
+def _search(
+    space: Subspace,
+    rank: RankEstimate,
+    groups: Groups | None,
+    method: str,
+    joint: JointDiagonalization | None,
+    search: Search | None,
+    seed: int,
+) -> tuple[np.ndarray, ExposureFit]:
+    """Collect candidates by `method` and let the exposure fit decide."""
     candidates = np.zeros((0, space.n_sites), dtype=np.int8)
     joint, search = joint or JointDiagonalization(), search or Search()
     if method == "ica":
         candidates = ica_candidates(space, seed)
     if method in ("auto", "joint") and groups is not None:
-        candidates = joint_candidates(
-            space, groups.sums, groups.counts, rank.variance, joint, seed
-        )
+        candidates = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
     kept, fit = select(space, candidates)
     if method in ("auto", "lam") and len(kept) < space.dim:
         candidates = search_candidates(space, search, seed, known=kept)
         kept, fit = select(space, candidates)
-    return _result(space, spectrum, rank, kept, fit)
+    return kept, fit
 
 
 def _result(

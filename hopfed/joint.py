@@ -1,10 +1,11 @@
 """Joint diagonalisation: archetypes from the differences between clients or groups (A7).
 
-In the basis V each group g is a K x K matrix ``A_g = V^T C_g V - s2 I ~ sum_mu w_mu^g a_mu a_mu^T``,
-and all of them are diagonalised by the same vectors. Whitened by their mean, random centred
-combinations ``sum_g c_g A_g`` have those vectors for eigenvectors (Jennrich); lifted by V and cut to
-signs they are archetypes. What is accepted is deflated exactly and the rest tried again. Only
-linear independence is needed, and no search: counting noise between groups is signal enough.
+In the basis V each group g is a K x K matrix, ``A_g = V^T C_g V - s2 I``, about
+``sum_mu w_mu^g a_mu a_mu^T``, and all of them are diagonalised by the same vectors. Whitened by
+their mean, random centred combinations ``sum_g c_g A_g`` have those vectors for eigenvectors
+(Jennrich); lifted by V and cut to signs they are archetypes. What is accepted is deflated exactly
+and the rest tried again. Only linear independence is needed, and no search: counting noise between
+groups is signal enough.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def joint_candidates(
         c -= counts * c.sum() / counts.sum()
         U = np.linalg.eigh(rest.T @ np.tensordot(c, Aw, axes=1) @ rest)[1]
         lifted = space.vectors @ (lift @ (rest @ U))
-        states = space.polish(np.where(lifted.T >= 0, 1, -1), sweeps=8)
+        states = space.polish(np.where(lifted.T >= 0, 1, -1))
         before = len(found)
         found = merge(space, found, states[accepted(space, states)])
         if len(found) == before:

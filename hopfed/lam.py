@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels.lam import LamUpdate
 
 ORDERS = ("synchronous", "serial")
 COUPLINGS = ("linear", "quadratic")
@@ -60,3 +61,78 @@ class LayeredMemory:
             raise ArgumentError("warm_up", "in (0, 1]", self.warm_up)
         if not (min(self.noise) >= 0 and self.field >= 0):
             raise ArgumentError("noise and field", "at least 0", (self.noise, self.field))
+
+    def run(
+        self,
+        states: np.ndarray,
+        W: np.ndarray,
+        *,
+        beta: float,
+        updates: int,
+        seed: int,
+        stop_score: float | None = None,
+        score_weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Relax memories that all start at `states`, and return the state of every layer.
+
+        Parameters
+        ----------
+        states : int8 (S, N), the cues; every layer of block s starts at ``states[s]``.
+        W : (N, R), factor of the couplings ``J = W W^T``.
+        beta : inverse temperature at the end.
+        updates : synchronous updates or serial sweeps.
+        stop_score, score_weights : a serial block of one layer stops when
+            ``sum_k score_weights_k a_k^2 / N`` exceeds `stop_score`, ``a = W^T sigma``.
+
+        Returns
+        -------
+        int8 (S * L, N).
+        """
+        if self._is_heat_bath():
+            outcome = kernels.heat_bath(
+                states,
+                W,
+                beta=beta * np.linspace(self.warm_up, 1.0, updates),
+                sweeps=updates,
+                seed=seed,
+                stop_score=stop_score,
+                score_weights=score_weights,
+            )
+            return outcome.state
+        relaxed = self.relax(states, W, beta=beta, updates=updates, seed=seed)
+        return relaxed.state.reshape(-1, states.shape[1])
+
+    def _is_heat_bath(self) -> bool:
+        """One layer, serial, heat-bath noise and no field: the kernel of the search."""
+        return (
+            self.layers == 1
+            and self.order == "serial"
+            and self.noise == (1.0, 1.0)
+            and not (self.noise_over_beta or self.field or self.self_field)
+        )
+
+    def relax(
+        self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int
+    ) -> LamUpdate:
+        """Relax blocks of L layers that all start at their cue, and keep what is known of them.
+
+        Parameters are those of `run`. The result holds the states (S, L, N), the energy of every
+        block (6, 8), the score of every layer, and how many spins the last update changed.
+        """
+        blocks = np.repeat(states[:, None, :], self.layers, axis=1)
+        betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)
+        amplitude = np.linspace(*self.noise, updates)
+        step = kernels.lam_step if self.order == "synchronous" else kernels.lam_sweep
+        return step(
+            blocks,
+            W,
+            beta=betas,
+            noise=amplitude / betas if self.noise_over_beta else amplitude,
+            updates=updates,
+            coupling=self.coupling,
+            repulsion=self.repulsion if self.layers > 1 else 0.0,
+            field=self.field,
+            cue=states[:, None, :] if self.field else None,
+            self_field=self.self_field,
+            seed=seed,
+        )

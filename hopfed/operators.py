@@ -86,10 +86,10 @@ class HebbianOperator(ABC):
     def __rmul__(self, weight: float) -> Self:
         return self * weight
 
-    def _masses(self, other: HebbianOperator) -> dict[str, float]:
+    def _masses(self, other: HebbianOperator) -> dict[str, Any]:
         return {"mass": self.mass + other.mass, "mass2": self.mass2 + other.mass2}
 
-    def _scaled(self, weight: float) -> dict[str, float]:
+    def _scaled(self, weight: float) -> dict[str, Any]:
         if not (np.isfinite(weight) and weight > 0):
             raise ArgumentError("weight", "a positive number", weight)
         return {"mass": self.mass * weight, "mass2": self.mass2 * weight**2}
@@ -234,7 +234,9 @@ class SketchOperator(HebbianOperator):
     def _added(self, other: Self) -> Self:
         if self.seed != other.seed or self.sketch.shape != other.sketch.shape:
             got = f"seeds {self.seed} and {other.seed}, widths {self.sketch.shape[1]} and "
-            raise ArgumentError("sketches", "of one seed and width", got + f"{other.sketch.shape[1]}")
+            raise ArgumentError(
+                "sketches", "of one seed and width", got + f"{other.sketch.shape[1]}"
+            )
         return replace(
             self,
             sketch=self.sketch + other.sketch,
@@ -262,7 +264,9 @@ class PooledOperator(HebbianOperator):
         """Pool `parts`, all over the same sites."""
         sites = {op.n_sites for op in parts}
         if len(sites) != 1:
-            raise ArgumentError("operators", "at least one, all over the same sites", sites or "none")
+            raise ArgumentError(
+                "operators", "at least one, all over the same sites", sites or "none"
+            )
         mass, mass2 = sum(op.mass for op in parts), sum(op.mass2 for op in parts)
         return cls(sites.pop(), mass, mass2, tuple(parts))
 

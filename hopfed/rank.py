@@ -10,6 +10,7 @@ signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +20,8 @@ from hopfed.errors import ArgumentError
 from hopfed.operators import FactorOperator
 from hopfed.sharpen import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
+
+Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
 START_LEVEL = 1e-6  # false-alarm rate of the robust first count; the rule's own level decides
 
@@ -118,7 +121,7 @@ class MarchenkoPastur:
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
 
-        def edge(k: int, s2: float) -> float:
+        def edge(k: int, s2: float) -> float:  # noqa: ARG001
             return float(marchenko_pastur.edges(sample.aspect, s2)[1]) * _shift(sample, s2)
 
         k = _climb(sample, _robust_start(sample, edge), edge)
@@ -199,7 +202,7 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
     return s2
 
 
-def _robust_start(sample: Sample, edge: object) -> int:
+def _robust_start(sample: Sample, edge: Edge) -> int:
     """First count, with the bulk variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
@@ -227,18 +230,18 @@ def _median_variance(sample: Sample, k: int) -> float:
     return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
 
 
-def _count_above(sample: Sample, s2: float, edge: object) -> int:
+def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
     k = 0
-    while k < _most(sample) and sample.values[k] > edge(k, s2):  # type: ignore[operator]
+    while k < _most(sample) and sample.values[k] > edge(k, s2):
         k += 1
     return k
 
 
-def _climb(sample: Sample, k: int, edge: object) -> int:
+def _climb(sample: Sample, k: int, edge: Edge) -> int:
     """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
-    while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):  # type: ignore[operator]
+    while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
-    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):  # type: ignore[operator]
+    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
         k += 1
     return k
 

@@ -22,7 +22,7 @@ def stream(seed: int, *path: str | int) -> np.random.Generator:
     Parameters
     ----------
     seed : non-negative integer.
-    path : names and numbers, from the general to the particular: experiment, round, client, purpose.
+    path : names and numbers, from the general to the particular: experiment, round, client.
 
     Examples
     --------

@@ -17,7 +17,8 @@ from hopfed.errors import ArgumentError
 from hopfed.lam import LayeredMemory
 from hopfed.rng import derive, stream
 from hopfed.select import accepted, merge
-from hopfed.subspace import Subspace, site_gauge
+from hopfed.spectrum import site_gauge
+from hopfed.subspace import Subspace
 
 # (p, beta), tried in turn; the next one after a pass without a find.
 SETTINGS = ((0.25, 3.0), (0.25, 3.5), (0.5, 3.0), (0.15, 3.3))

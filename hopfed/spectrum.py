@@ -43,7 +43,7 @@ class Spectrum:
     Attributes
     ----------
     values : (m,) eigenvalues, descending; every nonzero one when `complete`.
-    vectors : (N, k) orthonormal eigenvectors of the k leading ones.
+    vectors : (N, k) orthonormal eigenvectors of the k leading ones, signs by `canonical_gauge`.
     residuals : (k,) norms ``|C v - lambda v|``.
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
@@ -106,9 +106,11 @@ def eigenpairs(
         return block_krylov(
             operator, wanted, seed=seed, width=width, tol=tol, max_products=max_products
         )
-    if chosen == "gram" and not isinstance(operator, FactorOperator):
+    if chosen == "dense":
+        return _dense(operator, wanted)
+    if not isinstance(operator, FactorOperator):
         raise ArgumentError("route", "dense or krylov for an operator without rows", route)
-    return _gram(operator, wanted) if chosen == "gram" else _dense(operator, wanted)
+    return _gram(operator, wanted)
 
 
 def _choose(operator: HebbianOperator) -> str:
@@ -151,19 +153,14 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
 def _leading(A: np.ndarray, wanted: Wanted) -> tuple[np.ndarray, np.ndarray, int]:
     """All eigenvalues of `A`, descending, and the eigenvectors of those wanted."""
     n = len(A)
-    if n <= 1_500:  # one pass for both costs less than a second reduction to tridiagonal form
-        values, vectors = scipy.linalg.eigh(A, driver="evd", check_finite=False)
-        count = _count(wanted, values[::-1], True)
-        vectors = vectors[:, ::-1][:, :count]
-    else:
-        values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
-        count = _count(wanted, values[::-1], True)
-        subset = (n - count, n - 1)
-        vectors = (
-            scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
-            if count
-            else np.zeros((n, 0))
-        )[:, ::-1]
+    values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
+    count = _count(wanted, values[::-1], True)
+    if count == 0:
+        return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), 0
+    # A second reduction to tridiagonal form is cheaper than all n vectors at once.
+    subset = (n - count, n - 1)
+    vectors = scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
+    vectors = vectors[:, ::-1]
     return np.maximum(values[::-1], 0.0), vectors, count
 
 
@@ -171,7 +168,7 @@ def _checked(
     operator: HebbianOperator, values: np.ndarray, vectors: np.ndarray, route: str
 ) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
-    vectors = np.ascontiguousarray(vectors)
+    vectors = canonical_gauge(np.ascontiguousarray(vectors))
     found = values[: vectors.shape[1]]
     residuals = np.linalg.norm(to_host(operator.matmat(vectors)) - vectors * found, axis=0)
     good = bool((residuals <= 1e-6 * values[:1].max(initial=1.0)).all())
@@ -215,10 +212,20 @@ def block_krylov(
         if block.shape[1] == 0:
             break
     else:
-        status = f"{loose.sum()} of {k} pairs not converged in {products} products: raise max_products"
+        status = (
+            f"{loose.sum()} of {k} pairs not converged in {products} products: raise max_products"
+        )
     whole = Q.shape[1] == n
     return Spectrum(
-        values, vectors, residuals, n, operator.n_examples, whole, "krylov", products, status
+        values=values,
+        vectors=canonical_gauge(vectors),
+        residuals=residuals,
+        n_sites=n,
+        n_examples=operator.n_examples,
+        complete=whole,
+        route="krylov",
+        products=products,
+        status=status,
     )
 
 
@@ -252,3 +259,24 @@ def _count(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e
     if count < 0:
         raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
     return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
+
+
+def canonical_gauge(vectors: np.ndarray) -> np.ndarray:
+    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
+
+    Each column is flipped so that its product with the magnitudes of the first, taken in the
+    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
+    the data then flips the same rows of the result and changes nothing else, up to one sign.
+    """
+    if vectors.shape[1] == 0:
+        return vectors
+    gauge = site_gauge(vectors)
+    relative = vectors * gauge[:, None]
+    largest = np.abs(relative).argmax(axis=0)
+    signs = np.sign(relative[largest, np.arange(vectors.shape[1])])
+    return vectors * np.where(signs == 0, 1.0, signs)
+
+
+def site_gauge(vectors: np.ndarray) -> np.ndarray:
+    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness."""
+    return np.where(vectors[:, 0] >= 0, 1.0, -1.0)

@@ -36,7 +36,7 @@ class Subspace:
         k = min(rank.khat, spectrum.vectors.shape[1])
         theta = rank.variance * rank.strengths[:k]
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
-        return cls(canonical_gauge(spectrum.vectors[:, :k]), theta, gamma)
+        return cls(spectrum.vectors[:, :k], theta, gamma)
 
     @property
     def n_sites(self) -> int:
@@ -92,24 +92,3 @@ class Subspace:
                 break
             states = new
         return states.astype(np.int8)
-
-
-def canonical_gauge(vectors: np.ndarray) -> np.ndarray:
-    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
-
-    Each column is flipped so that its product with the magnitudes of the first, taken in the
-    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
-    the data then flips the same rows of the result and changes nothing else, up to one sign.
-    """
-    if vectors.shape[1] == 0:
-        return vectors
-    gauge = site_gauge(vectors)
-    relative = vectors * gauge[:, None]
-    largest = np.abs(relative).argmax(axis=0)
-    signs = np.sign(relative[largest, np.arange(vectors.shape[1])])
-    return vectors * np.where(signs == 0, 1.0, signs)
-
-
-def site_gauge(vectors: np.ndarray) -> np.ndarray:
-    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness."""
-    return np.where(vectors[:, 0] >= 0, 1.0, -1.0)

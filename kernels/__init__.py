@@ -7,6 +7,8 @@ costs nothing and Numba is loaded only by those who compute.
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
     heatbath  heat_bath, descend
+    lam       lam_step, lam_sweep
+    scoring   scores, distinct, canonical_sign
 """
 
 from __future__ import annotations
@@ -24,21 +26,28 @@ if TYPE_CHECKING:
         unpack,
     )
     from hopfed.kernels.heatbath import descend, heat_bath
+    from hopfed.kernels.lam import lam_step, lam_sweep
     from hopfed.kernels.moments import cross_gram, gram, gram_accumulate, second_moment
     from hopfed.kernels.products import matmat, rmatmat
+    from hopfed.kernels.scoring import canonical_sign, distinct, scores
 
 __all__ = [
     "PackedBits",
+    "canonical_sign",
     "column_sums",
     "concatenate",
     "cross_gram",
     "descend",
+    "distinct",
     "gram",
     "gram_accumulate",
     "heat_bath",
+    "lam_step",
+    "lam_sweep",
     "matmat",
     "pack",
     "rmatmat",
+    "scores",
     "second_moment",
     "transpose",
     "unpack",
@@ -57,8 +66,13 @@ _HOME = {
     "second_moment": "moments",
     "descend": "heatbath",
     "heat_bath": "heatbath",
+    "lam_step": "lam",
+    "lam_sweep": "lam",
     "matmat": "products",
     "rmatmat": "products",
+    "canonical_sign": "scoring",
+    "distinct": "scoring",
+    "scores": "scoring",
 }
 
 

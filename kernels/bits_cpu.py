@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
-
-
-@intrinsic
-def popcount(_typing, x):  # type: ignore[no-untyped-def]
-    """Number of set bits of a uint64; LLVM turns it into the widest instruction there is."""
-
-    def codegen(_context, builder, _signature, args):  # type: ignore[no-untyped-def]
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), codegen
-
+from hopfed.kernels.vectors import popcount
+from numba import njit
 
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
 GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
@@ -33,7 +22,7 @@ MASKS = np.array(
 
 
 @njit(cache=True, nogil=True)
-def _pack_eights(bytes8, out):  # type: ignore[no-untyped-def]
+def _pack_eights(bytes8, out):
     """Pack words of eight int8 (-1, 0 or 1) into bytes; say which values occurred."""
     zeros = np.uint64(0)
     minus = np.uint64(0)
@@ -51,7 +40,7 @@ def _pack_eights(bytes8, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pack_tail(values, out):  # type: ignore[no-untyped-def]
+def _pack_tail(values, out):
     """As `_pack_eights` for the columns beyond the last multiple of eight."""
     byte = 0
     seen = 0
@@ -70,7 +59,7 @@ def _pack_tail(values, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pack_each(x, out):  # type: ignore[no-untyped-def]
+def _pack_each(x, out):
     m, n = x.shape
     whole = n // 8
     seen = 0
@@ -87,7 +76,7 @@ def pack_rows(x: np.ndarray, words: np.ndarray) -> int:
 
 
 @njit(cache=True, nogil=True)
-def unpack_rows(words, out):  # type: ignore[no-untyped-def]
+def unpack_rows(words, out):
     """Write the +-1 of `words` into the rows of `out` (int8 or floating)."""
     m, n = out.shape
     for i in range(m):
@@ -102,7 +91,7 @@ def unpack_rows(words, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _transpose_block(block):  # type: ignore[no-untyped-def]
+def _transpose_block(block):
     """Transpose 64 x 64 bits in place: swap off-diagonal quadrants of halving size."""
     size = 32
     for level in range(6):
@@ -119,7 +108,7 @@ def _transpose_block(block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _load_block(words, first, column, block):  # type: ignore[no-untyped-def]
+def _load_block(words, first, column, block):
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
         block[k] = words[first + k, column]
@@ -128,7 +117,7 @@ def _load_block(words, first, column, block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def transpose_columns(words, start, stop, out):  # type: ignore[no-untyped-def]
+def transpose_columns(words, start, stop, out):
     """Write the transpose of word columns start..stop-1 into rows 64*start.. of `out`."""
     block = np.empty(64, np.uint64)
     for column in range(start, stop):
@@ -141,7 +130,7 @@ def transpose_columns(words, start, stop, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_columns(words, start, stop, counts):  # type: ignore[no-untyped-def]
+def count_columns(words, start, stop, counts):
     """Add the number of set bits of word columns start..stop-1 to `counts`."""
     block = np.empty(64, np.uint64)
     for column in range(start, stop):

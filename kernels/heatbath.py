@@ -7,9 +7,9 @@ needs"). Sites are visited in order; with the coefficients ``a = W^T s`` kept up
 
 Randomness. Site i of chain c in sweep t takes the 16-bit number in lane i % 8 of the Philox block
 with counter (i // 8, t, c, stream) and the seed as key, so a result depends neither on threads
-nor on how chains are grouped into calls. The spin is set up when ``beta h`` exceeds
-``logit((x + 1/2) / 65536) / 2``, hence with probability ``(1 + tanh(beta h)) / 2`` to a
-resolution of 2^-16.
+nor on how chains are grouped into calls. The spin is set up with probability
+``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16, by comparing ``beta h`` with
+`philox.thresholds`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from hopfed.kernels.layout import (
+    check_counters,
+    check_factor,
+    check_schedule,
+    check_spins,
+    lay_out,
+)
+from hopfed.kernels.philox import thresholds
+from hopfed.kernels.threads import for_each, thread_count
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.philox import counter_word, key
-from hopfed.kernels.threads import for_each, thread_count
-
-SITES = 16  # sites whose fields are computed together
-LEVELS = 1 << 16  # resolution of the uniform draws
-CHECK_EVERY = 4  # sweeps between two looks at the score
 
 
 class HeatBath(NamedTuple):
@@ -56,12 +59,6 @@ class Descent(NamedTuple):
     state: np.ndarray
     sweeps: np.ndarray
     settled: np.ndarray
-
-
-def thresholds() -> np.ndarray:
-    """(65536,) float32: a 16-bit draw x sets the spin up when ``beta h > thresholds()[x]``."""
-    u = (np.arange(LEVELS) + 0.5) / LEVELS
-    return (0.5 * np.log(u / (1 - u))).astype(np.float32)
 
 
 def heat_bath(
@@ -105,25 +102,20 @@ def heat_bath(
     >>> bool((np.abs(run.state @ xi[0].astype(int)) > 290).all())
     True
     """
-    state, W = _chains(state), _factor(W, state)
+    state = check_spins("state", state, "(chains, sites)", 2)
+    W = check_factor(W, state.shape[1])
     if sweeps < 0:
         raise ArgumentError("sweeps", "at least 0", sweeps)
-    counter_word("first_sweep + sweeps", first_sweep + max(sweeps, 1) - 1)
-    counter_word("first_chain + chains", first_chain + max(len(state), 1) - 1)
-    rule = f"finite and of a shape that broadcasts to ({len(state)}, {sweeps})"
-    try:
-        betas = np.broadcast_to(np.asarray(beta, np.float32), (len(state), sweeps))
-    except (ValueError, TypeError):
-        raise ArgumentError("beta", rule, f"shape {np.shape(beta)}") from None
-    if not np.isfinite(betas).all():
-        raise ArgumentError("beta", rule, beta)
-    counters = (*key(seed), counter_word("stream", stream), first_sweep, first_chain)
+    betas = check_schedule("beta", beta, (len(state), sweeps))
+    counters = check_counters(
+        seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
+    )
     weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(score_weights)
     if weights.shape != (W.shape[1],) or weights.dtype.kind not in "biuf":
         got = f"{weights.dtype} of shape {weights.shape}"
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, False)[:3])
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, cold=False)[:3])
 
 
 def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
@@ -137,12 +129,13 @@ def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
     >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()
     [[1, 1, -1]]
     """
-    state, W = _chains(state), _factor(W, state)
+    state = check_spins("state", state, "(chains, sites)", 2)
+    W = check_factor(W, state.shape[1])
     if max_sweeps < 0:
         raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
-    betas = np.broadcast_to(np.float32(1), (len(state), max_sweeps))
-    counters = (*key(0), np.uint64(0), 0, 0)
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, True)
+    betas = np.ones((len(state), max_sweeps), np.float32)
+    counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, cold=True)
     return Descent(out[0], out[1], out[3])
 
 
@@ -156,53 +149,26 @@ def _run(
     cold: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Lay W out for the compiled loop and run it on all cores."""
+    state = state.copy()
+    used = np.zeros(len(state), np.int64)
+    settled = np.zeros(len(state), np.bool_)
+    if betas.size == 0:  # nothing to do but the score
+        coefficients = state.astype(np.float64) @ W
+        return state, used, coefficients**2 @ weights / state.shape[1], settled
     from hopfed.kernels.heatbath_cpu import run_chains
 
-    n_chains, n = state.shape
-    padded_sites, padded_rank = -(-n // SITES) * SITES, -(-W.shape[1] // SITES) * SITES
-    rows = np.zeros((padded_sites, padded_rank), np.float32)
-    rows[:n, : W.shape[1]] = W
-    blocks = rows.reshape(-1, SITES, padded_rank)
-    overlaps = np.matmul(blocks, blocks.transpose(0, 2, 1))
-    columns = np.ascontiguousarray(blocks.transpose(0, 2, 1))
-    padded_weights = np.zeros(padded_rank, np.float32)
+    layout = lay_out(W)
+    padded_weights = np.zeros(layout.rows.shape[1], np.float32)
     padded_weights[: len(weights)] = weights
-
-    state = state.copy()
-    used = np.zeros(n_chains, np.int64)
-    score = np.zeros(n_chains)
-    settled = np.zeros(n_chains, np.bool_)
+    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
+    score = np.zeros(len(state))
     queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
-    lookup = thresholds()
-    betas = np.ascontiguousarray(betas)
 
     def task(_: int) -> None:
         run_chains(
-            state, rows, columns, overlaps, betas, lookup, *counters, padded_weights,
+            state, *layout, betas, lookup, *counters, padded_weights,
             np.float32(stop), cold, queue, used, score, settled,
         )  # fmt: skip
 
-    for_each(task, range(min(thread_count(), n_chains)))
+    for_each(task, range(min(thread_count(), len(state))))
     return state, used, score, settled
-
-
-def _chains(state: np.ndarray) -> np.ndarray:
-    state = np.asarray(state)
-    if state.dtype != np.int8 or state.ndim != 2:
-        got = f"{state.dtype} of shape {state.shape}"
-        raise ArgumentError("state", "int8 of shape (chains, sites)", got)
-    if not ((state == 1) | (state == -1)).all():
-        bad = state[(state != 1) & (state != -1)][0]
-        raise ArgumentError("state", "all +-1", bad)
-    return state
-
-
-def _factor(W: np.ndarray, state: np.ndarray) -> np.ndarray:
-    W = np.asarray(W)
-    if W.ndim != 2 or W.shape[0] != state.shape[1] or W.dtype.kind not in "biuf":
-        rule = f"a real array of shape ({state.shape[1]}, R)"
-        raise ArgumentError("W", rule, f"{W.dtype} of shape {W.shape}")
-    W = W.astype(np.float32, copy=False)
-    if not np.isfinite(W).all():
-        raise ArgumentError("W", "finite in float32", W[~np.isfinite(W)][0])
-    return W

@@ -1,136 +1,156 @@
-"""Compiled heart of the serial heat bath: blocks of 16 sites, four chains at a time.
+"""Compiled heart of the serial heat bath: blocks of 32 sites, several chains at a time.
 
-The fields of a block of 16 sites are computed at once, before any of them is visited; a flip at
-one site then corrects the fields of the rest of the block through the block's own 16 x 16
+The fields of a block of 32 sites are computed at once, before any of them is visited; a flip at
+one site then corrects the fields of the rest of the block through the block's own 32 x 32
 couplings. That is the same serial dynamics, but the products become a small matrix product whose
-operands stay in registers and cache, and a site that does not flip costs a comparison. Four
-chains at a time share each block of W.
+operands stay in registers and cache, and sites that do not flip cost one vector comparison for
+all. Several chains share each block of W.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.draws_cpu import draw
+from hopfed.kernels.vectors import (
+    CHAINS,
+    SITES,
+    add_multiple,
+    block_fields,
+    lowest_bit,
+    remove_self_field,
+    take_next,
+    up_bits,
+)
 from numba import njit
 
-from hopfed.kernels.philox import philox4x32
-from hopfed.kernels.vectors import CHAINS, LANES, add_multiple, block_fields, take_next
-
+SLOTS = 8  # chains under way at a time: as many share each block of W from the outer caches
 REFRESH_EVERY = 64  # sweeps after which the running coefficients are summed afresh
-CHECK_EVERY = 4
-
-_philox = njit(philox4x32)
+CHECK_EVERY = 4  # sweeps between two looks at the score
 
 
 @njit(cache=True, nogil=True)
-def _draw(k0, k1, stream, chain, sweep, lookup, bits, out):  # type: ignore[no-untyped-def]
-    """Fill `out` with the thresholds of one chain's sweep; eight sites to a Philox block."""
-    for b in range(len(bits) // 4):
-        x0, x1, x2, x3 = _philox(np.uint64(b), sweep, chain, stream, k0, k1)
-        bits[4 * b] = np.uint32(x0)
-        bits[4 * b + 1] = np.uint32(x1)
-        bits[4 * b + 2] = np.uint32(x2)
-        bits[4 * b + 3] = np.uint32(x3)
-    halves = bits.view(np.uint16)
-    for i in range(len(out)):
-        out[i] = lookup[halves[i]]
-
-
-@njit(cache=True, nogil=True)
-def _refresh(s, rows, a):  # type: ignore[no-untyped-def]
+def _sum_afresh(spins, rows, a, slot):
     """a = W^T s, summed over sites in order."""
-    a[:] = np.float32(0)
-    for i in range(len(s)):
-        add_multiple(np.float32(s[i]), rows[i], a)
+    n, rank = rows.shape
+    a[slot] = np.float32(0)
+    for i in range(n):
+        add_multiple(spins[slot, i], rows, i * rank, a, slot * rank, rank)
 
 
 @njit(cache=True, nogil=True)
-def _score(a, weights, n):  # type: ignore[no-untyped-def]
+def _score(a, slot, weights, n):
     total = 0.0
-    for k in range(len(a)):
-        total += np.float64(weights[k]) * np.float64(a[k]) * np.float64(a[k])
+    for k in range(len(weights)):
+        total += np.float64(weights[k]) * np.float64(a[slot, k]) * np.float64(a[slot, k])
     return total / n
 
 
-@njit(cache=True, nogil=True)
-def _visit(s, h, t, overlaps, rows, a, beta, cold):  # type: ignore[no-untyped-def]
-    """Visit the sites of one block in order; return the number of flips."""
+@njit(nogil=True, forceinline=True)  # its many arrays are costly to pass
+def _visit(slot, b, row, spins, h, t, diagonal, overlaps, rows, a, beta):
+    """Visit the sites of block b of one chain in order; return the number of flips.
+
+    All sites are compared at once; the first that wants to flip does, the fields of those after
+    it are corrected and compared again.
+    """
+    n, rank = rows.shape
+    site, h_at, t_at = b * SITES, row * SITES, slot * n + b * SITES
     flips = 0
-    for j in range(len(s)):
-        field = h[j] - overlaps[j, j] * np.float32(s[j])
-        up = field >= 0 if cold else beta * field > t[j]
-        if up != (s[j] > 0):
-            change = np.float32(2) if up else np.float32(-2)
-            s[j] = -s[j]
-            add_multiple(change, overlaps[j], h)
-            add_multiple(change, rows[j], a)
-            flips += 1
+    before = remove_self_field(h, h_at, diagonal, site, spins, t_at)
+    wants = up_bits(h, h_at, t, t_at, beta) ^ before
+    while wants:
+        j = lowest_bit(wants)
+        change = np.float32(-2) * spins[slot, site + j]
+        spins[slot, site + j] = -spins[slot, site + j]
+        add_multiple(change, overlaps, (site + j) * SITES, h, h_at, SITES)
+        add_multiple(change, rows, (site + j) * rank, a, slot * rank, rank)
+        flips += 1
+        after = np.uint64(0xFFFFFFFE) << np.uint64(j)
+        wants = (up_bits(h, h_at, t, t_at, beta) ^ before) & after
     return flips
 
 
 @njit(cache=True, nogil=True)
-def run_chains(
-    state, rows, columns, overlaps, betas, lookup, k0, k1, stream, first_sweep, first_chain,
-    weights, stop, cold, queue, used, score, settled,
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Take chains from `queue` until it is empty; CHAINS of them are under way at any time.
-
-    rows : (N', R') W, padded with zeros to multiples of LANES.
-    columns : (blocks, R', LANES) the same, a block of sites transposed.
-    overlaps : (blocks, LANES, LANES) couplings inside each block, diagonal included.
-    """
+def _fill_slots(
+    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+):  # fmt: skip
+    """Retire the chains that are done and put the next ones in their slots; return how many run."""
     n_chains, n = state.shape
-    sweeps, rank, n_blocks = betas.shape[1], rows.shape[1], len(columns)
-    chain = np.full(CHAINS, -1, np.int64)  # which chain is in which slot, -1: none
-    flips = np.zeros(CHAINS, np.int64)
-    a = np.zeros((CHAINS, rank), np.float32)
-    h = np.zeros((CHAINS, LANES), np.float32)
-    t = np.zeros((CHAINS, n_blocks * LANES), np.float32)
-    bits = np.zeros(n_blocks * LANES // 2, np.uint32)
-    while True:
-        busy = 0
-        for slot in range(CHAINS):
+    busy = 0
+    for slot in range(SLOTS):
+        c = chain[slot]
+        if c >= 0:
+            done = used[c] == betas.shape[1]
+            if cold and flips[slot] == 0:
+                settled[c] = done = True
+            elif used[c] % CHECK_EVERY == 0:
+                done = done or _score(a, slot, weights, n) > stop
+            if done:
+                for i in range(n):
+                    state[c, i] = np.int8(spins[slot, i])
+                _sum_afresh(spins, rows, a, slot)
+                score[c] = _score(a, slot, weights, n)
+                c = -1
+            elif used[c] % REFRESH_EVERY == 0:
+                _sum_afresh(spins, rows, a, slot)
+        if c < 0:
+            c = take_next(queue)
+            if c < n_chains:
+                for i in range(n):
+                    spins[slot, i] = state[c, i]
+                _sum_afresh(spins, rows, a, slot)
+            else:
+                c = -1
+        chain[slot] = c
+        busy += c >= 0
+    return busy
+
+
+@njit(cache=True, nogil=True)
+def run_chains(
+    state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
+    first_chain, weights, stop, cold, queue, used, score, settled,
+):  # fmt: skip
+    """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
+
+    rows, columns, overlaps, diagonal : see `layout.Layout`.
+    betas : (S, sweeps), at least one sweep.
+    """
+    n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
+    chain = np.full(SLOTS, -1, np.int64)  # which chain is in which slot, -1: none
+    flips = np.zeros(SLOTS, np.int64)
+    beta = np.zeros(SLOTS, np.float32)
+    running = np.zeros(SLOTS // CHAINS, np.bool_)  # whether a group of slots has any chain
+    a = np.zeros((SLOTS, rank), np.float32)
+    h = np.zeros((CHAINS, SITES), np.float32)
+    # Padded sites are up, feel no field and have threshold 0: they never flip.
+    spins = np.ones((SLOTS, n_padded), np.float32)
+    t = np.zeros((SLOTS, n_padded), np.float32)  # stays so at zero temperature
+    bits = np.zeros(n_padded // 2, np.uint32)
+    while _fill_slots(
+        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+    ):
+        flips[:] = 0
+        running[:] = False
+        for slot in range(SLOTS):
             c = chain[slot]
-            if c >= 0:
-                done = used[c] == sweeps
-                if cold and flips[slot] == 0:
-                    settled[c] = done = True
-                elif used[c] % CHECK_EVERY == 0 and _score(a[slot], weights, n) > stop:
-                    done = True
-                if done:
-                    _refresh(state[c], rows, a[slot])
-                    score[c] = _score(a[slot], weights, n)
-                    c = -1
-            while c < 0:
-                c = take_next(queue)
-                if c >= n_chains:
-                    c = -1
-                    break
-                _refresh(state[c], rows, a[slot])
-                if sweeps == 0:
-                    score[c] = _score(a[slot], weights, n)
-                    c = -1
-            chain[slot] = c
-            if c >= 0:
-                busy += 1
-                if used[c] % REFRESH_EVERY == REFRESH_EVERY - 1:
-                    _refresh(state[c], rows, a[slot])
-                if not cold:
-                    sweep = np.uint64(first_sweep + used[c])
-                    _draw(k0, k1, stream, np.uint64(first_chain + c), sweep, lookup, bits, t[slot])
-                flips[slot] = 0
-        if busy == 0:
-            return
-        for b in range(n_blocks):
-            block_fields(columns[b], a, rank, h)
-            first = b * LANES
-            last = min(first + LANES, n)
-            for slot in range(CHAINS):
-                c = chain[slot]
-                if c >= 0:
-                    flips[slot] += _visit(
-                        state[c, first:last], h[slot], t[slot, first:], overlaps[b],
-                        rows[first:], a[slot], betas[c, used[c]], cold,
-                    )  # fmt: skip
-        for slot in range(CHAINS):
+            if c < 0:
+                continue
+            running[slot // CHAINS] = True
+            beta[slot] = betas[c, used[c]]
+            if not cold:
+                sweep, number = np.uint64(first_sweep + used[c]), np.uint64(first_chain + c)
+                draw(k0, k1, stream, number, sweep, 0, lookup, bits, t, slot, n)
+        for b in range(n_padded // SITES):
+            for group in range(0, SLOTS, CHAINS):
+                if not running[group // CHAINS]:
+                    continue
+                block_fields(columns, b * r * SITES, r, a, group * rank, rank, h, 0)
+                for slot in range(group, group + CHAINS):
+                    if chain[slot] >= 0:
+                        flips[slot] += _visit(
+                            slot, b, slot - group, spins, h, t, diagonal, overlaps, rows, a,
+                            beta[slot],
+                        )  # fmt: skip
+        for slot in range(SLOTS):
             if chain[slot] >= 0:
                 used[chain[slot]] += 1

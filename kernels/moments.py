@@ -7,10 +7,10 @@ the Gram route): one exclusive-or and one population count do the work of 64 mul
 from __future__ import annotations
 
 import numpy as np
-
-from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
 from hopfed.kernels.threads import for_each, spans
+
+from hopfed.errors import ArgumentError
 
 TILE = 128  # rows; two tiles of CHUNK words stay in the second-level cache
 _BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights

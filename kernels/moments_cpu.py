@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.vectors import popcount
 from numba import njit
-
-from hopfed.kernels.bits_cpu import popcount
 
 CHUNK = 256  # words of a row handled at a time: 128 rows of them fill a quarter megabyte
 
 
 @njit(cache=True, nogil=True)
-def _differ(a, b):  # type: ignore[no-untyped-def]
+def _differ(a, b):
     """Number of bits in which two runs of words differ."""
     count = np.uint64(0)
     for w in range(len(a)):
@@ -20,7 +19,7 @@ def _differ(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _differ_2x4(a0, a1, b0, b1, b2, b3, out0, out1):  # type: ignore[no-untyped-def]
+def _differ_2x4(a0, a1, b0, b1, b2, b3, out0, out1):
     """Subtract twice the differing bits of 2 x 4 pairs: six loads serve eight counts."""
     c00 = np.uint64(0)
     c01 = np.uint64(0)
@@ -52,7 +51,7 @@ def _differ_2x4(a0, a1, b0, b1, b2, b3, out0, out1):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def add_tile(a, b, n, out):  # type: ignore[no-untyped-def]
+def add_tile(a, b, n, out):
     """Add the inner products of the rows of `a` and of `b`, each of n columns, to `out`."""
     ma, mb = len(a), len(b)
     ia, ib = ma - ma % 2, mb - mb % 4
@@ -72,7 +71,7 @@ def add_tile(a, b, n, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def mirror_tile(tile, out):  # type: ignore[no-untyped-def]
+def mirror_tile(tile, out):
     """Write the transpose of `tile` into `out`."""
     for j in range(out.shape[0]):
         for i in range(out.shape[1]):

@@ -10,6 +10,7 @@ reference), to Numba on the CPU, and to a GPU.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,28 @@ def counter_word(name: str, value: int) -> np.uint64:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
         raise ArgumentError(name, "an integer in [0, 2^32)", value)
     return np.uint64(value)
+
+
+LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
+SITES_PER_BLOCK = 8  # 16-bit draws in one Philox block
+
+
+@lru_cache(maxsize=128)
+def thresholds(noise: float = 1.0) -> np.ndarray:
+    """(65536,) float32: a draw x sets a spin up when ``beta h >= thresholds(noise)[x]``.
+
+    With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
+    update (12) ``sign(tanh(beta h) + noise u)`` with sign(0) = +1; noise 1 is the heat bath, which
+    sets the spin up with probability ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16. The
+    table is made on the host for every device, so that all of them compare with the same numbers.
+
+    Examples
+    --------
+    >>> float(thresholds(0.0).max())
+    0.0
+    """
+    v = (2 * np.arange(LEVELS) + 1) / LEVELS - 1
+    with np.errstate(divide="ignore"):  # a noise above 1 decides against any field: infinite
+        table = np.arctanh(np.clip(noise * v, -1, 1)).astype(np.float32)
+    table.flags.writeable = False
+    return table

@@ -8,10 +8,10 @@ call of each function (formula sheet A2).
 from __future__ import annotations
 
 import numpy as np
-
-from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed
 from hopfed.kernels.threads import for_each, spans
+
+from hopfed.errors import ArgumentError
 
 TILE_ROWS = 256
 TILE_WORDS = 32  # 2048 columns: 2 MB of float32 a tile

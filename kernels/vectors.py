@@ -1,112 +1,262 @@
-"""Loops of explicit 16-wide float32 vectors for Numba, where its own vectoriser falls short.
+"""Bit counts and explicit float32 vectors for Numba, which has neither.
 
-LLVM lowers a vector of 16 floats to whatever the machine has (one AVX-512 register, two of AVX,
-four of SSE or NEON), and the order of the operations is fixed here, so that results do not depend
-on how work was grouped.
+LLVM lowers a long vector to whatever the machine has (registers of 16, 8 or 4 floats), and the
+order of the operations is fixed here, so that results do not depend on how work was grouped.
+Operands are C-contiguous arrays, float32 unless said otherwise, and an offset into the elements
+of each: taking slices instead would count references on each call, which costs more than the
+arithmetic.
 """
 
+# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
+from hopfed.kernels.layout import LANES, SITES
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
-CHAINS = 4  # chains whose fields are computed together: eight sums in flight hide the latency
+CHAINS = 4  # chains whose fields are computed together: CHAINS x SITES sums hide the latency
 FLOAT = ir.FloatType()
-VECTOR = ir.VectorType(FLOAT, LANES)
+BYTE = ir.IntType(8)
+INDEX = ir.IntType(64)
+VECTOR = ir.VectorType(FLOAT, LANES)  # along the coefficients
+SPINS = ir.VectorType(FLOAT, SITES)  # along the sites of a block
+BYTES = ir.VectorType(BYTE, SITES)
+NOTHING = ir.Constant(SPINS, [0.0] * SITES)
 
 
-def _data(context, builder, array_type, value):  # type: ignore[no-untyped-def]
+def _data(context, builder, array_type, value):
     return context.make_array(array_type)(context, builder, value).data
 
 
-def _at(builder, base, offset, kind):  # type: ignore[no-untyped-def]
-    """Pointer to a `kind` that starts `offset` floats after `base`."""
-    return builder.bitcast(
-        builder.gep(base, [offset], source_etype=FLOAT), ir.PointerType(kind)
-    )
+def _operands(context, builder, signature, args):
+    """Arguments of an intrinsic with arrays replaced by the pointers to their data."""
+    return [
+        _data(context, builder, kind, value) if isinstance(kind, types.Array) else value
+        for kind, value in zip(signature.args, args, strict=True)
+    ]
 
 
-def _load(builder, base, offset, kind=VECTOR):  # type: ignore[no-untyped-def]
-    return builder.load(_at(builder, base, offset, kind), typ=kind, align=4)
+def _at(builder, base, offset, kind):
+    """Pointer to a `kind` that starts `offset` of its elements after `base`."""
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    address = builder.gep(base, [offset], source_etype=element)
+    return builder.bitcast(address, ir.PointerType(kind))
 
 
-def _store(builder, value, base, offset):  # type: ignore[no-untyped-def]
-    builder.store(value, _at(builder, base, offset, VECTOR), align=4)
+def _load(builder, base, offset, kind):
+    return builder.load(_at(builder, base, offset, kind), typ=kind, align=1 if kind == BYTES else 4)
 
 
-def _splat(builder, value):  # type: ignore[no-untyped-def]
-    first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), value, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(first, ir.Constant(VECTOR, ir.Undefined), zeros)
+def _store(builder, value, base, offset):
+    align = 1 if value.type == BYTES else 4
+    builder.store(value, _at(builder, base, offset, value.type), align=align)
 
 
-def _multiply_add(builder, x, y, z):  # type: ignore[no-untyped-def]
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.v16f32")
-    return builder.call(function, [x, y, z])
+def _splat(builder, value, kind):
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
+def _multiply_add(builder, x, y, z):
+    kind = ir.FunctionType(z.type, [z.type] * 3)
+    name = f"llvm.fmuladd.v{z.type.count}f32"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x, y, z])
+
+
+def _as_bits(builder, mask):
+    return builder.zext(builder.bitcast(mask, ir.IntType(mask.type.count)), INDEX)
 
 
 @intrinsic
-def block_fields(_typing, columns, coefficients, rank, fields):  # type: ignore[no-untyped-def]
-    """fields[c, j] = sum_k coefficients[c, k] columns[k, j], c < CHAINS, j < LANES; rank even.
+def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
+    """h[c, j] = sum_k a[c, k] w[k, j] for c < CHAINS, j < SITES and k < rank, in order of k.
 
-    All three arrays are C-contiguous float32. Odd and even k are summed apart.
+    The rows of w are SITES long, those of `a` `stride`.
     """
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        w, a, _, h = (_data(context, builder, t, v) if isinstance(t, types.Array) else None
-                      for t, v in zip(signature.args, args, strict=True))
-        rank, size = args[2], args[2].type
-        zero = ir.Constant(VECTOR, [0.0] * LANES)
-        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(2)] for _ in range(CHAINS)]
-        for pair in sums:
-            for cell in pair:
-                builder.store(zero, cell)
-        with cgutils.for_range(builder, builder.lshr(rank, size(1))) as loop:
-            for parity in range(2):
-                k = builder.add(builder.shl(loop.index, size(1)), size(parity))
-                column = _load(builder, w, builder.mul(k, size(LANES)))
+    def codegen(context, builder, signature, args):
+        w, w_at, rank, a, a_at, stride, h, h_at = _operands(context, builder, signature, args)
+        sums = [cgutils.alloca_once(builder, SPINS) for _ in range(CHAINS)]
+        for cell in sums:
+            builder.store(NOTHING, cell)
+        with cgutils.for_range(builder, rank) as loop:
+            k = loop.index
+            column = _load(builder, w, builder.add(w_at, builder.mul(k, INDEX(SITES))), SPINS)
+            for c, cell in enumerate(sums):
+                at = builder.add(a_at, builder.add(builder.mul(stride, INDEX(c)), k))
+                x = _splat(builder, _load(builder, a, at, FLOAT), SPINS)
+                total = _multiply_add(builder, x, column, builder.load(cell, typ=SPINS))
+                builder.store(total, cell)
+        for c, cell in enumerate(sums):
+            at = builder.add(h_at, INDEX(c * SITES))
+            _store(builder, builder.load(cell, typ=SPINS), h, at)
+        return context.get_dummy_value()
+
+    n = types.intp
+    return types.void(w, n, n, a, n, n, h, n), codegen
+
+
+@intrinsic
+def widen(_typing, spins, s_at, h, h_at):
+    """h[j] = spins[j], from int8 to float, for the spins of a block."""
+
+    def codegen(context, builder, signature, args):
+        spins, s_at, h, h_at = _operands(context, builder, signature, args)
+        _store(builder, builder.sitofp(_load(builder, spins, s_at, BYTES), SPINS), h, h_at)
+        return context.get_dummy_value()
+
+    return types.void(spins, types.intp, h, types.intp), codegen
+
+
+@intrinsic
+def add_block(_typing, s, w, w_at, a, a_at, rank):
+    """a[c, k] += sum_j s[c, j] w[j, k] for c < CHAINS, j < SITES and k < rank.
+
+    The counterpart of `block_fields`: the share of one block of sites in W^T s. The terms are
+    added to a[c, k] in order of j, as `add_multiple` would; rank is a multiple of LANES.
+    """
+
+    def codegen(context, builder, signature, args):
+        s, w, w_at, a, a_at, rank = _operands(context, builder, signature, args)
+
+        def add_columns(start, vectors):
+            """Add to `vectors` vectors of each row of `a` that start at column `start`."""
+            home, sums = [], []
+            for c in range(CHAINS):
+                row = builder.add(a_at, builder.add(builder.mul(rank, INDEX(c)), start))
+                home.append([builder.add(row, INDEX(v * LANES)) for v in range(vectors)])
+                sums.append([cgutils.alloca_once(builder, VECTOR) for _ in range(vectors)])
+                for at, cell in zip(home[c], sums[c], strict=True):
+                    builder.store(_load(builder, a, at, VECTOR), cell)
+            with cgutils.for_range(builder, INDEX(SITES)) as loop:
+                row = builder.add(w_at, builder.add(builder.mul(loop.index, rank), start))
+                steps = [builder.add(row, INDEX(v * LANES)) for v in range(vectors)]
+                terms = [_load(builder, w, at, VECTOR) for at in steps]
                 for c in range(CHAINS):
-                    offset = builder.add(builder.mul(rank, size(c)), k)
-                    x = _splat(builder, _load(builder, a, offset, FLOAT))
-                    cell = sums[c][parity]
-                    old = builder.load(cell, typ=VECTOR)
-                    builder.store(_multiply_add(builder, x, column, old), cell)
-        for c, (even, odd) in enumerate(sums):
-            total = builder.fadd(builder.load(even, typ=VECTOR), builder.load(odd, typ=VECTOR))
-            _store(builder, total, h, size(c * LANES))
+                    at = builder.add(INDEX(c * SITES), loop.index)
+                    x = _splat(builder, _load(builder, s, at, FLOAT), VECTOR)
+                    for term, cell in zip(terms, sums[c], strict=True):
+                        old = builder.load(cell, typ=VECTOR)
+                        builder.store(_multiply_add(builder, x, term, old), cell)
+            for c in range(CHAINS):
+                for at, cell in zip(home[c], sums[c], strict=True):
+                    _store(builder, builder.load(cell, typ=VECTOR), a, at)
+
+        pairs = builder.udiv(rank, INDEX(2 * LANES))
+        with cgutils.for_range(builder, pairs) as pair:
+            add_columns(builder.mul(pair.index, INDEX(2 * LANES)), 2)
+        rest = builder.mul(pairs, INDEX(2 * LANES))
+        with builder.if_then(builder.icmp_signed("<", rest, rank)):
+            add_columns(rest, 1)
         return context.get_dummy_value()
 
-    return types.void(columns, coefficients, types.intp, fields), codegen
+    return types.void(s, w, types.intp, a, types.intp, types.intp), codegen
 
 
 @intrinsic
-def add_multiple(_typing, factor, x, y):  # type: ignore[no-untyped-def]
-    """y += factor * x for C-contiguous float32 x, y whose length is a multiple of LANES."""
+def add_multiple(_typing, factor, x, x_at, y, y_at, length):
+    """y += factor * x over `length` elements, a multiple of LANES."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        x_type, y_type = signature.args[1:]
-        x, y = _data(context, builder, x_type, args[1]), _data(context, builder, y_type, args[2])
-        length = builder.extract_value(context.make_array(y_type)(context, builder, args[2]).shape, 0)
-        size = length.type
-        factor = _splat(builder, args[0])
-        with cgutils.for_range(builder, builder.udiv(length, size(LANES))) as loop:
-            at = builder.mul(loop.index, size(LANES))
-            _store(builder, _multiply_add(builder, factor, _load(builder, x, at), _load(builder, y, at)), y, at)
+    def codegen(context, builder, signature, args):
+        factor, x, x_at, y, y_at, length = _operands(context, builder, signature, args)
+        factor = _splat(builder, factor, VECTOR)
+        with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
+            step = builder.mul(loop.index, INDEX(LANES))
+            to = builder.add(y_at, step)
+            term = _load(builder, x, builder.add(x_at, step), VECTOR)
+            total = _multiply_add(builder, factor, term, _load(builder, y, to, VECTOR))
+            _store(builder, total, y, to)
         return context.get_dummy_value()
 
-    return types.void(types.float32, x, y), codegen
+    return types.void(types.float32, x, types.intp, y, types.intp, types.intp), codegen
 
 
 @intrinsic
-def take_next(_typing, queue):  # type: ignore[no-untyped-def]
+def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field):
+    """One synchronous update of the spins of one block in one layer.
+
+    A spin is up when beta * (h - d * spins + field * cue) is at least t; spins and cue are int8.
+    The fields h are replaced by the changes of the spins; returned are the bits of those changed.
+    """
+
+    def codegen(context, builder, signature, args):
+        h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field = _operands(
+            context, builder, signature, args
+        )
+        old = _load(builder, spins, s_at, BYTES)
+        spin = builder.sitofp(old, SPINS)
+        given = builder.sitofp(_load(builder, cue, s_at, BYTES), SPINS)
+        own = builder.fmul(_load(builder, d, d_at, SPINS), spin)
+        total = builder.fsub(_load(builder, h, h_at, SPINS), own)
+        total = builder.fadd(total, builder.fmul(_splat(builder, field, SPINS), given))
+        scaled = builder.fmul(_splat(builder, beta, SPINS), total)
+        up = builder.fcmp_ordered(">=", scaled, _load(builder, t, t_at, SPINS))
+        ones, minus = ir.Constant(BYTES, [1] * SITES), ir.Constant(BYTES, [-1] * SITES)
+        new = builder.select(up, ones, minus)
+        _store(builder, new, spins, s_at)
+        _store(builder, builder.fsub(builder.sitofp(new, SPINS), spin), h, h_at)
+        return _as_bits(builder, builder.icmp_signed("!=", new, old))
+
+    n, real = types.intp, types.float32
+    return types.uint64(h, n, d, n, spins, cue, n, t, n, real, real), codegen
+
+
+@intrinsic
+def remove_self_field(_typing, h, h_at, d, d_at, s, s_at):
+    """h -= d * s over the sites of a block; return which s are positive, as bits."""
+
+    def codegen(context, builder, signature, args):
+        h, h_at, d, d_at, s, s_at = _operands(context, builder, signature, args)
+        spin = _load(builder, s, s_at, SPINS)
+        own = builder.fmul(_load(builder, d, d_at, SPINS), spin)
+        _store(builder, builder.fsub(_load(builder, h, h_at, SPINS), own), h, h_at)
+        return _as_bits(builder, builder.fcmp_ordered(">", spin, NOTHING))
+
+    return types.uint64(h, types.intp, d, types.intp, s, types.intp), codegen
+
+
+@intrinsic
+def up_bits(_typing, h, h_at, t, t_at, beta):
+    """Bit j tells whether beta * h[j] >= t[j], for the sites of a block."""
+
+    def codegen(context, builder, signature, args):
+        h, h_at, t, t_at, beta = _operands(context, builder, signature, args)
+        scaled = builder.fmul(_splat(builder, beta, SPINS), _load(builder, h, h_at, SPINS))
+        return _as_bits(builder, builder.fcmp_ordered(">=", scaled, _load(builder, t, t_at, SPINS)))
+
+    return types.uint64(h, types.intp, t, types.intp, types.float32), codegen
+
+
+@intrinsic
+def popcount(_typing, bits):
+    """Number of set bits of a uint64; in a loop LLVM makes it a vector instruction."""
+
+    def codegen(_context, builder, _signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def lowest_bit(_typing, bits):
+    """Position of the lowest set bit of a nonzero uint64."""
+
+    def codegen(_context, builder, _signature, args):
+        return builder.cttz(args[0], ir.IntType(1)(1))
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def take_next(_typing, queue):
     """Return queue[0] and add 1 to it, atomically: the work queue of several threads."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        cell = _data(context, builder, signature.args[0], args[0])
-        return builder.atomic_rmw("add", cell, ir.IntType(64)(1), "seq_cst")
+    def codegen(context, builder, signature, args):
+        (cell,) = _operands(context, builder, signature, args)
+        return builder.atomic_rmw("add", cell, INDEX(1), "seq_cst")
 
     return types.int64(queue), codegen

@@ -1,4 +1,4 @@
-"""What several tests need: one strict comparison, and the score of a recovery against the truth."""
+"""What several tests need: one strict comparison, and data from one seed."""
 
 import numpy as np
 
@@ -18,11 +18,3 @@ def sample(K, N, M, quality, seed, exposures=None):
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
     return xi, draw_examples(xi, M, quality, rng, exposures=exposures)[0]
-
-
-def magnetisation(patterns, archetypes):
-    """Overlap of the best pattern with each archetype, and the number of false discoveries."""
-    if len(patterns) == 0:
-        return np.zeros(len(archetypes)), 0
-    m = np.abs(patterns.astype(np.float64) @ archetypes.T) / archetypes.shape[1]
-    return m.max(axis=0), int((m.max(axis=1) < 0.9).sum())

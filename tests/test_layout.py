@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "theory": {"errors", "theory"},
     "arrays": {"errors"},
     "rng": {"errors"},
+    "config": {"errors"},
     "runs": {"errors"},
     "kernels": {"arrays", "errors", "kernels"},
     "operators": CORE,
@@ -29,14 +30,13 @@ MAY_IMPORT = {
     "lam": CORE,
     "joint": CORE | {"select", "subspace"},
     "ica": CORE | {"select", "subspace"},
-    "search": CORE | {"lam", "select", "subspace"},
+    "search": CORE | {"lam", "select", "spectrum", "subspace"},
     "verdict": {"rank", "select", "spectrum"},
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "data": LOW | {"kernels", "data"},
     "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
-    "recovery": CORE
-    | {"data", "exchange", "factorize", "joint", "operators", "rank", "search"},
+    "recovery": CORE | {"data", "exchange", "factorize", "joint", "operators", "rank", "search"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "factorize", "figures", "runs", "theory"},
 }
@@ -89,7 +89,9 @@ def test_import_is_light():
         "heavy = {'numba', 'matplotlib', 'h5py', 'torch', 'cupy', 'sklearn'} & set(sys.modules);"
         "print(heavy, t < 0.3)"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.split() == ["set()", "True"]
 
 

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._solve import bisect
+
 _CHUNK = 2_000_000  # entries of a (points, eigenvalues) table held at a time
 
 
@@ -115,28 +117,6 @@ def support(law: Law) -> np.ndarray:
     if law.noise == 0 and abs(law.q - 1) < 1e-14:
         intervals[0, 0] = 0.0  # the hard edge, up to the rounding of y = 0
     return intervals
-
-
-def bisect(
-    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
-    """Zeros of increasing functions in the brackets (low, high), to the last bit.
-
-    Halves the logarithm while the bracket, of positive ends, spans more than a factor of two, so
-    that small roots get their full relative accuracy.
-    """
-    low, high = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
-    for _ in range(1200):
-        wide = (low > 0) & (high > 2 * low)
-        geometric = np.sqrt(np.where(wide, low, 1.0)) * np.sqrt(np.where(wide, high, 1.0))
-        middle = np.where(wide, geometric, low + (high - low) / 2)
-        open_ = (middle > low) & (middle < high)
-        if not open_.any():
-            break
-        rising = function(middle) < 0
-        low = np.where(open_ & rising, middle, low)
-        high = np.where(open_ & ~rising, middle, high)
-    return low + (high - low) / 2
 
 
 def _bare_distance(law: Law, t: float, weight: float) -> float:

@@ -198,9 +198,8 @@ def law_of(population: Population, q: float, radius: float) -> _silverstein.Law:
     """Checked arguments as the law the solvers work on."""
     if not isinstance(population, Population):
         raise ArgumentError("population", "a Population", repr(population))
-    return _silverstein.Law(
-        population.eigenvalues,
-        population.weights,
-        _check.scalar("q", q, _check.positive),
-        _check.scalar("radius", radius, _check.nonnegative) ** 2 / 4,
-    )
+    t, ratio = population.eigenvalues, _check.scalar("q", q, _check.positive)
+    width = _check.scalar("radius", radius, _check.nonnegative)
+    # A radius moves an edge by its square: this little is below rounding.
+    noise = width**2 / 4 if width > 1e-8 * t[-1] else 0.0
+    return _silverstein.Law(t, population.weights, ratio, noise)

@@ -315,11 +315,11 @@ def _power(
     from scipy.special import ndtr
 
     variance = 1 - r**2
-    spread = np.sqrt(exposure * (1 - exposure) / M)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        skew = np.where(spread > 0, (1 - 2 * exposure) / (M * spread), 0.0)
-    # Cornish-Fisher quantile of the binomial share of examples.
-    share = exposure + spread * (_GRID + skew * (_GRID**2 - 1) / 6)
+    # Quantile of the binomial share of examples. Its 2/3 power is nearly normal, down to a few
+    # examples; the term in spread^2 restores the mean.
+    spread = np.sqrt((1 - exposure) / (M * exposure))
+    share = np.maximum(1 + 2 / 3 * spread * _GRID, 0.0) ** 1.5 - spread**2 / 6
+    share = np.clip(exposure * share, 0.0, 1.0)
     samples, sites = M - stronger, N - stronger
     q = sites / samples
     kappa = N * r**2 * share / variance * (M / samples) * (sites / N)

@@ -14,17 +14,18 @@ from hopfed.sharpen import iterate
 
 
 def recover_densely(examples: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:
-    """Recover archetypes from float examples (M, N) as the paper does: (C, N) float32."""
+    """Recover archetypes from examples (M, N) as the paper does, in double precision: (C, N)."""
     rng = np.random.default_rng(seed)
     M, N = examples.shape
-    J = iterate((K / (N * M)) * (examples.T @ examples), eps=0.01, steps=200).astype(np.float32)
+    eta = examples.astype(np.float64)
+    J = iterate((K / (N * M)) * (eta.T @ eta), eps=0.01, steps=200)
     values, vectors = np.linalg.eigh(J)
     V = vectors[:, values > 0.5]
     khat = V.shape[1]
     if khat == 0:
-        return np.zeros((0, N), np.float32)
+        return np.zeros((0, N))
     blocks = max(1, 10 * int(khat / layers * np.log(khat / 0.01)))
-    cues = np.sign(rng.standard_normal((blocks, khat)).astype(np.float32) @ V.T)
+    cues = np.sign(rng.standard_normal((blocks, khat)) @ V.T)
     states = np.concatenate([_relax(J, cue, layers, rng) for cue in cues])
     return _accept(states, V @ V.T)
 
@@ -50,7 +51,7 @@ def _relax(
         np.fill_diagonal(between, 0.0)
         fields = local - (coupling / N) * between @ local + field * cue
         u = rng.uniform(-scale, scale, size=fields.shape)
-        states = np.where(np.tanh(beta * fields) + u >= 0, np.float32(1), np.float32(-1))
+        states = np.where(np.tanh(beta * fields) + u >= 0, 1.0, -1.0)
     return states
 
 
@@ -62,4 +63,4 @@ def _accept(states: np.ndarray, P: np.ndarray, rho: float = 0.6, delta: float = 
         good = float(state @ P @ state) / N > rho
         if good and all(abs(float(state @ k)) / N < delta for k in kept):
             kept.append(state)
-    return np.array(kept) if kept else np.zeros((0, N), np.float32)
+    return np.array(kept) if kept else np.zeros((0, N))

@@ -25,14 +25,17 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
 
     Example: hopfed demo --figure letters.png
     """
-    from hopfed.cli.recover import _check, _print
+    from hopfed.cli.recover import check_outputs, print_recovery
     from hopfed.data.demo import letters_over_clients
+    from hopfed.rng import check_seed
 
-    _check({"seed": seed, "quality": "auto", "shape": None, "out_file": None, "figure": figure})
+    check_seed(seed)
+    check_outputs(None, figure)
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
         letters, examples, subsets = letters_over_clients(seed, size)
         from hopfed.figures import save
         from hopfed.figures.letters import draw
+        from hopfed.metrics import retrieval
         from hopfed.recovery import run_recovery
 
         status.update("recovering")
@@ -40,10 +43,16 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
         recovery = run_recovery(examples, seed=seed, refit=True)
         seconds += time.perf_counter()
         status.update("drawing")
-        first = [e[i] for i in range(6) for e in examples]
-        save(draw(first, recovery.archetypes, letters, size), figure)
+        patterns = recovery.archetypes.patterns
+        score = retrieval(patterns, letters)  # the truth only orders the picture and scores
+        shown = [rows[i] for i in range(6) for rows in examples]
+        save(draw(shown, patterns[score.best.argsort(kind="stable")], size), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
         out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
-    out.print("")
-    _print(recovery, seconds)
+    out.print()
+    print_recovery(recovery, seconds)
+    out.print(
+        f"against the truth: {score.found()} of {len(letters)} letters at |m| >= 0.99, "
+        f"{score.false_discoveries} false discoveries"
+    )
     out.print(f"wrote {figure}")

@@ -7,7 +7,7 @@ import math
 from rich.console import Console
 from rich.table import Table
 
-out = Console(highlight=False)
+out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
 
 

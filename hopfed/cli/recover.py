@@ -56,7 +56,9 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
         _same_width(files, [c.shape[1] for c in clients])
         if options["clients"] is not None:
             if len(clients) > 1:
-                raise ArgumentError("--clients", "left out when there are several files", len(files))
+                raise ArgumentError(
+                    "--clients", "left out when there are several files", len(files)
+                )
             clients = split(clients[0], options["clients"], options["seed"])
         status.update("recovering")
         recovery = run_recovery(
@@ -88,13 +90,14 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
     if options["as_json"]:
         print(json.dumps(report(recovery, seconds)))
     else:
-        _print(recovery, seconds)
+        print_recovery(recovery, seconds)
         for name in ("out_file", "figure"):
             if options[name]:
                 out.print(f"wrote {options[name]}")
 
 
-def _print(recovery: Any, seconds: float) -> None:
+def print_recovery(recovery: Any, seconds: float) -> None:
+    """Print the table of archetypes and what it took to find them."""
     found = recovery.archetypes
     if len(found):
         grid = table("archetype", "score", "predicted", "exposure")
@@ -124,16 +127,22 @@ def _print(recovery: Any, seconds: float) -> None:
 def _check(options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed.rng import check_seed
-    from hopfed.runs import check_writable
 
     check_seed(options["seed"])
     _quality(options["quality"])
     _shape(options["shape"])
-    for name, argument in (("out_file", "--out"), ("figure", "--figure")):
-        if options[name]:
-            check_writable(options[name], argument)
-    if options["figure"] and options["figure"].suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ArgumentError("--figure", "a .png, .pdf or .svg file", options["figure"])
+    check_outputs(options["out_file"], options["figure"])
+
+
+def check_outputs(out_file: Path | None, figure: Path | None) -> None:
+    """Refuse, before any work, files that could not be written after it."""
+    from hopfed.runs import check_writable
+
+    for path, argument in ((out_file, "--out"), (figure, "--figure")):
+        if path is not None:
+            check_writable(path, argument)
+    if figure is not None and figure.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise ArgumentError("--figure", "a .png, .pdf or .svg file", figure)
 
 
 def _quality(text: str) -> float | None:
@@ -161,7 +170,9 @@ def _same_width(files: tuple[Path, ...], widths: list[int]) -> None:
     for path, width in zip(files, widths, strict=True):
         if width != widths[0]:
             raise ArgumentError(
-                "files", f"of equal width; {files[0]} has {widths[0]} columns", f"{path} with {width}"
+                "files",
+                f"of equal width; {files[0]} has {widths[0]} columns",
+                f"{path} with {width}",
             )
 
 

@@ -1,4 +1,4 @@
-"""The data of `hopfed demo`: letters, dealt to five clients, with a quarter of the pixels flipped."""
+"""The data of `hopfed demo`: letters dealt to five clients, a quarter of the pixels flipped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from hopfed.rng import stream
 CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14
 
 
-def letters_over_clients(
-    seed: int, size: int
-) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
     """Return the letters (26, size^2), each client's examples, and which letters each holds.
 
     Subsets overlap and together cover the alphabet: every client gets its share of a shuffled

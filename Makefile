@@ -1,0 +1,49 @@
+# Every target sets itself up: a virtual environment in .venv, made once and reused.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow test-gpu check lint types wheel clean
+
+demo: .venv/core
+	$(BIN)/hopfed demo --figure demo.png
+
+# Everything a change must pass: style, types, and the fast tests on all cores.
+test: check
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -m "slow and not gpu"
+
+# With HOPFED_REQUIRE=cupy a machine without CuPy or a device fails instead of skipping.
+test-gpu: .venv/dev
+	$(BIN)/python -m pytest -m gpu
+
+check: lint types
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy follows folders, not the package-dir mapping: give it the tree as it is installed.
+types: .venv/dev
+	@rm -rf build/types && mkdir -p build/types
+	@cp -r hopfed build/types/hopfed
+	@for part in kernels theory experiments figures; do cp -r $$part build/types/hopfed/; done
+	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p hopfed
+
+.venv/core: requirements/core.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) -r requirements/core.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: .venv/core requirements/dev.txt
+	$(PIP) -r requirements/dev.txt
+	@touch $@
+
+wheel: .venv/dev
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,162 @@
+"""Run an experiment over its seeds, in this process or in several, with the same results.
+
+Every seed draws from its own named streams and is computed with one BLAS thread, so neither the
+process it ran in, nor what ran before it, nor an interruption can change a bit of it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hopfed.config import require, to_plain
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.experiments import Arrays
+from hopfed.experiments._ledger import Ledger
+from hopfed.runs import Run, check_writable
+
+Report = Callable[[int, int], object]  # from (seeds finished, seeds planned)
+
+
+def execute(
+    experiment: Any,
+    config: Any,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    workers: int = 1,
+    report: Report | None = None,
+) -> Run:
+    """Run `experiment` over the seeds ``0 .. config.seeds - 1``.
+
+    Parameters
+    ----------
+    experiment : a module of `hopfed.experiments`, or any module that offers the same.
+    config : its settings.
+    out : run file, committed seed by seed (round by round, for a federation); None for none.
+    resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
+    workers : processes; the results do not depend on it.
+    report : called after every commit.
+
+    Raises
+    ------
+    ArgumentError : `out` exists and `resume` was not asked for, or cannot be written.
+    RunFileError : `out` holds another run, or the disk is full; what was committed stays.
+
+    Examples
+    --------
+    >>> from hopfed.experiments import load
+    >>> mp = load("mp")
+    >>> run = execute(mp, mp.Config(N=20, ratios=(0.5,), nulls=2, repeats=19, seeds=1))
+    >>> run.complete
+    True
+    """
+    require(workers >= 1, "workers", "at least 1", workers)
+    by_round = hasattr(experiment, "run_round")
+    ledger = Ledger(
+        experiment.__name__.rpartition(".")[2],
+        to_plain(config),
+        lambda arrays: experiment.summarise(config, arrays),
+        by_round=by_round,
+        path=out,
+    )
+    if resume:
+        ledger.resume()
+    elif out is not None and Path(out).exists():
+        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
+    if not ledger.pending():
+        return ledger.run()
+    if out is not None:
+        check_writable(out)
+        ledger.write()
+    tell = report or (lambda done, planned: None)
+    tell(len(ledger.done), ledger.planned)
+    loop = _serial if workers == 1 else _parallel
+    loop(ledger, experiment.__name__, config, workers, tell)
+    return ledger.run()
+
+
+def _unit(module: str, config: Any, seed: int, t: int, state: Arrays | None) -> Any:
+    """One seed, or one round of it: (arrays, state after it or None)."""
+    from threadpoolctl import threadpool_limits
+
+    experiment = import_module(module)
+    with threadpool_limits(1):  # the order of summation depends on the number of threads
+        if hasattr(experiment, "run_round"):
+            return experiment.run_round(config, seed, t, state)
+        return experiment.run(config, seed), None
+
+
+def _serial(ledger: Ledger, module: str, config: Any, _: int, tell: Report) -> None:
+    for seed in ledger.pending():
+        while seed not in ledger.done:
+            ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed)))
+            tell(len(ledger.done), ledger.planned)
+
+
+def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Report) -> None:
+    """Run units in worker processes that end with this call, however it ends."""
+    others = set(multiprocessing.active_children())
+    # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=_begin_worker)
+    try:
+        _feed(pool, ledger, module, config, workers, tell)
+    except BaseException as error:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()  # the units under way are of no use any more
+        if isinstance(error, BrokenProcessPool):
+            raise HopfedError(
+                "a worker process died, perhaps for want of memory; the seeds committed so far "
+                "are kept: continue with --resume and fewer workers"
+            ) from error
+        raise
+    pool.shutdown()
+
+
+def _feed(
+    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, workers: int, tell: Report
+) -> None:
+    """Keep every worker busy with one unit; commit each as it comes, whatever the order."""
+    waiting = ledger.pending()[::-1]
+    running: dict[Future[Any], int] = {}
+    while waiting or running:
+        while waiting and len(running) < workers:
+            seed = waiting.pop()
+            running[_submit(pool, ledger, module, config, seed)] = seed
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            seed = running.pop(future)
+            ledger.commit(seed, *future.result())
+            tell(len(ledger.done), ledger.planned)
+            if seed not in ledger.done:
+                running[_submit(pool, ledger, module, config, seed)] = seed
+
+
+def _submit(
+    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, seed: int
+) -> Future[Any]:
+    return pool.submit(_unit, module, config, seed, *ledger.position(seed))
+
+
+def _begin_worker() -> None:
+    """Prepare a worker: one thread per kernel, silent on Ctrl-C, gone when its parent is."""
+    import signal
+
+    os.environ["HOPFED_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: Any) -> None:
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,195 @@
+"""Outliers and overlaps of archetypes land where the BBP theory puts them (Fig. 5).
+
+Examples of K = 6 archetypes of +-1, three strong and three so rare that most draws hold none or
+one example of them, are turned into a Hebbian operator, and its leading eigenpairs are compared
+with two predictions: the *plain* one (41, 42) from the nominal exposures and orthogonal archetypes,
+and the *finite-size* one from the exposures of the draw and the actual archetypes, whose only
+asymptotic part is the noise (`hopfed.theory.spikes.finite_size`). Labels and archetypes only score.
+
+Run it with ``hopfed run bbp --preset paper --out bbp.h5`` and ``hopfed figure bbp.h5 --out bbp.png``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import r_squared, with_spread
+from hopfed.operators import FactorOperator
+from hopfed.rank import Sample, TracyWidom
+from hopfed.rng import stream
+from hopfed.spectrum import eigenpairs
+from hopfed.theory import marchenko_pastur, spikes
+
+TOP = 10  # eigenvalues kept of each draw, as in the paper's panel A
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N : sites.
+    M : numbers of examples, one draw each per seed.
+    quality : r of the examples, in (0, 1).
+    exposures, weak : shares of the strong and of the weak archetypes, before normalising.
+    alpha : false-alarm rate of the Tracy-Widom count.
+    seeds : draws.
+    """
+
+    N: int = 400
+    M: tuple[int, ...] = (400, 1600, 6400)
+    quality: float = 0.9
+    exposures: tuple[float, ...] = (0.5, 0.3, 0.2)
+    weak: tuple[float, ...] = (2e-4, 1.5e-4, 1e-4)
+    alpha: float = 0.01
+    seeds: int = 20
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.N >= 20, "N", "at least 20", self.N)
+        require(min(self.M) >= TOP, "M", f"at least {TOP} each", self.M)
+        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
+        for name in ("exposures", "weak"):
+            require(min(getattr(self, name)) > 0, name, "above 0", getattr(self, name))
+        require(self.n_archetypes <= TOP, "exposures", f"at most {TOP} with weak", self.exposures)
+        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+
+    @property
+    def n_archetypes(self) -> int:
+        """K, strong and weak."""
+        return len(self.exposures) + len(self.weak)
+
+    @property
+    def mixture(self) -> np.ndarray:
+        """(K,) normalised exposures, the strong ones first."""
+        shares = np.array(self.exposures + self.weak)
+        return shares / shares.sum()
+
+
+PRESETS = {
+    "quick": Config(seeds=5),
+    "default": Config(),
+    "paper": Config(seeds=50),
+}
+
+RECORD = Record(
+    claim="outliers and overlaps of archetypes follow the BBP formulas",
+    source="hopfield federation, Fig. 5",
+    minutes={"quick": 0.1, "default": 0.2, "paper": 0.5},
+    measures={
+        "r2_lowest": Measure(
+            "R^2 of an outlier over draws, lowest (finite size)", aim=">= .98"
+        ),
+        "r2_lowest_plain": Measure("same (plain)"),
+        "r2_pooled": Measure("R^2 pooled over archetypes, lowest M (finite size)", ".955-.977"),
+        "r2_pooled_plain": Measure("same (plain)", ".955-.977"),
+        "gap": Measure("median overlap gap (finite size)", ".0163", "<= .003"),
+        "gap_plain": Measure("same (plain)", ".0163"),
+        "weak_above": Measure("weak archetypes foreseen above the test level: share seen", aim="1"),
+        "weak_between": Measure("weak archetypes between edge and test level: share seen"),
+        "weak_below": Measure("weak archetypes foreseen in the bulk: share seen", "~0", "0"),
+    },
+)
+
+
+def run(config: Config, seed: int) -> Arrays:
+    """Draw one sample for each M; arrays have M as their first axis."""
+    draws = [_draw(config, M, seed) for M in config.M]
+    return {name: np.stack([d[name] for d in draws]) for name in draws[0]}
+
+
+def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
+    rng = stream(seed, "bbp", M)
+    K, strong = config.n_archetypes, len(config.exposures)
+    xi = rademacher(K, config.N, rng)
+    examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
+
+    found = eigenpairs(FactorOperator.from_examples(examples), K)
+    rank = TracyWidom(config.alpha)(Sample(found.values, config.N, M, found.complete))
+
+    shares = np.bincount(labels, minlength=K) / M
+    theory = spikes.finite_size(xi, shares, config.quality, M)
+    cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
+    partner = theory.overlaps[:, :strong].argmax(axis=0)
+    own = np.arange(strong)
+    return {
+        "eigenvalues": found.values[:TOP],
+        "threshold": rank.threshold,
+        "khat": rank.khat,
+        "shares": shares,
+        "predicted": theory.outliers,
+        "overlaps": cosines[partner, own],
+        "predicted_overlaps": theory.overlaps[partner, own],
+    }
+
+
+def plain(config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Outliers and overlaps of (41, 42) from the nominal exposures: two (len(M), K) arrays."""
+    kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
+    q = config.N / np.array(config.M)[:, None]
+    return spikes.outlier(kappa, q, 1 - config.quality**2), spikes.overlap(kappa, q)
+
+
+def bulk_edge(config: Config) -> np.ndarray:
+    """(len(M),) upper edges of the bulk (58)."""
+    q = config.N / np.array(config.M)
+    return marchenko_pastur.edges(q, 1 - config.quality**2)[1]
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Agreement of the two predictions with the draws, worst case over M and archetypes."""
+    strong, K = len(config.exposures), config.n_archetypes
+    outliers, overlaps = plain(config)
+    top = arrays["eigenvalues"]
+    predictions = {
+        "": (arrays["predicted"], arrays["predicted_overlaps"]),
+        "_plain": (
+            np.broadcast_to(outliers, (len(top), *outliers.shape)),
+            np.broadcast_to(overlaps[:, :strong], arrays["overlaps"].shape),
+        ),
+    }
+    summary: dict[str, Any] = {}
+    for name, (values, squares) in predictions.items():
+        summary |= {
+            f"r2_lowest{name}": with_spread(
+                lambda i, p=values: r_squared(
+                    top[i][:, :, :strong], p[i][:, :, :strong], axis=0
+                ).min(),
+                len(top),
+            ),
+            f"r2_pooled{name}": with_spread(
+                lambda i, p=values: min(
+                    r_squared(top[i][:, m, :strong], p[i][:, m, :strong])
+                    for m in range(len(config.M))
+                ),
+                len(top),
+            ),
+            f"gap{name}": with_spread(
+                lambda i, p=squares: np.median(np.abs(arrays["overlaps"][i] - p[i])), len(top)
+            ),
+        }
+    return summary | _weak(config, arrays)
+
+
+def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Share of weak archetypes that pass the test, by where theory puts their eigenvalue."""
+    strong, K = len(config.exposures), config.n_archetypes
+    tau = arrays["threshold"][:, :, None]
+    foreseen = arrays["predicted"][:, :, strong:]
+    edge = bulk_edge(config)[:, None] * (1 + 1e-9)
+    seen = arrays["eigenvalues"][:, :, strong:K] > tau
+    places = {
+        "weak_above": foreseen > tau,
+        "weak_between": (foreseen > edge) & (foreseen <= tau),
+        "weak_below": foreseen <= edge,
+    }
+    shares = {name: seen[at].mean() if at.any() else None for name, at in places.items()}
+    return shares | {f"{name}_number": int(at.sum()) for name, at in places.items()}

@@ -1,0 +1,208 @@
+"""Pure noise: the bulk is the Marchenko-Pastur law, and the thresholds keep their level.
+
+Nulls hold no archetype: independent +-1 entries, and Gaussian ones. On +-1 nulls the rules of
+`hopfed.rank` are run as a user runs them, and counted when they see anything at all. On Gaussian
+nulls, which those rules are not made for, the law's own quantiles are the thresholds.
+
+- Tracy-Widom at 1% and 5%, with the +-1 edge shift of `theory.spikes.edge_shift` (+-1 nulls), and
+  without it (Gaussian nulls; also on the +-1 nulls, to show what the shift is worth).
+- Shuffle at 1% and 5%: with 1/level - 1 shuffles its level is exact for exchangeable examples.
+- The Marchenko-Pastur edge has no nominal level. The Tracy-Widom law says how often a largest
+  eigenvalue passes it, and that is what its rate is compared with.
+
+Run it with ``hopfed run mp --preset paper --workers 2 --out mp.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import kolmogorov, mean_and_sd, wilson
+from hopfed.operators import FactorOperator
+from hopfed.rank import MarchenkoPastur, RankRule, Sample, Shuffle, TracyWidom
+from hopfed.rng import derive, stream
+from hopfed.spectrum import eigenpairs
+from hopfed.theory import marchenko_pastur, tracy_widom
+
+KINDS = ("signs", "gaussian")
+LEVELS = (0.01, 0.05)
+BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N : sites of the matrices whose whole spectrum is compared with the law.
+    N_test : sites of the nulls that the thresholds are tried on.
+    ratios : aspect ratios q = N / M.
+    nulls : nulls per seed, ratio and kind.
+    shuffle : whether the shuffle rule is tried, which takes nearly all of the time.
+    seeds : repetitions; the number of nulls is their product with `nulls`.
+    """
+
+    N: int = 500
+    N_test: int = 100
+    ratios: tuple[float, ...] = (0.1, 0.5, 1.0, 4.0)
+    nulls: int = 25
+    shuffle: bool = True
+    seeds: int = 20
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.N >= 10, "N", "at least 10", self.N)
+        require(self.N_test >= 10, "N_test", "at least 10", self.N_test)
+        require(min(self.ratios) > 0, "ratios", "above 0", self.ratios)
+        fewest = min(self.N, self.N_test) / max(self.ratios)
+        require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
+        require(self.nulls >= 1, "nulls", "at least 1", self.nulls)
+        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+
+    def samples(self, N: int) -> list[int]:
+        """M for each ratio, rounded."""
+        return [round(N / q) for q in self.ratios]
+
+
+PRESETS = {
+    "quick": Config(N=200, N_test=50, nulls=10, seeds=4),
+    "default": Config(),
+    "paper": Config(nulls=100),
+}
+
+RECORD = Record(
+    claim="noise spectra follow Marchenko-Pastur, and the thresholds keep their false-alarm rates",
+    source="hopfield federation, Sec. 4.1, App. B",
+    minutes={"quick": 0.1, "default": 4, "paper": 15},
+    measures={
+        "distance_signs": Measure("Kolmogorov distance to the law, +-1 (mean over q)"),
+        "distance_gaussian": Measure("same, Gaussian"),
+        **{
+            f"{rule}_{kind}_{level:g}": Measure(
+                f"{words} at {level:.0%}, {kind}: rate farthest from it over q", aim=f"{level:.0%}"
+            )
+            for rule, words, kind in (
+                ("tw", "Tracy-Widom", "signs"),
+                ("tw", "Tracy-Widom", "gaussian"),
+                ("unshifted", "without +-1 shift", "signs"),
+                ("shuffle", "shuffle", "signs"),
+            )
+            for level in LEVELS
+        },
+        "mp_excess": Measure("Marchenko-Pastur edge: rate minus Tracy-Widom's, farthest", aim="0"),
+    },
+)
+
+
+def run(config: Config, seed: int) -> Arrays:
+    """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
+    bulk = [[_bulk(config, kind, M, seed) for M in config.samples(config.N)] for kind in KINDS]
+    tests = [_tests(config, M, seed) for M in config.samples(config.N_test)]
+    gaussian = [_tops(config, M, seed) for M in config.samples(config.N_test)]
+    found = {name: np.stack([t[name] for t in tests]) for name in tests[0]}
+    return {
+        "distance": np.array([[d for d, _ in row] for row in bulk]),
+        "histogram": np.array([[h for _, h in row] for row in bulk]),
+        "tops": np.stack([found.pop("tops"), np.stack(gaussian)]),
+        **found,
+    }
+
+
+def operator(kind: str, M: int, N: int, rng: np.random.Generator) -> FactorOperator:
+    """Operator of a null with M rows and N sites."""
+    if kind == "signs":
+        return FactorOperator.from_examples(rademacher(M, N, rng))
+    return FactorOperator(N, float(M), float(M), rng.standard_normal((M, N)), np.ones(M))
+
+
+def bins(q: float) -> np.ndarray:
+    """(BINS + 1,) edges of the histogram for ratio q."""
+    return np.linspace(0, 1.1 * float(marchenko_pastur.edges(q)[1]), BINS + 1)
+
+
+def _bulk(config: Config, kind: str, M: int, seed: int) -> tuple[float, np.ndarray]:
+    values = eigenpairs(operator(kind, M, config.N, stream(seed, "mp", kind, M)), 0).values
+    nonzero = values[: min(M, config.N)][::-1]
+    q = config.N / M
+    levels = marchenko_pastur.cdf(nonzero, q)
+    distance = kolmogorov(nonzero, levels, zeros=config.N - len(nonzero))
+    return distance, np.histogram(nonzero, bins(q))[0]
+
+
+def _tops(config: Config, M: int, seed: int) -> np.ndarray:
+    """Largest eigenvalues of the Gaussian nulls, (nulls,)."""
+    rng = stream(seed, "mp", "test", "gaussian", M)
+    nulls = (operator("gaussian", M, config.N_test, rng) for _ in range(config.nulls))
+    return np.array([eigenpairs(null, 0).values[0] for null in nulls])
+
+
+def _tests(config: Config, M: int, seed: int) -> Arrays:
+    """Largest eigenvalues of the +-1 nulls, and which rule saw something in which null."""
+    rng = stream(seed, "mp", "test", "signs", M)
+    rows = []
+    for i in range(config.nulls):
+        null = operator("signs", M, config.N_test, rng)
+        spectrum = eigenpairs(null, 0)
+        sample = Sample(
+            spectrum.values, config.N_test, M, spectrum.complete, operators=(null,)
+        )
+        rules = _rules(config, derive(seed, "mp", "shuffle", M, i))
+        alarms = {name: rule(sample).khat > 0 for name, rule in rules.items()}
+        rows.append({"tops": spectrum.values[0], **alarms})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _rules(config: Config, seed: int) -> dict[str, RankRule]:
+    rules: dict[str, RankRule] = {"mp": MarchenkoPastur()}
+    for level in LEVELS:
+        rules[f"tw_{level:g}"] = TracyWidom(level)
+        if config.shuffle:
+            repeats = round(1 / level) - 1
+            rules[f"shuffle_{level:g}"] = Shuffle(level, repeats=repeats, seed=seed)
+    return rules
+
+
+def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Share of alarms for each ratio, by rule, kind and level; and `mp_expected` for both kinds."""
+    table = {}
+    for name, alarms in arrays.items():
+        if name.startswith(("tw_", "shuffle_")):
+            rule, level = name.split("_")
+            table[f"{rule}_signs_{level}"] = alarms.mean(axis=(0, 2))
+    M = np.array(config.samples(config.N_test), dtype=float)
+    centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
+    for level in LEVELS:
+        threshold = (centre + scale * float(tracy_widom.isf(level))) / M
+        above = (arrays["tops"] > threshold[:, None]).mean(axis=(0, 3))
+        table[f"unshifted_signs_{level:g}"], table[f"tw_gaussian_{level:g}"] = above
+    edge = marchenko_pastur.edges(config.N_test / M)[1]
+    table["mp_signs"] = arrays["mp"].mean(axis=(0, 2))
+    table["mp_gaussian"] = (arrays["tops"][:, 1] > edge[:, None]).mean(axis=(0, 2))
+    table["mp_expected"] = tracy_widom.sf((edge * M - centre) / scale)
+    return table
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Distances, and the rate of each rule that is farthest from its level."""
+    number = config.nulls * len(arrays["distance"])
+    summary: dict[str, Any] = {"nulls": number}
+    for k, kind in enumerate(KINDS):
+        summary[f"distance_{kind}"] = mean_and_sd(arrays["distance"][:, k].mean(axis=1))
+    table = rates(config, arrays)
+    for name, rate in table.items():
+        level = name.rpartition("_")[2]
+        if level in ("signs", "gaussian", "expected"):
+            continue
+        worst = rate[np.abs(rate - float(level)).argmax()]
+        low, high = wilson(worst * number, number)
+        summary[name] = (float(worst), float(high - low) / 2)
+    excess = np.concatenate([table[f"mp_{k}"] - table["mp_expected"] for k in KINDS])
+    summary["mp_excess"] = float(excess[np.abs(excess).argmax()])
+    return summary

@@ -1,0 +1,168 @@
+"""Settings of experiments: frozen dataclasses whose fields are checked, parsed and stored.
+
+The fields of a config are the only source of an experiment's options: `--set key=value` is parsed
+by the annotation of the field, and a run file holds the fields by name. Annotations may be int,
+float, str, bool, and tuples of one of them such as ``tuple[float, ...]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from hopfed.errors import ArgumentError
+
+C = TypeVar("C")
+
+_RULES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def require(holds: bool, argument: str, rule: str, got: object) -> None:
+    """Raise ArgumentError unless `holds`.
+
+    Examples
+    --------
+    >>> require(0.9 > 0, "quality", "above 0", 0.9)
+    """
+    if not holds:
+        raise ArgumentError(argument, rule, got)
+
+
+def check_types(config: Any) -> None:
+    """Check every field of the dataclass `config` against its annotation.
+
+    An int where a float is due is accepted; a config calls this first in its `__post_init__`.
+
+    Raises
+    ------
+    ArgumentError : names the first field whose value is of another kind, or not a number.
+    """
+    for name, kind in _kinds(type(config)).items():
+        value = getattr(config, name)
+        element = _element(kind)
+        if element is None:
+            require(_is(value, kind), name, _RULES[kind], repr(value))
+        else:
+            holds = isinstance(value, tuple) and all(_is(v, element) for v in value)
+            require(holds and len(value) > 0, name, f"a tuple, each {_RULES[element]}", repr(value))
+
+
+def with_settings(config: C, settings: Iterable[str]) -> C:
+    """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``.
+
+    Raises
+    ------
+    ArgumentError : a text without ``=``, an unknown name (the nearest is suggested), a value that
+        does not parse, or one that the config refuses.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Config:
+    ...     N: int = 400
+    ...     M: tuple[int, ...] = (400, 1600)
+    >>> with_settings(Config(), ["M=100,200"])
+    Config(N=400, M=(100, 200))
+    """
+    kinds = _kinds(type(config))
+    changes = {}
+    for setting in settings:
+        name, sign, text = setting.partition("=")
+        name = name.strip()
+        require(bool(sign), "--set", "of the form key=value", repr(setting))
+        if name not in kinds:
+            near = get_close_matches(name, kinds, n=1, cutoff=0.5)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ArgumentError("--set", f"one of {', '.join(kinds)}{hint}", repr(name))
+        require(name not in changes, "--set", "given once for each setting", repr(name))
+        changes[name] = _parse(name, text.strip(), kinds[name])
+    return replace(config, **changes)  # type: ignore[type-var]
+
+
+def to_plain(config: Any) -> dict[str, Any]:
+    """Return the fields of `config` as JSON values: tuples become lists, infinity a word.
+
+    Examples
+    --------
+    >>> from dataclasses import make_dataclass
+    >>> to_plain(make_dataclass("Config", ["M", "nu"])((1, 2), math.inf))
+    {'M': [1, 2], 'nu': 'inf'}
+    """
+    return {name: _plain(value) for name, value in asdict(config).items()}
+
+
+def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
+    """Build a config of type `cls` from the JSON values of :func:`to_plain`."""
+    kinds = _kinds(cls)
+    same = set(values) == set(kinds)
+    require(same, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
+    return cls(**{name: _from_plain(values[name], kind) for name, kind in kinds.items()})
+
+
+def describe(value: Any) -> str:
+    """Return a setting as `--set` takes it.
+
+    Examples
+    --------
+    >>> describe((0.5, 0.3)), describe(True), describe(400)
+    ('0.5,0.3', 'true', '400')
+    """
+    if isinstance(value, (tuple, list)):
+        return ",".join(describe(v) for v in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kinds(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls)}  # type: ignore[arg-type]
+
+
+def _element(kind: Any) -> type | None:
+    """Type of the elements of a tuple annotation, None for a single value."""
+    return get_args(kind)[0] if get_origin(kind) is tuple else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _from_plain(value: Any, kind: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_from_plain(v, _element(kind)) for v in value)
+    return float(value) if kind is float and value in ("inf", "-inf") else value
+
+
+def _is(value: Any, kind: type) -> bool:
+    if isinstance(value, bool) or kind in (bool, str):
+        return isinstance(value, bool) if kind is bool else kind is str and isinstance(value, str)
+    if kind is int:
+        return isinstance(value, int)
+    return isinstance(value, (int, float)) and not math.isnan(value)
+
+
+def _parse(name: str, text: str, kind: Any) -> Any:
+    element = _element(kind)
+    if element is not None:
+        parts = [p.strip() for p in text.split(",")]
+        rule = f"{_RULES[element]} or several separated by commas"
+        return tuple(_scalar(name, p, element, rule) for p in parts)
+    return _scalar(name, text, kind, _RULES[kind])
+
+
+def _scalar(name: str, text: str, kind: type, rule: str) -> Any:
+    if kind is bool:
+        require(text.lower() in _BOOLEANS, name, rule, repr(text))
+        return _BOOLEANS[text.lower()]
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ArgumentError(name, rule, repr(text)) from None
+    require(bool(text) and _is(value, kind), name, rule, repr(text))
+    return value

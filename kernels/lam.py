@@ -1,0 +1,217 @@
+"""Updates of the L-layer associative memory on a low-rank coupling ``J = W W^T`` (6)-(12).
+
+With the coefficients ``A_a = W^T sigma_a`` of layer a, the field of a layer is ``W c_a + H cue``,
+
+    linear (6):       c_a = A_a - lambda sum_{b != a} A_b
+    quadratic (8-11): c_a = A_a - (lambda / N) sum_{b != a} (A_b . A_a) A_b
+
+and a spin becomes ``sign(tanh(beta h) + noise u)``, u uniform on [-1, 1], sign(0) = +1 (12). The
+field of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless asked for.
+
+Energies are those of the sheet: ``-sum_a |A_a|^2 + lambda sum_{a != b} A_a . A_b - H sum_a cue .
+sigma_a`` (6), or with ``(lambda / N) sum_{a != b} (A_a . A_b)^2`` in the middle (8). As in the
+paper, the field leaves out factors of the gradient, so that what serial updates at zero noise
+never increase is the energy of 2 H in place of H and, if quadratic, of lambda / 2 in place of
+lambda.
+
+Randomness is that of `heatbath`: layer a of block s is chain ``(first_block + s) L + a``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from hopfed.kernels.layout import (
+    check_counters,
+    check_factor,
+    check_schedule,
+    check_spins,
+    lay_out,
+)
+from hopfed.kernels.philox import thresholds
+from hopfed.kernels.threads import for_each, spans
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+COUPLINGS = ("linear", "quadratic")
+BLOCKS = 4  # blocks updated together by one thread: 4 L layers share each piece of W
+
+
+class LamUpdate(NamedTuple):
+    """Outcome of `lam_step` and `lam_sweep`, for the state after the last update.
+
+    Attributes
+    ----------
+    state : (S, L, N) int8.
+    energy : (S,) float64, the Hamiltonian of each block.
+    changed : (S,) int64, spins that differ from the state before the last update made.
+    score : (S, L) float64, ``|W^T sigma|^2 / N``.
+    updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
+    """
+
+    state: np.ndarray
+    energy: np.ndarray
+    changed: np.ndarray
+    score: np.ndarray
+    updates: np.ndarray
+
+
+def lam_step(
+    state: np.ndarray,
+    W: np.ndarray,
+    *,
+    beta: ArrayLike,
+    noise: ArrayLike = 1.0,
+    updates: int = 1,
+    coupling: str = "quadratic",
+    repulsion: float = 0.2,
+    field: float = 0.0,
+    cue: np.ndarray | None = None,
+    self_field: bool = False,
+    seed: int = 0,
+    stream: int = 0,
+    first_update: int = 0,
+    first_block: int = 0,
+) -> LamUpdate:
+    """Update all spins of all layers at once, `updates` times, in each of S independent blocks.
+
+    Parameters
+    ----------
+    state : (S, L, N) int8 of +-1; it is not changed.
+    W : (N, R) real, converted to float32.
+    beta, noise : a number each, or (updates,) for annealing.
+    coupling, repulsion : "linear" or "quadratic", and lambda, at least 0.
+    field, cue : H and the external pattern, int8 of +-1 that broadcasts to (S, L, N).
+    self_field : keep the field of a spin on itself.
+    seed, stream, first_update, first_block : place of the draws.
+
+    Raises
+    ------
+    ArgumentError : wrong dtypes or shapes, a field without a cue, counters out of range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
+    >>> start = np.where(rng.random((3, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
+    >>> after = lam_step(start, xi.T / 20, beta=5.0, noise=0.1, updates=3)
+    >>> bool((after.state == xi[0]).all()), after.changed.tolist()
+    (True, [0, 0, 0])
+    """
+    return _update(False, **locals())
+
+
+def lam_sweep(
+    state: np.ndarray,
+    W: np.ndarray,
+    *,
+    beta: ArrayLike,
+    noise: ArrayLike = 1.0,
+    updates: int = 1,
+    coupling: str = "quadratic",
+    repulsion: float = 0.2,
+    field: float = 0.0,
+    cue: np.ndarray | None = None,
+    self_field: bool = False,
+    seed: int = 0,
+    stream: int = 0,
+    first_update: int = 0,
+    first_block: int = 0,
+) -> LamUpdate:
+    """Visit the spins one at a time, site by site and layer by layer at each site, `updates` times.
+
+    Parameters are those of `lam_step`. Without the self-field the field of a spin is exactly the
+    change of the energy (see the module), the repulsion's own share of it included: at noise 1
+    this is the heat bath of that energy, at noise 0 a descent.
+
+    Examples
+    --------
+    >>> state = np.array([[[1, -1, 1]]], np.int8)
+    >>> lam_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5).state.tolist()
+    [[[1, 1, 1]]]
+    """
+    return _update(True, **locals())
+
+
+def _update(
+    serial: bool,
+    state: np.ndarray,
+    W: np.ndarray,
+    beta: ArrayLike,
+    noise: ArrayLike,
+    updates: int,
+    coupling: str,
+    repulsion: float,
+    field: float,
+    cue: np.ndarray | None,
+    self_field: bool,
+    seed: int,
+    stream: int,
+    first_update: int,
+    first_block: int,
+) -> LamUpdate:
+    state = check_spins("state", state, "(blocks, layers, sites)", 3)
+    n_blocks, n_layers, n = state.shape
+    if n_layers == 0:
+        raise ArgumentError("state", "of at least one layer", state.shape)
+    W = check_factor(W, n)
+    if updates < 1:
+        raise ArgumentError("updates", "at least 1", updates)
+    if coupling not in COUPLINGS:
+        raise ArgumentError("coupling", f"one of {', '.join(COUPLINGS)}", repr(coupling))
+    for name, number in (("repulsion", repulsion), ("field", field)):
+        if not (np.isfinite(number) and number >= 0):
+            raise ArgumentError(name, "finite and at least 0", number)
+    betas = check_schedule("beta", beta, (updates,))
+    noises = check_schedule("noise", noise, (updates,))
+    counters = check_counters(
+        seed,
+        stream,
+        ("first_update", first_update, updates),
+        ("first_chain", first_block * n_layers, n_blocks * n_layers),
+    )
+    given = _cue(cue, field, state.shape)
+
+    levels, level = np.unique(noises, return_inverse=True)
+    lookup = np.stack([thresholds(float(x)) for x in levels])
+    silent = (noises == 0) & (betas > 0)
+    still = np.logical_and.accumulate(silent[::-1])[::-1].copy()  # no noise from here to the end
+    layout = lay_out(W)
+    out = LamUpdate(
+        state.copy(),
+        np.zeros(n_blocks),
+        np.zeros(n_blocks, np.int64),
+        np.zeros((n_blocks, n_layers)),
+        np.zeros(n_blocks, np.int64),
+    )
+    from hopfed.kernels import lam_cpu
+
+    run = lam_cpu.sweep_blocks if serial else lam_cpu.step_blocks
+
+    def task(span: tuple[int, int]) -> None:
+        run(
+            *span, out.state, out.energy, out.changed, out.score, out.updates, given, *layout,
+            betas, lookup, level, still, *counters, coupling == "quadratic", float(repulsion),
+            float(field), bool(self_field),
+        )  # fmt: skip
+
+    for_each(task, spans(n_blocks, 1 if serial else BLOCKS))
+    return out
+
+
+def _cue(cue: np.ndarray | None, field: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the cue with three axes, the first two possibly of length 1; empty without a field."""
+    if field == 0:
+        return np.zeros((1, 1, 0), np.int8)
+    if cue is None:
+        raise ArgumentError("cue", "given when field is not 0", cue)
+    rule = f"int8 of +-1 that broadcasts to {shape}"
+    cue = np.asarray(cue)
+    cue = check_spins("cue", cue, "(..., sites)", cue.ndim)
+    cue = cue.reshape((1,) * (3 - cue.ndim) + cue.shape).copy()
+    ok = all(a in (1, b) for a, b in zip(cue.shape, shape, strict=False))
+    if cue.ndim != 3 or cue.shape[2] != shape[2] or not ok:
+        raise ArgumentError("cue", rule, f"shape {cue.shape}")
+    return cue

@@ -1,0 +1,94 @@
+"""Checks and memory layouts shared by the dynamics on a low-rank coupling ``J = W W^T``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from hopfed.kernels.philox import counter_word, key
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+LANES = 16  # rows of the factor are padded to a multiple of this
+SITES = 32  # sites whose fields are computed together
+
+
+class Layout(NamedTuple):
+    """W (N, R) laid out for blocks of SITES sites, padded with zeros to N' and R'.
+
+    Attributes
+    ----------
+    rows : (N', R') float32, N' a multiple of SITES and R' of LANES.
+    columns : (N' / SITES, R, SITES), each block of rows transposed.
+    overlaps : (N' / SITES, SITES, SITES), the couplings inside each block.
+    diagonal : (N',), ``J_ii = |W_i|^2``.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    overlaps: np.ndarray
+    diagonal: np.ndarray
+
+
+def lay_out(W: np.ndarray) -> Layout:
+    """Return the layout of a float32 factor."""
+    n, r = W.shape
+    rows = np.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
+    rows[:n, :r] = W
+    blocks = rows.reshape(len(rows) // SITES, SITES, rows.shape[1])[:, :, :r]
+    columns = np.ascontiguousarray(blocks.transpose(0, 2, 1))
+    overlaps = np.matmul(blocks, columns)
+    diagonal = np.ascontiguousarray(np.diagonal(overlaps, axis1=1, axis2=2)).ravel()
+    return Layout(rows, columns, overlaps, diagonal)
+
+
+def check_spins(name: str, state: Any, shape: str, ndim: int) -> np.ndarray:
+    """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, described as `shape`."""
+    state = np.asarray(state)
+    if state.dtype != np.int8 or state.ndim != ndim or state.shape[-1] == 0:
+        got = f"{state.dtype} of shape {state.shape}"
+        raise ArgumentError(name, f"int8 of shape {shape}", got)
+    state = np.ascontiguousarray(state)
+    moved = state.view(np.uint8) + np.uint8(1)  # 2 or 0, and nothing else, for +-1
+    moved &= np.uint8(0xFD)
+    if moved.any():
+        raise ArgumentError(name, "all +-1", state[moved != 0][0])
+    return state
+
+
+def check_factor(W: Any, n: int) -> np.ndarray:
+    """Return W as float32, checked to be real, finite and of shape (n, R)."""
+    W = np.asarray(W)
+    if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
+        raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
+    with np.errstate(over="ignore"):
+        W = W.astype(np.float32, copy=False)
+    if not np.isfinite(W).all():
+        raise ArgumentError("W", "finite in float32", W[~np.isfinite(W)][0])
+    return W
+
+
+def check_schedule(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """Return `value` broadcast to `shape` as float32, checked to be finite and at least 0."""
+    rule = f"finite, at least 0, and of a shape that broadcasts to {shape}"
+    try:
+        out = np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), shape))
+    except (ValueError, TypeError):
+        raise ArgumentError(name, rule, f"shape {np.shape(value)}") from None
+    if not (np.isfinite(out) & (out >= 0)).all():
+        raise ArgumentError(name, rule, value)
+    return out
+
+
+def check_counters(
+    seed: int, stream: int, step: tuple[str, int, int], chain: tuple[str, int, int]
+) -> tuple[np.uint64, np.uint64, np.uint64, int, int]:
+    """Return (key low, key high, stream, first step, first chain).
+
+    `step` and `chain` are (argument name, first value, how many); none may leave 32 bits.
+    """
+    for name, first, count in (step, chain):
+        counter_word(name, first)
+        counter_word(f"the last {name[6:]}", int(first) + max(count, 1) - 1)
+    return (*key(seed), counter_word("stream", stream), int(step[1]), int(chain[1]))

@@ -1,0 +1,171 @@
+"""What every kernel computes, in plain NumPy: the oracle of the tests.
+
+Nothing here is fast. Arguments are those of the kernels, with unpacked (M, N) arrays of +-1 in
+place of PackedBits; integers are exact, real numbers are float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from hopfed.kernels.philox import key, philox4x32, thresholds
+
+
+def pack(x: np.ndarray) -> np.ndarray:
+    """Words of the packed rows, bit by bit."""
+    m, n = x.shape
+    words = [[0] * (-(-n // 64)) for _ in range(m)]
+    for i in range(m):
+        for j in range(n):
+            words[i][j // 64] |= int(x[i, j] > 0) << j % 64
+    return np.array(words, np.uint64).reshape(m, -(-n // 64))
+
+
+def gram(x: np.ndarray) -> np.ndarray:
+    """Inner products of the rows."""
+    return x.astype(np.int64) @ x.T.astype(np.int64)
+
+
+def cross_gram(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Inner products of the rows of x and of y."""
+    return x.astype(np.int64) @ y.T.astype(np.int64)
+
+
+def second_moment(x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Sum over rows of ``w_m x_m x_m^T``."""
+    if weights is None:
+        return gram(x.T)
+    return (x.T * weights.astype(np.float64)) @ x.astype(np.float64)
+
+
+def matmat(x: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """``x X``."""
+    return x.astype(np.float64) @ X
+
+
+def rmatmat(x: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """``x^T U``."""
+    return x.T.astype(np.float64) @ U
+
+
+def draws(n: int, chain: int, sweep: int, seed: int, stream: int) -> np.ndarray:
+    """The 16-bit draws of the n sites of one chain in one sweep."""
+    block = np.arange(-(-n // 8), dtype=np.uint64)
+    sweep_, chain_, stream_ = (np.full_like(block, v) for v in (sweep, chain, stream))
+    words = np.stack(philox4x32(block, sweep_, chain_, stream_, *key(seed)), axis=1)
+    halves = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=2)
+    return halves.reshape(-1)[:n].astype(np.int64)
+
+
+def heat_bath(
+    state: np.ndarray,
+    W: np.ndarray,
+    *,
+    beta: np.ndarray,
+    sweeps: int,
+    seed: int,
+    stream: int = 0,
+    first_sweep: int = 0,
+    first_chain: int = 0,
+) -> np.ndarray:
+    """Serial heat bath on the dense coupling ``W W^T`` without its diagonal."""
+    J = W.astype(np.float64) @ W.T.astype(np.float64)
+    np.fill_diagonal(J, 0)
+    state = state.astype(np.float64)
+    betas = np.broadcast_to(beta, (len(state), sweeps))
+    for c, s in enumerate(state):
+        for t in range(sweeps):
+            x = draws(len(s), first_chain + c, first_sweep + t, seed, stream)
+            for i in range(len(s)):
+                s[i] = 1 if betas[c, t] * (J[i] @ s) >= thresholds()[x[i]] else -1
+    return state.astype(np.int8)
+
+
+def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarray:
+    """Serial descent, ``sign(0) = +1``."""
+    J = W.astype(np.float64) @ W.T.astype(np.float64)
+    np.fill_diagonal(J, 0)
+    state = state.copy()
+    for s in state:
+        for _ in range(max_sweeps):
+            before = s.copy()
+            for i in range(len(s)):
+                s[i] = 1 if J[i] @ s >= 0 else -1
+            if (s == before).all():
+                break
+    return state
+
+
+def lam_energy(
+    state: np.ndarray, W: np.ndarray, coupling: str, repulsion: float, field: float, cue: np.ndarray
+) -> np.ndarray:
+    """Hamiltonian (6) or (8) of each block of `state` (S, L, N)."""
+    n_layers, n = state.shape[1:]
+    J = W.astype(np.float64) @ W.T.astype(np.float64)
+    s = state.astype(np.float64)
+    energy = -field * (s * cue).sum((1, 2))
+    for a in range(n_layers):
+        for b in range(n_layers):
+            overlap = np.einsum("si,ij,sj->s", s[:, a], J, s[:, b])
+            if a == b:
+                energy -= overlap
+            else:
+                energy += repulsion * (overlap**2 / n if coupling == "quadratic" else overlap)
+    return energy
+
+
+def lam_step(
+    state: np.ndarray,
+    W: np.ndarray,
+    *,
+    beta: np.ndarray,
+    noise: np.ndarray,
+    updates: int,
+    coupling: str,
+    repulsion: float,
+    field: float,
+    cue: np.ndarray,
+    self_field: bool,
+    seed: int,
+    stream: int = 0,
+    first_update: int = 0,
+    first_block: int = 0,
+) -> np.ndarray:
+    """Synchronous updates (9)-(12) with the dense coupling; the state after the last one."""
+    n_blocks, n_layers, n = state.shape
+    J = W.astype(np.float64) @ W.T.astype(np.float64)
+    diagonal = np.zeros(n) if self_field else np.diag(J)
+    s = state.astype(np.float64)
+    cue = np.broadcast_to(cue, state.shape)
+    for t in range(updates):
+        new = np.empty_like(s)
+        for block in range(n_blocks):
+            for a in range(n_layers):
+                h = J @ s[block, a] - diagonal * s[block, a] + field * cue[block, a]
+                for b in range(n_layers):
+                    if b != a:
+                        push = J @ s[block, b]
+                        strength = push @ s[block, a] / n if coupling == "quadratic" else 1.0
+                        h -= repulsion * strength * push
+                chain = (first_block + block) * n_layers + a
+                x = draws(n, chain, first_update + t, seed, stream)
+                limit = thresholds(float(np.broadcast_to(noise, (updates,))[t]))[x]
+                new[block, a] = np.where(np.broadcast_to(beta, (updates,))[t] * h >= limit, 1, -1)
+        s = new
+    return s.astype(np.int8)
+
+
+def scores(patterns: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """``(1/N) |V^T sigma|^2``."""
+    return np.array([np.sum((V.T @ s) ** 2) / len(s) for s in patterns.astype(np.float64)])
+
+
+def distinct(
+    patterns: np.ndarray, score: np.ndarray, overlap: float, known: np.ndarray
+) -> list[int]:
+    """Greedy selection, best first."""
+    kept: list[int] = []
+    for i in sorted(range(len(score)), key=lambda i: (-score[i], i)):
+        taken = [*patterns[kept].astype(np.int64), *known.astype(np.int64)]
+        if all(abs(s @ patterns[i]) <= overlap * len(s) for s in taken):
+            kept.append(i)
+    return kept

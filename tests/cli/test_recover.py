@@ -1,0 +1,183 @@
+"""`hopfed recover`, `demo` and `doctor` as a user runs them."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from helpers import sample
+
+from hopfed.cli import main
+from hopfed.metrics import retrieval
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line; answer (exit status, stdout, stderr)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def three_files(tmp_path):
+    """Three owners' files in three formats, and the truth behind them."""
+    xi, eta = sample(5, 256, 1500, 0.7, 0)
+    a, b, c = np.array_split(eta, 3)
+    np.save(tmp_path / "a.npy", a > 0)
+    np.savetxt(tmp_path / "b.csv", b, delimiter=",", fmt="%d")
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        file["examples"] = (c > 0).astype(np.uint8)
+    return xi, [tmp_path / n for n in ("a.npy", "b.csv", "c.h5")]
+
+
+def test_three_owners_three_formats(run, three_files, tmp_path):
+    xi, files = three_files
+    out, figure = tmp_path / "run.h5", tmp_path / "f.png"
+    status, text, _ = run("recover", *files, "--out", out, "--figure", figure, "--shape", "16x16")
+    assert status == 0
+    assert "ok: All 5 archetypes" in text
+    assert "each client sent at most" in text
+    with h5py.File(out) as file:
+        patterns = file["/archetypes/patterns"][()]
+    assert patterns.dtype == np.int8
+    assert retrieval(patterns, xi).found() == 5
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json(run, three_files):
+    _, files = three_files
+    status, text, _ = run("recover", *files, "--json", "--refit")
+    report = json.loads(text)
+    assert status == 0
+    keys = "n_archetypes khat quality scores predicted_scores exposures fit status seconds"
+    assert set(f"{keys} bytes_sent".split()) <= set(report)
+    assert report["n_archetypes"] == report["khat"] == len(report["scores"]) == 5
+    assert len(report["bytes_sent"]) == 3
+    assert report["quality"] == pytest.approx(0.7, abs=0.02)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_single_file_split_over_clients(run, three_files, tmp_path, suffix):
+    _, files = three_files
+    figure = tmp_path / f"f{suffix}"
+    status, text, _ = run("recover", files[0], "--clients", 4, "--figure", figure)
+    assert status == 0
+    assert "4 client(s)" in text
+    assert figure.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--threshold", "mp"),
+        ("--threshold", "tw", "--alpha", "0.05"),
+        ("--threshold", "shuffle"),
+        ("--threshold", "0.2"),
+        ("--quality", "0.7"),
+        ("--method", "lam"),
+        ("--method", "joint"),
+        ("--method", "ica"),
+    ],
+)
+def test_options(run, three_files, options):
+    status, text, _ = run("recover", *three_files[1], "--json", *options)
+    assert status == 0
+    assert json.loads(text)["n_archetypes"] >= 4
+
+
+def test_noise_is_reported_as_noise(run, tmp_path):
+    np.save(tmp_path / "n.npy", np.random.default_rng(0).integers(0, 2, (300, 100)))
+    status, text, _ = run("recover", tmp_path / "n.npy", "--out", tmp_path / "r.h5")
+    assert status == 0
+    assert "no signal" in text
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert file["/archetypes/patterns"].shape == (0, 100)
+
+
+def bad_inputs(tmp_path):
+    good = np.random.default_rng(0).integers(0, 2, (30, 10))
+    np.save(tmp_path / "good.npy", good)
+    np.save(tmp_path / "wide.npy", np.hstack([good, good]))
+    np.save(tmp_path / "one.npy", good[:1])
+    np.save(tmp_path / "nan.npy", np.where(np.eye(30, 10) > 0, np.nan, good))
+    np.save(tmp_path / "seven.npy", good + 7 * np.eye(30, 10))
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "a.txt").write_text("1")
+    return [
+        (("missing.npy",), "no such file"),
+        (("a.txt",), "unknown format"),
+        (("empty.csv",), "empty"),
+        (("one.npy",), "at least two examples"),
+        (("nan.npy",), "NaN at row 1, column 1"),
+        (("seven.npy",), "at row 1, column 1"),
+        (("good.npy", "wide.npy"), "equal width"),
+        (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
+        (("good.npy", "--quality", "high"), "--quality must be"),
+        (("good.npy", "--alpha", "2"), "alpha must be"),
+        (("good.npy", "--threshold", "mp", "--alpha", ".1"), "alpha must be left out"),
+        (("good.npy", "--clients", "99"), "clients must be between"),
+        (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
+        (("good.npy", "--shape", "big"), "--shape must be height x width"),
+        (("good.npy", "--method", "magic"), "magic"),
+        (("good.npy", "--figure", "f.gif"), "--figure must be"),
+        (("good.npy", "--out", "nowhere/run.h5"), "--out must be in a folder that exists"),
+        (("good.npy", "--seed", "-1"), "seed must be"),
+        ((), "Missing argument"),
+    ]
+
+
+def test_bad_input_is_one_line_and_status_2_with_nothing_written(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cases = bad_inputs(tmp_path)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    for arguments, message in cases:
+        extra = () if "--out" in arguments else ("--out", "run.h5")
+        status, text, error = run("recover", *arguments, *extra)
+        assert (status, text) == (2, ""), arguments
+        assert message in error, (arguments, error)
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_silhouettes_of_three_owners(run, silhouettes, tmp_path):
+    from hopfed.data.channel import draw_examples
+
+    xi = silhouettes[[1, 22, 57, 80]]
+    for c in range(3):
+        eta = draw_examples(xi, 300, 0.6, np.random.default_rng([5, c]))[0]
+        np.save(tmp_path / f"{c}.npy", eta)
+    files = [tmp_path / f"{c}.npy" for c in range(3)]
+    status, text, _ = run("recover", *files, "--out", tmp_path / "r.h5", "--json")
+    with h5py.File(tmp_path / "r.h5") as file:
+        score = retrieval(file["/archetypes/patterns"][()], xi)
+    assert status == 0
+    assert (score.found(), score.false_discoveries) == (4, 0)
+
+
+def test_demo(run, tmp_path):
+    status, text, _ = run("demo", "--figure", tmp_path / "d.png")
+    assert status == 0
+    assert "26 of 26 letters at |m| >= 0.99, 0 false discoveries" in text
+    assert (tmp_path / "d.png").stat().st_size > 10_000
+
+
+def test_doctor_and_help(run):
+    status, text, _ = run("doctor")
+    assert status == 0
+    assert "numpy" in text
+    assert "GPU" in text
+    for command in ("recover", "demo", "doctor", "bench"):
+        status, text, _ = run(command, "--help")
+        assert status == 0
+        assert "Example: hopfed " + command in " ".join(text.split())
+    assert run("frobnicate")[0] == 2

@@ -1,0 +1,152 @@
+"""Non-asymptotic bounds: how far the operator is from its mean, how far the bulk from its edges.
+
+The operator is `J = (1/(N M)) eta^T eta = (1/M) sum x x^T` with unit vectors `x = eta / sqrt N`,
+M independent examples, possibly of many clients and mixtures. Write `S` for its mean. The
+increments `(x x^T - E x x^T) / M` have norm at most `range = 1/M` (a difference of two positive
+semidefinite matrices of norm at most 1; the paper uses 2/M), and since `(x x^T)^2 = x x^T` their
+squares add up to at most `(S - S^2) / M`: the variance proxy is
+`v / M`, `v = max lambda (1 - lambda)` over the spectrum of S, never above `1/4`.
+
+Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; the federated Hopfield
+paper, theorem 1 and (35)-(40). The bounds are for J, of trace 1; in the scale of `N J`, where the
+bulk variance is `1 - r^2`, multiply deviations by N.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _check, marchenko_pastur
+
+
+def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = None) -> np.ndarray:
+    """Variance proxy `v = max lambda (1 - lambda)` over the spectrum of the mean operator.
+
+    With orthogonal archetypes of exposures `pi` that spectrum is `r^2 pi_mu + (1 - r^2) / N` and,
+    off the archetypes, `(1 - r^2) / N`. Without exposures the bound for all archetypes and
+    mixtures is returned: the spectrum ends at `r^2 + (1 - r^2) / N`.
+
+    Parameters
+    ----------
+    r : quality, in (0, 1].
+    N : number of sites.
+    exposures : (..., K) share of the examples of each archetype, over the last axis.
+
+    Examples
+    --------
+    >>> float(variance_proxy(0.8, 100)), round(float(variance_proxy(0.5, 100, [0.6, 0.4])), 6)
+    (0.25, 0.132694)
+    """
+    square = _check.fraction("r", r) ** 2
+    floor = (1 - square) / _check.count("N", N)
+    if exposures is None:
+        top = np.minimum(square + floor, 0.5)
+        return (top * (1 - top))[()]
+    shares = _check.share("exposures", exposures)
+    floor = np.broadcast_to(floor, np.broadcast_shapes(floor.shape, shares.shape[:-1]))[..., None]
+    signal = np.minimum(square[..., None] * shares + floor, 1.0)
+    spectrum = np.concatenate([signal, floor], axis=-1)
+    return np.max(spectrum * (1 - spectrum), axis=-1)[()]
+
+
+def bernstein_tail(
+    deviation: ArrayLike, N: ArrayLike, M: ArrayLike, variance: ArrayLike = 0.25
+) -> np.ndarray:
+    """Bound on `P(||J - E J|| > deviation)`: matrix Bernstein with explicit constants.
+
+    `2 N exp(-M u^2 / (2 v + 2 u / 3))`, at most 1: Tropp's bound with variance `v / M` and range
+    `1 / M`, once for each sign.
+
+    Parameters
+    ----------
+    deviation : u, above 0.
+    N, M : number of sites and of examples.
+    variance : variance proxy v, in [0, 1/4]; 1/4 holds for every mixture.
+
+    Examples
+    --------
+    >>> round(float(bernstein_tail(0.1, 400, 10_000)), 6)
+    0.0
+    >>> float(bernstein_tail(0.1, 400, 100))
+    1.0
+    """
+    u, v = _check.positive("deviation", deviation), _variance(variance)
+    exponent = _check.count("M", M) * u**2 / (2 * v + 2 * u / 3)
+    return np.exp(np.minimum(np.log(2 * _check.count("N", N)) - exponent, 0.0))[()]
+
+
+def bernstein_deviation(
+    level: ArrayLike, N: ArrayLike, M: ArrayLike, variance: ArrayLike = 0.25
+) -> np.ndarray:
+    """Deviation that `||J - E J||` exceeds with probability at most `level`.
+
+    Solves :func:`bernstein_tail` for the deviation: with `L = log(2 N / level)`,
+    `u = L / (3 M) + sqrt((L / (3 M))^2 + 2 v L / M)`.
+
+    Examples
+    --------
+    >>> round(float(bernstein_deviation(0.05, 400, 10_000)), 6)
+    0.022325
+    """
+    log_ratio = np.log(2 * _check.count("N", N) / _check.probability("level", level))
+    rate = log_ratio / _check.count("M", M)
+    return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
+
+
+def paper_tail(
+    deviation: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    variance: ArrayLike = 0.25,
+    constant: ArrayLike = 0.375,
+) -> np.ndarray:
+    """The paper's form (36), `2 N exp(-c M min(u^2 / v, u))`, at most 1.
+
+    It leaves the constant open. The default c = 3/8 is what Bernstein's bound gives:
+    `2 v + 2 u / 3 <= (8/3) max(v, u)`, so that this form is implied by, and weaker than,
+    :func:`bernstein_tail`.
+
+    Examples
+    --------
+    >>> bool(paper_tail(0.05, 400, 10_000) >= bernstein_tail(0.05, 400, 10_000))
+    True
+    """
+    u, v = _check.positive("deviation", deviation), _variance(variance)
+    rate = np.minimum(u / np.maximum(v, np.finfo(np.float64).tiny), 1) * u
+    rate = _check.positive("constant", constant) * _check.count("M", M) * rate
+    return np.exp(np.minimum(np.log(2 * _check.count("N", N)) - rate, 0.0))[()]
+
+
+def bulk_band(
+    N: ArrayLike,
+    M: ArrayLike,
+    delta: ArrayLike = 0.05,
+    variance: ArrayLike = 1.0,
+    constants: tuple[float, float] = (1.0, 1.0),
+) -> tuple[np.ndarray, np.ndarray]:
+    """Band (39) that holds all but the outlying eigenvalues with probability `1 - delta`.
+
+    The Marchenko-Pastur edges, widened by (40)
+    `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.
+    The paper leaves C and C' open: they are arguments, and the lower end is cut at 0.
+
+    Examples
+    --------
+    >>> lower, upper = bulk_band(400, 1600)
+    >>> round(float(lower), 4), round(float(upper), 4)
+    (0.0, 2.9862)
+    """
+    sites, samples = _check.count("N", N), _check.count("M", M)
+    delta = _check.probability("delta", delta)
+    first, second = _check.nonnegative("constants", constants)
+    width = first * np.sqrt((np.log(1 / delta) + np.log(sites)) / samples)
+    width = width + second * np.log(sites) ** 2 / sites ** (2 / 3)
+    lower, upper = marchenko_pastur.edges(sites / samples, variance)
+    scale = np.asarray(variance, dtype=np.float64)
+    return np.maximum(lower - scale * width, 0.0)[()], (upper + scale * width)[()]
+
+
+def _variance(variance: ArrayLike) -> np.ndarray:
+    rule = "a number in [0, 1/4]"
+    return _check.real("variance", variance, rule, lambda a: (a >= 0) & (a <= 0.25))

@@ -1,0 +1,234 @@
+"""How many patterns an associative memory holds, and how well it returns them.
+
+Zero temperature, replica-symmetric, with a simulation to compare. The kernel is
+`J = (1/N) xi^T (1 + t)(1 + t C)^{-1} xi`, C the pattern Gram matrix: t = 0 is Hebb's rule (Amit,
+Gutfreund, Sompolinsky), t > 0 "dreaming" (Fachechi, Agliari, Barra), t = inf the projector
+(pseudo-inverse). Load alpha = K / N, m the magnetisation of a retrieved pattern. For Hebb's rule
+at finite temperature see `storage_thermal`.
+
+Everything is explicit in `y = erfinv(m)`. With `h = erf(y)/(sqrt2 y) -
+2 P`, `P = exp(-y^2)/sqrt(2 pi)`, the load at which m is reached is `alpha = h^2 / Q`, with
+`Q = 1 - 2 t A s + t^2 (2 y^2 + 1) s^2`, `A = sqrt2 y erf(y) + 2 P` and s the root of
+`t h s (B - t s) = (B - (1 + t) s) Q`, `B = erf(y)/(sqrt2 y)`. (Reduction of the five saddle-point
+equations made here; t = 0 is AGS's own.) The capacity is the maximum over y, and retrieval is the
+branch of larger y.
+
+Sources: D. J. Amit, H. Gutfreund, H. Sompolinsky, Phys. Rev. Lett. 55 (1985) 1530 and Ann. Phys.
+173 (1987) 30; A. Fachechi, E. Agliari, A. Barra, Neural Networks 112 (2019) 24; L. Personnaz,
+I. Guyon, G. Dreyfus, J. Physique Lett. 46 (1985) L359; I. Kanter, H. Sompolinsky, Phys. Rev. A 35
+(1987) 380.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+from . import _check
+from ._solve import bisect, maximise
+
+PSEUDO_INVERSE_CAPACITY = 1.0  # the projector holds any K < N independent patterns without error
+
+_Y_RANGE = (0.3, 9.0)  # holds the maximum for every t; erf(9) is 1 in double precision
+
+
+def capacity(t: ArrayLike = 0.0) -> np.ndarray:
+    """Largest load at zero temperature at which patterns are still returned.
+
+    0.1379 for Hebb's rule, rising with t. The limit of zero temperature is taken before that of
+    large t: above t = 20 the value goes on to 1.07, past the projector's 1, and means nothing.
+
+    Parameters
+    ----------
+    t : dreaming time, at least 0; any shape.
+
+    Raises
+    ------
+    ArgumentError : t negative or not finite.
+
+    Examples
+    --------
+    >>> capacity([0.0, 1.0]).round(6)
+    array([0.137906, 0.386596])
+    """
+    t = _check.nonnegative("t", t)
+    return _load(_critical_y(t), t)[()]
+
+
+def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
+    """Magnetisation at capacity, where it drops to zero.
+
+    Examples
+    --------
+    >>> round(float(critical_magnetisation()), 9)
+    0.967417116
+    """
+    from scipy.special import erf
+
+    return erf(_critical_y(_check.nonnegative("t", t)))[()]
+
+
+def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
+    """Magnetisation of a retrieved pattern at zero temperature; 0 above capacity.
+
+    Parameters
+    ----------
+    alpha : load K / N, at least 0.
+    t : dreaming time, at least 0; broadcast against `alpha`.
+
+    Examples
+    --------
+    >>> round(float(magnetisation(0.1)), 9), float(magnetisation(0.15))
+    (0.997999266, 0.0)
+    """
+    from scipy.special import erf
+
+    alpha, t = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _check.nonnegative("t", t))
+    load, time = alpha.ravel(), t.ravel()
+    low = _critical_y(time)
+    # On the branch above the maximum the load falls with y.
+    y = bisect(lambda v: load - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
+    value = np.where(load <= _load(low, time), erf(y), 0.0)
+    return value.reshape(alpha.shape)[()]
+
+
+@dataclass(frozen=True)
+class StorageRun:
+    """Result of :func:`simulate_storage`.
+
+    Attributes
+    ----------
+    load : K / N as simulated, K a whole number.
+    magnetisations : (starts,) overlap of each final state with the pattern it started from.
+    settled : (starts,) whether the state is a fixed point; others were cut at `max_sweeps`.
+    sweeps : sweeps over all sites that were run.
+    """
+
+    load: float
+    magnetisations: np.ndarray
+    settled: np.ndarray
+    sweeps: int
+
+    @property
+    def mean(self) -> float:
+        """Mean magnetisation over the starts."""
+        return float(self.magnetisations.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean over the starts (of one pattern matrix)."""
+        return float(self.magnetisations.std(ddof=1) / np.sqrt(self.magnetisations.size))
+
+
+def simulate_storage(
+    rng: np.random.Generator,
+    N: int,
+    alpha: float,
+    t: float = 0.0,
+    starts: int = 20,
+    max_sweeps: int = 100,
+) -> StorageRun:
+    """Zero-temperature serial dynamics from stored patterns, zero diagonal, in low-rank form.
+
+    Every start follows the same random order of sites, and a site is set by its field at that
+    moment; a field of zero leaves the spin. The coupling matrix is never formed: with
+    `W = xi^T A / N`, A the (K, K) kernel, a field is a row of W times the K pattern overlaps.
+
+    Parameters
+    ----------
+    rng : generator for patterns and orders.
+    N : number of sites.
+    alpha : load; `round(alpha N)` patterns, at least 1.
+    t : dreaming time, at least 0; `numpy.inf` for the projector, which needs alpha < 1.
+    starts : number of patterns to start from, at most all of them.
+    max_sweeps : largest number of sweeps.
+
+    Examples
+    --------
+    >>> run = simulate_storage(np.random.default_rng(0), N=500, alpha=0.05)
+    >>> bool(run.settled.all()), bool(run.mean > 0.99)
+    (True, True)
+    """
+    sites = int(_check.scalar("N", N, _check.count))
+    K = max(1, round(_check.scalar("alpha", alpha, _check.positive) * sites))
+    count = min(K, int(_check.scalar("starts", starts, _check.count)))
+    limit = int(_check.scalar("max_sweeps", max_sweeps, _check.count))
+    patterns = _check.generator(rng).choice(np.array([-1.0, 1.0]), size=(K, sites))
+    field_rows = np.linalg.solve(_kernel_inverse(patterns, t), patterns).T / sites
+    diagonal = np.einsum("ik,ki->i", field_rows, patterns)
+
+    spins = patterns[:count].T.copy()  # (N, starts)
+    overlaps = patterns @ spins
+    moving = np.arange(count)
+    sweeps = 0
+    while moving.size and sweeps < limit:
+        sweeps += 1
+        flipped = _sweep(rng, patterns, field_rows, diagonal, spins, overlaps, moving)
+        moving = moving[flipped]
+    settled = np.ones(count, dtype=bool)
+    settled[moving] = False
+    return StorageRun(K / sites, np.diag(overlaps[:count]) / sites, settled, sweeps)
+
+
+def _kernel_inverse(patterns: np.ndarray, t: float) -> np.ndarray:
+    """Inverse `(1 + t C) / (1 + t)` of the kernel between patterns; C itself for t = inf."""
+    K, N = patterns.shape
+    gram = patterns @ patterns.T / N
+    if t == np.inf:
+        if K >= N:
+            raise ArgumentError("alpha", "below 1 for the projector", K / N)
+        return gram
+    time = _check.scalar("t", t, _check.nonnegative)
+    return (np.eye(K) + time * gram) / (1 + time)
+
+
+def _sweep(
+    rng: np.random.Generator,
+    patterns: np.ndarray,
+    field_rows: np.ndarray,
+    diagonal: np.ndarray,
+    spins: np.ndarray,
+    overlaps: np.ndarray,
+    moving: np.ndarray,
+) -> np.ndarray:
+    """Update every site of the moving states once, in place; tell which states changed."""
+    changed = np.zeros(moving.size, dtype=bool)
+    current = overlaps[:, moving]
+    for site in rng.permutation(spins.shape[0]):
+        spin = spins[site, moving]
+        field = field_rows[site] @ current - diagonal[site] * spin
+        turned = field * spin < 0
+        if turned.any():
+            current[:, turned] -= 2 * np.outer(patterns[:, site], spin[turned])
+            spins[site, moving[turned]] *= -1
+            changed |= turned
+    overlaps[:, moving] = current
+    return changed
+
+
+def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Load at which a memory of dreaming time t has magnetisation erf(y)."""
+    from scipy.special import erf
+
+    P = np.exp(-(y**2)) / np.sqrt(2 * np.pi)
+    B = erf(y) / (np.sqrt(2) * y)
+    A, C = 2 * y**2 * B + 2 * P, 2 * y**2 + 1
+    h = B - 2 * P
+
+    def variance(s: np.ndarray) -> np.ndarray:
+        return 1 - 2 * t * A * s + t**2 * C * s**2
+
+    def defect(s: np.ndarray) -> np.ndarray:
+        return t * h * s * (B - t * s) - (B - (1 + t) * s) * variance(s)
+
+    high = B / (1 + t)
+    return h**2 / variance(bisect(defect, high * 1e-3, high))
+
+
+def _critical_y(t: np.ndarray) -> np.ndarray:
+    """Place of the maximum of the load, which is unimodal in y."""
+    return maximise(lambda y: _load(y, t[..., None]), *(np.full(t.shape, v) for v in _Y_RANGE))
