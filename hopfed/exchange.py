@@ -2,7 +2,8 @@
 
 1. Operator up. Few sites: each client sends its sums of products, N (N + 1) / 2 counts. Many
    sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and every
-   product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs.
+   product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
+   its N (N + 1) / 2 sums where those are fewer bytes.
 2. Basis V down, K x K projections of random groups up (joint diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
 4. If asked for: archetypes down, sums of the examples nearest to each up (the refit of A7).
@@ -85,7 +86,8 @@ class Federation:
         """Leading eigenpairs of the pooled operator (exchange 1)."""
         if len(self.clients) == 1:
             spectrum = eigenpairs(self.clients[0], wanted, seed=self.seed)
-            self.traffic.exchange(up=4 * spectrum.vectors.size + 4 * len(spectrum.values), down=0)
+            pairs = 4 * spectrum.vectors.size + 4 * len(spectrum.values)
+            self.traffic.exchange(up=min(pairs, 2 * self.n_sites * (self.n_sites + 1)), down=0)
             return spectrum
         if self.n_sites <= DENSE_SITES:
             operators = [DenseOperator.from_examples(op.rows) for op in self.clients]

@@ -105,9 +105,9 @@ class FactorOperator(HebbianOperator):
     @classmethod
     def from_examples(cls, examples: Examples) -> Self:
         """Build the exact operator of `examples`: its rows are the examples, packed to bits."""
-        parts = [p if _stays(p) else kernels.pack(p) for p in batches(examples)]
+        parts = [_rows(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
-        m, n = shape(rows)
+        m, n = rows.shape
         xp = np if isinstance(rows, PackedBits) else namespace(rows)
         return cls(n, float(m), float(m), rows, xp.ones(m))
 
@@ -150,13 +150,13 @@ class DenseOperator(HebbianOperator):
         count = 0
         for part in batches(examples):
             if is_cupy(part):
-                x = part.astype(np.float32)
+                x = signs(part).astype(np.float32)
                 total = total + (x.T @ x).astype(np.float64)
                 count += part.shape[0]
             else:
-                bits = kernels.pack(part) if not isinstance(part, PackedBits) else part
+                bits = _rows(part)
                 total = total + kernels.second_moment(bits).astype(np.float64)
-                count += shape(bits)[0]
+                count += bits.shape[0]
         return cls(total.shape[0], float(count), float(count), total)
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
@@ -321,11 +321,6 @@ def batches(examples: Examples) -> Iterable[Any]:
         raise ArgumentError("examples", "at least one batch of rows", "none")
 
 
-def shape(rows: PackedBits | Array) -> tuple[int, int]:
-    """Return (rows, columns) of packed or plain rows."""
-    return rows.shape
-
-
 def times(rows: PackedBits | Array, X: Array) -> Array:
     """Return ``rows @ X``, (R, k)."""
     return kernels.matmat(rows, X) if isinstance(rows, PackedBits) else rows.astype(X.dtype) @ X
@@ -344,6 +339,24 @@ def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
     return namespace(*plain).concat(plain)
 
 
-def _stays(part: object) -> bool:
-    # CuPy rows stay where they are: packing them would bring them to the host.
-    return isinstance(part, PackedBits) or is_cupy(part)
+def _rows(part: Any) -> PackedBits | Array:
+    """Pack a batch to bits; CuPy batches stay on their device as int8 signs."""
+    if isinstance(part, PackedBits):
+        return part
+    return signs(part) if is_cupy(part) else kernels.pack(part)
+
+
+def signs(x: Array) -> Array:
+    """Return +-1, 0/1 or boolean entries as int8 signs, on the device where they are.
+
+    Examples
+    --------
+    >>> signs(np.array([[True, False]])).tolist()
+    [[1, -1]]
+    """
+    xp = namespace(x)
+    positive = x > 0
+    low, high = (xp.where(positive, 1, v) == x for v in (0, -1))
+    if not (bool(xp.all(low)) or bool(xp.all(high))):
+        raise ArgumentError("examples", "all +-1, all 0/1, or boolean", "another value")
+    return xp.where(positive, xp.asarray(1, dtype=xp.int8), xp.asarray(-1, dtype=xp.int8))

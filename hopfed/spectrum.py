@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
+from threadpoolctl import threadpool_limits
 
 from hopfed import kernels
 from hopfed.arrays import to_host
@@ -31,6 +32,7 @@ from hopfed.operators import (
 from hopfed.rng import stream
 
 ROUTES = ("auto", "gram", "dense", "krylov")
+SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
 FULL_LIMIT = 5_000  # the smaller side up to which every eigenvalue is computed, in seconds
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
@@ -153,13 +155,16 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
 def _leading(A: np.ndarray, wanted: Wanted) -> tuple[np.ndarray, np.ndarray, int]:
     """All eigenvalues of `A`, descending, and the eigenvectors of those wanted."""
     n = len(A)
-    values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
-    count = _count(wanted, values[::-1], True)
-    if count == 0:
-        return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), 0
-    # A second reduction to tridiagonal form is cheaper than all n vectors at once.
-    subset = (n - count, n - 1)
-    vectors = scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
+    # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
+    # waits for is taken by another program.
+    with threadpool_limits(limits=1 if n < SMALL else None, user_api="blas"):
+        values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
+        count = _count(wanted, values[::-1], True)
+        if count == 0:
+            return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), 0
+        # A second reduction to tridiagonal form is cheaper than all n vectors at once.
+        subset = (n - count, n - 1)
+        vectors = scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
     vectors = vectors[:, ::-1]
     return np.maximum(values[::-1], 0.0), vectors, count
 

@@ -5,8 +5,8 @@ On each interval of the support, with `x = centre - half cos(theta)`, the densit
 in theta that converges exponentially. Its values come from `Z(y) = x` solved in the upper half
 plane (see `_silverstein`), the number of terms doubles until the tail is below 1e-13, and the
 series is tabulated once for cubic Hermite interpolation: after that a million values cost as much
-as a table look-up. Where two intervals are about to merge, the convergence is slow and the
-accuracy that of 4,096 terms.
+as a table look-up. Where two intervals are about to merge, or just have, the density has a near
+cusp and the series stops at 16,384 terms, with an error of 1e-6 at worst.
 
 Sources: J. W. Silverstein, S.-I. Choi, J. Multivariate Anal. 54 (1995) 295; P. Biane, Indiana
 Math. J. 46 (1997) 705.
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from . import _check, _silverstein
 from .covariance import Population, law_of
 
-_TERMS = (32, 4096)  # first and last number of terms tried
+_TERMS = (32, 16384)  # first and last number of terms tried
 _TAIL = 1e-13
 _GRID = 16384  # intervals of the interpolation table; its error is 1e-15 of the fourth derivative
 
@@ -116,7 +116,7 @@ def _tabulate(law: _silverstein.Law, low: float, high: float) -> _Component:
     times_x = law.noise == 0
     coefficients = _sine_coefficients(law, low, high, times_x)
 
-    count = max(_GRID, 16 * coefficients.size)
+    count = max(_GRID, 8 * coefficients.size)
     theta = np.pi * np.arange(count + 1) / count
     series = _sine_sum(coefficients, count)
     slope = _cosine_sum(coefficients * np.arange(1, coefficients.size + 1), count)

@@ -22,10 +22,12 @@ _MAX_SAMPLES = 2.0**50
 # The first-order kurtosis shift 1 + k4 / sqrt(M N), with k4 >= -2, means nothing for smaller M N.
 _SMALLEST_TABLE = 36.0
 
-# The number of examples an archetype gets is binomial: its standard normal quantile runs over this
-# grid, its weight is the normal one.
-_GRID = np.linspace(-6, 6, 241)
-_GRID_WEIGHTS = np.exp(-(_GRID**2) / 2) / np.exp(-(_GRID**2) / 2).sum()
+# Points at which the binomial number of an archetype's examples is summed over: the counts from 0
+# on while few are expected, quantiles of a grid of standard normals otherwise.
+_COUNTS = np.arange(241.0)
+_FEW = 100.0
+_NORMALS = np.linspace(-6, 6, _COUNTS.size)
+_NORMAL_WEIGHTS = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
 
 
 def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
@@ -311,15 +313,11 @@ def _power(
     false_alarm: np.ndarray,
     stronger: np.ndarray,
 ) -> np.ndarray:
-    """Power for arrays whose last axis, of length 1, becomes the grid over binomial counts."""
+    """Power for arrays whose last axis, of length 1, becomes the sum over binomial counts."""
     from scipy.special import ndtr
 
     variance = 1 - r**2
-    # Quantile of the binomial share of examples. Its 2/3 power is nearly normal, down to a few
-    # examples; the term in spread^2 restores the mean.
-    spread = np.sqrt((1 - exposure) / (M * exposure))
-    share = np.maximum(1 + 2 / 3 * spread * _GRID, 0.0) ** 1.5 - spread**2 / 6
-    share = np.clip(exposure * share, 0.0, 1.0)
+    share, weights = _shares(exposure, M)
     samples, sites = M - stronger, N - stronger
     q = sites / samples
     kappa = N * r**2 * share / variance * (M / samples) * (sites / N)
@@ -334,4 +332,23 @@ def _power(
     threshold = np.maximum(noise_threshold(r, N, M, false_alarm), edge)
     outside = kappa > spikes.threshold(q)
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
-    return (1 - (1 - false_alarm) * (1 - passes)) @ _GRID_WEIGHTS
+    return np.sum(weights * (1 - (1 - false_alarm) * (1 - passes)), axis=-1)
+
+
+def _shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and probabilities of the binomial share of M examples, along the last axis."""
+    # Many: the 2/3 power is nearly normal; the term in spread^2 restores the mean.
+    spread = np.sqrt((1 - exposure) / (M * exposure))
+    power = np.maximum(1 + 2 / 3 * spread * _NORMALS, 0.0) ** 1.5
+    many = np.clip(exposure * (power - spread**2 / 6), 0.0, 1.0)
+    # Few: the binomial probabilities themselves, by the ratio of neighbours.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log(np.maximum(M - _COUNTS[:-1], 0) / _COUNTS[1:] * exposure / (1 - exposure))
+        start = M * np.log1p(-exposure)
+        log_weight = np.concatenate([start, start + np.cumsum(odds, axis=-1)], axis=-1)
+    is_few = M * exposure < _FEW
+    # Certainty (exposure 1, few examples) has no odds.
+    certain = np.where(_COUNTS == M, 1.0, 0.0)
+    few_weights = np.where(exposure < 1, np.exp(log_weight), certain)
+    share = np.where(is_few, np.minimum(_COUNTS / M, 1.0), many)
+    return share, np.where(is_few, few_weights, _NORMAL_WEIGHTS)

@@ -15,6 +15,12 @@ _COMMANDS = {
     "demo": ("hopfed.cli.demo", "demo_command"),
     "doctor": ("hopfed.cli.doctor", "doctor_command"),
     "bench": ("hopfed.cli.bench", "bench_command"),
+    "theory": ("hopfed.cli.theory", "theory_command"),
+    "run": ("hopfed.cli.run", "run_command"),
+    "list": ("hopfed.cli.run", "list_command"),
+    "show": ("hopfed.cli.show", "show_command"),
+    "compare": ("hopfed.cli.show", "compare_command"),
+    "figure": ("hopfed.cli.figure", "figure_command"),
 }
 
 

@@ -1,0 +1,107 @@
+"""Families of noise covariance, fitted to a second-moment matrix that also holds archetypes.
+
+What is assumed known is the family: first-order autoregression along the sites, or blocks of sites
+of equal variance. Its parameters come from the data, once the spikes found so far are taken out.
+Archetypes of random signs are no smooth function of the site, so that what they leave behind in
+the averages over sites is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hopfed.theory import general_spikes
+from hopfed.theory.covariance import Population, noise_threshold
+
+_ROUNDS = 10  # fits and counts; two or three settle it
+
+
+class Family(Protocol):
+    """A family of noise covariances."""
+
+    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
+        """Return the covariance (N, N) nearest to `moments` (N, N), and its spectrum."""
+        ...
+
+
+@dataclass(frozen=True)
+class Autoregressive:
+    """``Cov(i, j) = variance rho^|i - j|``; rho is the lag-one correlation."""
+
+    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
+        """Fit variance and rho to the means of the diagonal and of the one beside it."""
+        variance = float(np.mean(np.diag(moments)))
+        rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
+        return autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Independent sites in `count` blocks of consecutive sites, one variance per block."""
+
+    count: int
+
+    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
+        """Fit every variance to the mean of its block of the diagonal."""
+        parts = np.array_split(np.diag(moments), self.count)
+        variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
+        return np.diag(variances), Population(variances)
+
+
+def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
+    """Covariance (N, N) of stationary first-order autoregressive noise."""
+    sites = np.arange(N)
+    return variance * rho ** np.abs(sites[:, None] - sites)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Noise fitted beside `khat` spikes.
+
+    Attributes
+    ----------
+    khat : eigenvalues above `threshold`.
+    threshold : what noise of this covariance passes with the probability asked for.
+    covariance, population : the fitted noise covariance (N, N) and its spectrum.
+    """
+
+    khat: int
+    threshold: float
+    covariance: np.ndarray
+    population: Population
+
+
+def fit_noise(
+    second_moment: np.ndarray,
+    values: np.ndarray,
+    vectors: np.ndarray,
+    M: int,
+    family: Family,
+    alpha: float,
+) -> Fit:
+    """Fit noise and count spikes in turn, until the count stays.
+
+    Parameters
+    ----------
+    second_moment : (N, N) matrix ``x^T x / M``, and its eigenpairs, descending.
+    family : what is known of the noise.
+    alpha : false-alarm rate of the generalised Tracy-Widom test.
+    """
+    N = len(second_moment)
+    fit = Fit(0, 0.0, *family.fit(second_moment))
+    for _ in range(_ROUNDS):
+        threshold = noise_threshold(fit.population, N, M, alpha)
+        khat = int((values > threshold).sum())
+        settled = khat == fit.khat
+        fit = Fit(khat, threshold, fit.covariance, fit.population)
+        if settled:
+            break
+        ell = general_spikes.population_eigenvalue(values[:khat], fit.population, N / M)
+        strengths = np.nan_to_num(general_spikes.signal_strength(ell, fit.population))
+        V = vectors[:, :khat]
+        rest = second_moment - (V * strengths) @ V.T
+        fit = Fit(khat, threshold, *family.fit(rest))
+    return fit

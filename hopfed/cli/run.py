@@ -1,0 +1,123 @@
+"""`hopfed run` and `hopfed list`: the experiments."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.cli.output import err, out, table
+from hopfed.cli.show import print_summary
+from hopfed.errors import ArgumentError
+from hopfed.experiments import NAMES, PRESET_NAMES, load
+
+
+@click.command("run")
+@click.argument("name")
+@click.option(
+    "--preset", type=click.Choice(PRESET_NAMES), help="Settings to start from. [default: default]"
+)
+@click.option("--seeds", type=int, help="Number of seeds.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
+
+    With --out every seed is kept as soon as it is finished, and an interrupted run continues with
+    --resume to the same result.
+
+    Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
+    """
+    from hopfed.experiments._execute import execute
+
+    experiment = load(name)
+    if options["resume"] and out_file is None:
+        raise ArgumentError("--resume", "given together with --out", "no --out")
+    config = _config(experiment, out_file, options)
+    seconds = -time.perf_counter()
+    with _progress(name) as report:
+        run = execute(
+            experiment,
+            config,
+            out=out_file,
+            resume=options["resume"],
+            workers=options["workers"],
+            report=report,
+        )
+    seconds += time.perf_counter()
+    if as_json:
+        print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
+        return
+    print_summary(run)
+    kept = f"wrote {out_file}" if out_file else "nothing was kept; --out RUN.h5 keeps a run"
+    out.print(f"\n{config.seeds} seeds in {seconds:.1f} s; {kept}")
+
+
+def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> Any:
+    """Settings of the run: those of the file that is resumed, or of the preset, then changed."""
+    from hopfed.config import from_plain, with_settings
+    from hopfed.runs import Run
+
+    started = options["resume"] and out_file is not None and out_file.exists()
+    if started and options["preset"] is None:
+        held = Run.load(str(out_file))
+        if held.kind != experiment.__name__.rpartition(".")[2]:
+            raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
+        config = from_plain(experiment.Config, held.config)
+    else:
+        config = experiment.PRESETS[options["preset"] or "default"]
+    config = with_settings(config, options["settings"])
+    return config if options["seeds"] is None else replace(config, seeds=options["seeds"])
+
+
+@contextmanager
+def _progress(name: str) -> Any:
+    """Progress bar on standard error, by seed."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (f"{name}: seed", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, planned: bar.update(task, completed=done, total=planned)
+
+
+@click.command("list")
+@click.argument("name", required=False)
+def list_command(name: str | None) -> None:
+    """List the experiments, or the settings of the experiment NAME in its presets.
+
+    Example: hopfed list bbp
+    """
+    if name is None:
+        grid = table("name", "claim", "source", *(f"{p} (min)" for p in PRESET_NAMES))
+        for column in grid.columns[:3]:
+            column.justify = "left"
+        for each in NAMES:
+            record = load(each).RECORD
+            minutes = (f"{record.minutes[p]:g}" for p in PRESET_NAMES)
+            grid.add_row(each, record.claim, record.source, *minutes)
+        out.print(grid)
+        return
+    _list_settings(load(name))
+
+
+def _list_settings(experiment: Any) -> None:
+    from dataclasses import fields
+
+    from hopfed.config import describe
+
+    out.print(experiment.__doc__.strip(), markup=False)
+    grid = table("setting", *PRESET_NAMES)
+    for setting in fields(experiment.Config):
+        values = (describe(getattr(experiment.PRESETS[p], setting.name)) for p in PRESET_NAMES)
+        grid.add_row(setting.name, *values)
+    out.print("")
+    out.print(grid)

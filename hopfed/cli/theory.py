@@ -1,0 +1,325 @@
+"""`hopfed theory`: closed-form predictions as tables, JSON and figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.figure import check_figure
+from hopfed.cli.output import out, table
+from hopfed.errors import ArgumentError
+from hopfed.runs import plain
+
+Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
+
+
+class Numbers(click.ParamType):
+    """One number or several separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> np.ndarray:
+        """Parse `value`."""
+        if isinstance(value, np.ndarray):
+            return value
+        try:
+            return np.array([float(part) for part in str(value).split(",")])
+        except ValueError:
+            self.fail(f"{value!r} is not a number or several separated by commas", param, ctx)
+
+
+def numbers(flag: str, name: str, text: str, default: str | None = None) -> Callable[..., Any]:
+    """Option that takes one number or several."""
+    return click.option(
+        flag, name, type=Numbers(), default=default, show_default=default is not None, help=text
+    )
+
+
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json and --figure, the same for all predictions."""
+    where = click.Path(path_type=Path)
+    command = click.option("--figure", type=where, help="Draw to .png, .pdf or .svg.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(command)
+
+
+@click.group("theory")
+def theory_command() -> None:
+    """Print random-matrix predictions: tables, --json, or a --figure.
+
+    Example: hopfed theory spike --N 400 --M 1600 --r 0.2 --exposure 0.5,0.3,0.2
+    """
+
+
+@theory_command.command("mp")
+@numbers("--q", "q", "Aspect ratio N / M.", "0.5")
+@click.option("--variance", type=float, default=1.0, show_default=True, help="Noise variance.")
+@numbers("--at", "at", "Places at which to give density and distribution.")
+@numbers("--p", "p", "Levels at which to give quantiles.")
+@output_options
+def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) -> None:
+    """Marchenko-Pastur law: edges, atom, median; density, distribution, quantiles.
+
+    Example: hopfed theory mp --q 0.25,1 --p 0.5,0.99
+    """
+    from hopfed.theory import marchenko_pastur as law
+
+    lower, upper = law.edges(q, variance)
+    tables: dict[str, Columns] = {
+        "edges": {
+            "q": q,
+            "lower": lower,
+            "upper": upper,
+            "atom at 0": law.atom(q),
+            "median off 0": law.median_nonzero(q, variance),
+        }
+    }
+    column = q[:, None]
+    if at is not None:
+        density, mass = law.pdf(at, column, variance), law.cdf(at, column, variance)
+        tables["values"] = {"q": column, "x": at, "density": density, "distribution": mass}
+    if p is not None:
+        tables["quantiles"] = {"q": column, "p": p, "x": law.quantile(p, column, variance)}
+    _show(tables, options, "marchenko_pastur", q=q, variance=variance)
+
+
+@theory_command.command("tw")
+@click.option("--beta", type=int, default=1, show_default=True, help="1 (real) or 2 (complex).")
+@numbers("--p", "p", "Levels at which to give quantiles.", "0.5,0.9,0.95,0.99,0.999")
+@numbers("--at", "at", "Places at which to give distribution, upper tail and density.")
+@click.option("--N", "sites", type=int, help="Sites: with --M, quantiles as eigenvalues too.")
+@click.option("--M", "samples", type=int, help="Examples.")
+@click.option("--variance", type=float, default=1.0, show_default=True, help="Noise variance.")
+@output_options
+def tw_command(
+    beta: int, p: np.ndarray, at: Any, sites: Any, samples: Any, variance: float, **options: Any
+) -> None:
+    """Tracy-Widom law: quantiles, moments, values; thresholds for noise of a given size.
+
+    Example: hopfed theory tw --p 0.95,0.99 --N 400 --M 1600
+    """
+    from hopfed.theory import _check
+    from hopfed.theory import tracy_widom as law
+
+    quantiles: dict[str, Any] = {"p": p, "quantile": law.quantile(p, beta)}
+    if (sites is None) != (samples is None):
+        raise ArgumentError("--N and --M", "given together", "one of them")
+    if sites is not None:
+        if beta != 1:
+            raise ArgumentError("--beta", "1 with --N and --M, whose data are real", beta)
+        centre, scale = law.wishart_scaling(samples, sites)
+        s2 = _check.positive("variance", variance)
+        quantiles["eigenvalue"] = s2 * (centre + scale * quantiles["quantile"]) / samples
+    tables: dict[str, Columns] = {"quantiles": quantiles, "moments": law.moments(beta)._asdict()}
+    if at is not None:
+        values = {"distribution": law.cdf, "upper tail": law.sf, "density": law.pdf}
+        tables["values"] = {"s": at} | {name: f(at, beta) for name, f in values.items()}
+    _show(tables, options, "tracy_widom", beta=beta)
+
+
+@theory_command.command("spike")
+@numbers("--kappa", "kappa", "Strength in units of the noise variance; or --r and --exposure.")
+@click.option("--q", type=float, help="Aspect ratio N / M; or --N and --M.")
+@click.option("--variance", type=float, help="Noise variance. [default: 1 - r^2, or 1]")
+@click.option("--r", type=float, help="Quality of the examples.")
+@numbers("--exposure", "exposure", "Share of the examples.")
+@click.option("--N", "sites", type=int, help="Sites.")
+@click.option("--M", "samples", type=int, help="Examples.")
+@numbers("--eigenvalue", "eigenvalue", "Measured eigenvalues to turn into strengths.")
+@output_options
+def spike_command(**options: Any) -> None:
+    """Where an archetype's eigenvalue lands, how its eigenvector aligns, and the inverse.
+
+    Example: hopfed theory spike --kappa 0.5,1,2 --q 0.5
+    """
+    from hopfed.theory import spikes
+
+    q, variance, kappa = _spike_arguments(options)
+    edge = spikes.outlier(spikes.threshold(q), q, variance)
+    tables: dict[str, Columns] = {"bulk": {"q": q, "edge": edge, "threshold": spikes.threshold(q)}}
+    if kappa is not None:
+        seen = spikes.outlier(kappa, q, variance)
+        overlap = spikes.overlap(kappa, q)
+        found = {"kappa": kappa, "detectable": kappa > spikes.threshold(q)}
+        found |= {"eigenvalue": seen, "overlap": overlap}
+        if options["samples"] is not None:
+            share = options["exposure"]
+            sd = spikes.outlier_sd(kappa, q, options["samples"], variance, exposure=share)
+            found["eigenvalue sd"] = sd
+        tables["spikes"] = found
+    if options["eigenvalue"] is not None:
+        strength = spikes.strength(options["eigenvalue"], q, variance)
+        tables["inverse"] = {"eigenvalue": options["eigenvalue"], "kappa": strength}
+    _show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
+
+
+def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarray | None]:
+    """(q, variance, kappa) from whichever way they were given."""
+    from hopfed.theory import _check, spikes
+
+    r, exposure, q = options["r"], options["exposure"], options["q"]
+    sites, samples, kappa = options["sites"], options["samples"], options["kappa"]
+    if q is None:
+        if sites is None or samples is None:
+            raise ArgumentError("--q", "given, or --N and --M", "neither")
+        q = float(_check.count("N", sites)) / float(_check.count("M", samples))
+    elif sites is not None and samples is not None:
+        raise ArgumentError("--q", "left out beside --N and --M", q)
+    if kappa is None and exposure is not None:
+        if r is None or sites is None:
+            raise ArgumentError("--exposure", "given together with --r and --N", exposure)
+        kappa = spikes.spike_strength(r, exposure, sites)
+    elif kappa is None and options["eigenvalue"] is None:
+        raise ArgumentError("--kappa", "given, or --exposure with --r and --N", "neither")
+    variance = options["variance"]
+    if variance is None:
+        variance = 1.0 if r is None else 1 - r**2
+    return q, variance, kappa
+
+
+@theory_command.command("phase")
+@click.option("--N", "sites", type=int, required=True, help="Sites.")
+@click.option("--M", "samples", type=int, required=True, help="Examples.")
+@numbers("--r", "r", "Qualities.", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9")
+@numbers("--exposure", "exposure", "Exposures to place in the diagram.")
+@click.option("--power", type=float, default=0.9, show_default=True, help="Of the test.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
+@output_options
+def phase_command(
+    sites: int, samples: int, r: np.ndarray, exposure: Any, power: float, alpha: float, **options: Any
+) -> None:
+    """Which exposures can be seen at which quality, from N sites and M examples.
+
+    Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
+    """
+    from hopfed.theory import planning
+
+    tables: dict[str, Columns] = {
+        "boundary": {
+            "r": r,
+            "least exposure": planning.minimal_exposure(r, sites, samples),
+            f"with power {power:g}": planning.exposure_needed(r, sites, samples, power, alpha),
+        }
+    }
+    if exposure is not None:
+        diagram = planning.phase_diagram(r, exposure, sites, samples)
+        tables["diagram"] = {
+            "r": diagram.qualities[:, None],
+            "exposure": diagram.exposures,
+            "detectable": diagram.detectable,
+            "strength / threshold": diagram.margin,
+            "eigenvalue": diagram.eigenvalue,
+            "overlap": diagram.overlap,
+        }
+    arguments = {"N": sites, "M": samples, "power": power, "false_alarm": alpha}
+    _show(tables, options, "phase", **arguments)
+
+
+@theory_command.command("plan")
+@click.option("--r", type=float, required=True, help="Quality of the examples.")
+@numbers("--exposure", "exposure", "Shares of the examples.", "0.5,0.2,0.1,0.05,0.02,0.01")
+@click.option("--N", "sites", type=int, required=True, help="Sites.")
+@click.option("--power", type=float, default=0.9, show_default=True, help="Of the test.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
+@click.option("--stronger", type=int, default=0, show_default=True, help="Stronger archetypes.")
+@output_options
+def plan_command(
+    r: float,
+    exposure: np.ndarray,
+    sites: int,
+    power: float,
+    alpha: float,
+    stronger: int,
+    **options: Any,
+) -> None:
+    """How many examples detect an archetype of given exposure.
+
+    Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01
+    """
+    from hopfed.theory import planning
+
+    plan = planning.plan(r, exposure, sites, power, alpha, stronger)
+    names = {"samples": "examples M", "margin": "strength / threshold"}
+    fields = ("samples", "power", "threshold", "eigenvalue", "overlap", "margin")
+    columns = {names.get(f, f): getattr(plan, f) for f in fields}
+    boundary = planning.minimal_samples(r, exposure, sites)
+    tables = {"plan": {"exposure": exposure, "M at the boundary": boundary} | columns}
+    arguments = {"N": sites, "power": power, "false_alarm": alpha, "stronger": stronger}
+    _show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
+
+
+@theory_command.command("capacity")
+@numbers("--t", "t", "Dreaming times; 0 is Hebb's rule.", "0,0.1,0.5,1,2,5,10")
+@numbers("--alpha", "alpha", "Loads at which to give the magnetisation.")
+@numbers("--temperature", "temperature", "Temperatures at which to give Hebb's capacity.")
+@click.option("--simulate", type=int, help="Sites of a simulation drawn into the figure.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
+@output_options
+def capacity_command(
+    t: np.ndarray, alpha: Any, temperature: Any, simulate: int | None, seed: int, **options: Any
+) -> None:
+    """How many archetypes an associative memory holds: Hebb, dreaming, projector.
+
+    Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
+    """
+    from hopfed.rng import check_seed
+    from hopfed.theory import storage, storage_thermal
+
+    check_seed(seed)
+    if simulate is not None and not 100 <= simulate <= 20_000:
+        raise ArgumentError("--simulate", "between 100 and 20000 sites", simulate)
+    capacity = storage.capacity(t)
+    if (t > 20).any():
+        raise ArgumentError("--t", "at most 20; the projector's capacity, its limit, is 1", t.max())
+    last = storage.critical_magnetisation(t)
+    tables: dict[str, Columns] = {
+        "capacity": {"t": t, "capacity": capacity, "magnetisation there": last}
+    }
+    if alpha is not None:
+        m = storage.magnetisation(alpha, t[:, None])
+        tables["magnetisation"] = {"t": t[:, None], "alpha": alpha, "magnetisation": m}
+    if temperature is not None:
+        load = storage_thermal.thermal_capacity(temperature)
+        tables["temperature"] = {"temperature": temperature, "capacity": load}
+    _show(tables, options, "capacity", t=t, simulate=simulate, seed=seed)
+
+
+def _show(tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any) -> None:
+    """Print the tables as text or JSON, and draw the figure `name` when one was asked for."""
+    if options["figure"] is not None:
+        check_figure(options["figure"], "--figure")
+    rows = {title: _rows(columns) for title, columns in tables.items()}
+    if options["as_json"]:
+        print(json.dumps(plain(rows)))
+    else:
+        for place, records in enumerate(rows.values()):
+            if place:
+                out.print("")
+            grid = table(*records[0])
+            for record in records:
+                grid.add_row(*(_cell(value) for value in record.values()))
+            out.print(grid)
+    if options["figure"] is not None:
+        from hopfed.figures import save, theory
+
+        save(getattr(theory, name)(**drawn), options["figure"])
+        if not options["as_json"]:
+            out.print(f"wrote {options['figure']}", markup=False)
+
+
+def _rows(columns: Columns) -> list[dict[str, Any]]:
+    arrays = np.broadcast_arrays(*(np.asarray(c) for c in columns.values()))
+    flat = [np.atleast_1d(a).ravel().tolist() for a in arrays]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*flat, strict=True)]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if np.isnan(value):
+        return "-"
+    return f"{int(value)}" if value == np.round(value) and abs(value) < 1e12 else f"{value:.6g}"

@@ -1,0 +1,199 @@
+import itertools
+
+import numpy as np
+import pytest
+from hopfed.kernels import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError
+
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.tuples(st.integers(1, 12), st.integers(1, 90), st.integers(0, 40))
+
+
+def system(size, seed):
+    """Chains and a factor with entries k / 32: its fields are exact in float32 too."""
+    rng = np.random.default_rng(seed)
+    S, N, R = size
+    return rng.choice(np.array([-1, 1], np.int8), (S, N)), rng.integers(-8, 9, (N, R)) / 32
+
+
+def smooth_system(S, N, R, seed=0):
+    rng = np.random.default_rng(seed)
+    start = rng.choice(np.array([-1, 1], np.int8), (S, N))
+    return start, np.linalg.qr(rng.standard_normal((N, R)))[0]
+
+
+def energy(state, W):
+    J = W @ W.T
+    np.fill_diagonal(J, 0)
+    return -0.5 * np.einsum("si,ij,sj->s", state.astype(float), J, state.astype(float))
+
+
+@given(sizes, seeds)
+def test_trajectories_equal_the_reference(size, seed):
+    state, W = system(size, seed)
+    before = state.copy()
+    options = {"sweeps": 5, "seed": seed, "stream": 3, "first_sweep": 7, "first_chain": 2}
+    run = kernels.heat_bath(state, W, beta=1.5, **options)
+    np.testing.assert_array_equal(run.state, reference.heat_bath(state, W, beta=1.5, **options))
+    np.testing.assert_array_equal(run.sweeps, 5)
+    np.testing.assert_allclose(run.score, reference.scores(run.state, W), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(state, before)
+
+
+def test_annealing_and_one_temperature_per_chain():
+    state, W = system((5, 60, 9), 1)
+    for beta in (np.linspace(0.5, 4, 8), np.linspace(0.5, 4, 5)[:, None], np.ones((5, 8)), 0.0):
+        run = kernels.heat_bath(state, W, beta=beta, sweeps=8, seed=4)
+        wanted = reference.heat_bath(state, W, beta=np.asarray(beta), sweeps=8, seed=4)
+        np.testing.assert_array_equal(run.state, wanted)
+
+
+def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
+    state, W = smooth_system(37, 250, 30)
+    options = {"beta": 3.0, "sweeps": 70, "seed": 9, "stop_score": 0.85}
+    monkeypatch.setenv("HOPFED_NUM_THREADS", "1")
+    alone = kernels.heat_bath(state, W, **options)
+    assert len(set(alone.sweeps)) > 1  # the early stop does something here
+    for threads in ("2", "5"):
+        monkeypatch.setenv("HOPFED_NUM_THREADS", threads)
+        for got, wanted in zip(kernels.heat_bath(state, W, **options), alone, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    for cut in (1, 3, 18):
+        parts = [
+            kernels.heat_bath(state[:cut], W, **options),
+            kernels.heat_bath(state[cut:], W, first_chain=cut, **options),
+        ]
+        for field in range(3):
+            got = np.concatenate([part[field] for part in parts])
+            np.testing.assert_array_equal(got, alone[field])
+
+
+def test_a_run_can_be_continued():
+    state, W = system((6, 100, 10), 2)
+    whole = kernels.heat_bath(state, W, beta=2.0, sweeps=12, seed=5)
+    half = kernels.heat_bath(state, W, beta=2.0, sweeps=7, seed=5)
+    rest = kernels.heat_bath(half.state, W, beta=2.0, sweeps=5, seed=5, first_sweep=7)
+    np.testing.assert_array_equal(rest.state, whole.state)
+
+
+def test_the_boltzmann_distribution_is_reached():
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((5, 2)) * 0.5
+    states = np.array(list(itertools.product([-1, 1], repeat=5)), np.int8)
+    weights = np.exp(-0.9 * energy(states, W))
+    start = rng.choice(np.array([-1, 1], np.int8), (40000, 5))
+    final = kernels.heat_bath(start, W, beta=0.9, sweeps=25, seed=11).state
+    index = (final > 0) @ (1 << np.arange(5)[::-1])
+    counts = np.bincount(index, minlength=32)
+    wanted = len(start) * weights / weights.sum()
+    assert stats.chisquare(counts, wanted).pvalue > 0.01
+
+
+def test_early_stop_and_score_weights():
+    rng = np.random.default_rng(4)
+    xi = rng.choice(np.array([-1, 1], np.int8), (3, 500))
+    W = xi.T / np.sqrt(500)
+    start = np.where(rng.random((6, 500)) < 0.85, xi[[0, 1, 2, 0, 1, 2]], 1).astype(np.int8)
+    run = kernels.heat_bath(start, W, beta=4.0, sweeps=50, seed=6, stop_score=0.9)
+    assert (run.sweeps < 50).all()
+    assert (run.sweeps % 4 == 0).all()
+    assert (run.score > 0.85).all()
+    weights = np.array([1.0, 0.0, 0.0])
+    run = kernels.heat_bath(
+        start, W, beta=4.0, sweeps=50, seed=6, stop_score=0.9, score_weights=weights
+    )
+    assert (run.sweeps[[0, 3]] < 50).all()
+    assert (run.sweeps[[1, 2, 4, 5]] == 50).all()
+    a = run.state @ W[:, 0]
+    np.testing.assert_allclose(run.score, a**2 / 500, rtol=1e-5, atol=1e-6)
+
+
+def test_running_coefficients_do_not_drift():
+    state, W = smooth_system(8, 400, 60, seed=5)
+    run = kernels.heat_bath(state, W, beta=2.0, sweeps=63, seed=7)  # one before they are refreshed
+    long = kernels.heat_bath(run.state, W, beta=2.0, sweeps=1, seed=7, first_sweep=63)
+    whole = kernels.heat_bath(state, W, beta=2.0, sweeps=64, seed=7)
+    np.testing.assert_array_equal(whole.state, long.state)
+
+
+@given(sizes, seeds)
+def test_descent_equals_the_reference_and_settles(size, seed):
+    state, W = system(size, seed)
+    down = kernels.descend(state, W)
+    np.testing.assert_array_equal(down.state, reference.descend(state, W))
+    assert down.settled.all()
+    assert (energy(down.state, W) <= energy(state, W) + 1e-9).all()
+    again = kernels.descend(down.state, W)
+    np.testing.assert_array_equal(again.state, down.state)
+    np.testing.assert_array_equal(again.sweeps, 1)
+
+
+def test_energy_never_rises_sweep_by_sweep():
+    state, W = smooth_system(20, 300, 40, seed=6)
+    last = energy(state, W)
+    for _ in range(8):
+        state = kernels.descend(state, W, max_sweeps=1).state
+        now = energy(state, W)
+        assert (now <= last + 1e-5).all()
+        last = now
+
+
+def test_gauge_invariance():
+    state, W = system((6, 80, 12), 8)
+    flip = np.random.default_rng(9).choice(np.array([-1, 1], np.int8), 80)
+    W = (
+        W + np.arange(12) / 1024
+    )  # no fields of exactly zero, where sign(0) = +1 breaks the symmetry
+    down = kernels.descend(state, W).state
+    flipped = kernels.descend(state * flip, W * flip[:, None]).state
+    np.testing.assert_array_equal(flipped, down * flip)
+
+
+@pytest.mark.parametrize("R", [0, 1])
+def test_degenerate_sizes(R):
+    W = np.zeros((1, R))
+    state = np.array([[-1], [1]], np.int8)
+    assert kernels.descend(state, W).state.tolist() == [[1], [1]]  # sign(0) = +1
+    assert kernels.heat_bath(state, W, beta=1.0, sweeps=3, seed=0).state.shape == (2, 1)
+    none = kernels.heat_bath(state[:0], W, beta=1.0, sweeps=3, seed=0)
+    assert none.state.shape == (0, 1)
+    idle = kernels.heat_bath(state, W, beta=1.0, sweeps=0, seed=0)
+    np.testing.assert_array_equal(idle.state, state)
+    assert idle.sweeps.tolist() == [0, 0]
+    assert not kernels.descend(state, W, max_sweeps=0).settled.any()
+
+
+def test_wrong_arguments():
+    state, W = system((3, 20, 4), 10)
+    good = {"beta": 1.0, "sweeps": 5, "seed": 0}
+    cases = [
+        ("state", {"state": state.astype(float)}),
+        ("state", {"state": state[0]}),
+        ("state", {"state": state * 0}),
+        ("state", {"state": state[:, :0], "W": W[:0]}),
+        ("W", {"W": W[:-1]}),
+        ("W", {"W": W * np.nan}),
+        ("W", {"W": W * 1e60}),
+        ("W", {"W": W.astype(complex)}),
+        ("beta", {"beta": np.ones(4)}),
+        ("beta", {"beta": -1.0}),
+        ("beta", {"beta": np.inf}),
+        ("sweeps", {"sweeps": -1}),
+        ("seed", {"seed": -1}),
+        ("stream", {"stream": 2**32}),
+        ("first_sweep", {"first_sweep": -1}),
+        ("the last sweep", {"first_sweep": 2**32 - 2}),
+        ("first_chain", {"first_chain": 2**32}),
+        ("score_weights", {"score_weights": np.ones(3)}),
+    ]
+    for name, change in cases:
+        arguments = {"state": state, "W": W, **good, **change}
+        with pytest.raises(ArgumentError, match=f"^{name} must be"):
+            kernels.heat_bath(**arguments)
+    with pytest.raises(ArgumentError, match="max_sweeps"):
+        kernels.descend(state, W, max_sweeps=-1)

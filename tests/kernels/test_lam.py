@@ -1,0 +1,177 @@
+import itertools
+
+import numpy as np
+import pytest
+from hopfed.kernels import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError
+
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 100), st.integers(0, 20))
+couplings = st.sampled_from(["linear", "quadratic"])
+
+
+def system(size, seed):
+    """Blocks, a factor with exact float32 fields, and a cue."""
+    rng = np.random.default_rng(seed)
+    S, L, N, R = size
+    values = np.array([-1, 1], np.int8)
+    cue = rng.choice(values, (S, 1, N))
+    return rng.choice(values, (S, L, N)), rng.integers(-4, 5, (N, R)) / 8, cue
+
+
+def conserved(state, W, coupling, repulsion, field, cue):
+    """The energy of which the fields of the paper are the gradient; see the module."""
+    if coupling == "quadratic":
+        repulsion = repulsion / 2
+    return reference.lam_energy(state, W, coupling, repulsion, 2 * field, cue)
+
+
+@given(sizes, seeds, couplings, st.sampled_from([0.0, 0.25]), st.booleans())
+def test_steps_equal_the_reference(size, seed, coupling, field, self_field):
+    state, W, cue = system(size, seed)
+    if coupling == "quadratic":
+        state, cue = state[..., : 2 ** (state.shape[2].bit_length() - 1)], cue  # exact division
+        W, cue = W[: state.shape[2]], cue[..., : state.shape[2]]
+    before = state.copy()
+    options = {
+        "beta": np.array([0.5, 1.0, 1.0]), "noise": np.array([1.0, 0.75, 0.5]), "updates": 3,
+        "coupling": coupling, "repulsion": 0.25, "field": field, "self_field": self_field,
+        "seed": seed, "stream": 1, "first_update": 4, "first_block": 2, "cue": cue,
+    }  # fmt: skip
+    run = kernels.lam_step(state, W, **options)
+    wanted = reference.lam_step(state, W, **options)
+    np.testing.assert_array_equal(run.state, wanted)
+    energy = reference.lam_energy(wanted, W, coupling, 0.25, field, cue)
+    np.testing.assert_allclose(run.energy, energy, rtol=1e-6, atol=1e-6 * state[0].size)
+    last = reference.lam_step(state, W, **{**options, "updates": 2, "beta": options["beta"][:2],
+                                           "noise": options["noise"][:2]})  # fmt: skip
+    np.testing.assert_array_equal(run.changed, (last != wanted).sum((1, 2)))
+    scores = [reference.scores(block, W) for block in wanted]
+    np.testing.assert_allclose(run.score, scores, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(run.updates, 3)
+    np.testing.assert_array_equal(state, before)
+
+
+def test_one_serial_layer_is_the_heat_bath():
+    state, W, _ = system((7, 1, 700, 9), 1)
+    sweep = kernels.lam_sweep(
+        state, W, beta=1.5, updates=6, seed=5, stream=3, first_update=2, first_block=1
+    )
+    bath = kernels.heat_bath(
+        state[:, 0], W, beta=1.5, sweeps=6, seed=5, stream=3, first_sweep=2, first_chain=1
+    )
+    np.testing.assert_array_equal(sweep.state[:, 0], bath.state)
+    np.testing.assert_allclose(sweep.score[:, 0], bath.score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("coupling", ["linear", "quadratic"])
+def test_serial_updates_sample_the_boltzmann_distribution(coupling):
+    rng = np.random.default_rng(2)
+    W = rng.standard_normal((3, 2)) * 0.6
+    cue = np.array([1, -1, 1], np.int8)
+    states = np.array(list(itertools.product([-1, 1], repeat=6)), np.int8).reshape(64, 2, 3)
+    weights = np.exp(-0.5 * 0.8 * conserved(states, W, coupling, 0.5, 0.2, cue))
+    start = rng.choice(np.array([-1, 1], np.int8), (40000, 2, 3))
+    final = kernels.lam_sweep(
+        start, W, beta=0.8, updates=25, coupling=coupling, repulsion=0.5, field=0.2, cue=cue, seed=3
+    ).state
+    index = (final.reshape(-1, 6) > 0) @ (1 << np.arange(6)[::-1])
+    counts = np.bincount(index, minlength=64)
+    assert stats.chisquare(counts, len(start) * weights / weights.sum()).pvalue > 0.01
+
+
+@pytest.mark.parametrize("coupling", ["linear", "quadratic"])
+def test_energy_never_rises_in_serial_updates_without_noise(coupling):
+    rng = np.random.default_rng(3)
+    W = rng.standard_normal((150, 8)) * 0.2
+    state = rng.choice(np.array([-1, 1], np.int8), (10, 4, 150))
+    cue = state[:, :1].copy()
+    options = {"coupling": coupling, "repulsion": 0.3, "field": 0.2, "cue": cue}
+    last = conserved(state, W, **options)
+    for _ in range(6):
+        run = kernels.lam_sweep(state, W, beta=1.0, noise=0.0, **options)
+        now = conserved(run.state, W, **options)
+        assert (now <= last + 1e-3).all()
+        assert ((now < last) == (run.changed > 0)).all()
+        wanted = reference.lam_energy(run.state, W, coupling, 0.3, 0.2, cue)
+        np.testing.assert_allclose(run.energy, wanted, rtol=1e-5)
+        state, last = run.state, now
+
+
+def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
+    rng = np.random.default_rng(4)
+    state = rng.choice(np.array([-1, 1], np.int8), (11, 3, 600))
+    W = np.linalg.qr(rng.standard_normal((600, 20)))[0]
+    for function in (kernels.lam_step, kernels.lam_sweep):
+        options = {"beta": 3.0, "noise": np.linspace(1, 0.2, 6), "updates": 6, "seed": 1}
+        monkeypatch.setenv("HOPFED_NUM_THREADS", "1")
+        alone = function(state, W, **options)
+        monkeypatch.setenv("HOPFED_NUM_THREADS", "3")
+        for got, wanted in zip(function(state, W, **options), alone, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        for cut in (1, 2, 5):
+            parts = [
+                function(state[:cut], W, **options),
+                function(state[cut:], W, first_block=cut, **options),
+            ]
+            for i, wanted in enumerate(alone):
+                got = np.concatenate([part[i] for part in parts])
+                np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_run_stops_where_nothing_can_change():
+    rng = np.random.default_rng(5)
+    xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
+    start = np.where(rng.random((5, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
+    for function in (kernels.lam_step, kernels.lam_sweep):
+        run = function(start, xi.T / 20, beta=3.0, noise=0.0, updates=200)
+        assert (run.state == xi[0]).all()
+        assert (run.changed == 0).all()
+        assert (run.updates < 10).all()
+        long = function(start, xi.T / 20, beta=3.0, noise=np.eye(200)[199], updates=200)
+        assert (long.updates == 200).all()  # noise still to come
+
+
+def test_cues_broadcast():
+    state, W, _ = system((4, 3, 64, 5), 6)
+    rng = np.random.default_rng(7)
+    full = rng.choice(np.array([-1, 1], np.int8), (4, 3, 64))
+    for cue in (full[0, 0], full[0], full[:, :1], full[:1], full):
+        got = kernels.lam_step(state, W, beta=1.0, field=0.5, cue=cue, seed=2)
+        whole = np.broadcast_to(cue, state.shape)
+        wanted = kernels.lam_step(state, W, beta=1.0, field=0.5, cue=whole, seed=2)
+        np.testing.assert_array_equal(got.state, wanted.state)
+        np.testing.assert_array_equal(got.energy, wanted.energy)
+
+
+def test_wrong_arguments():
+    state, W, cue = system((3, 2, 20, 4), 8)
+    cases = [
+        ("state", {"state": state[0]}),
+        ("state", {"state": state.astype(np.int16)}),
+        ("state", {"state": state[:, :0]}),
+        ("state", {"state": state * 3}),
+        ("W", {"W": W[:5]}),
+        ("beta", {"beta": np.ones(2)}),
+        ("noise", {"noise": -0.1}),
+        ("updates", {"updates": 0}),
+        ("coupling", {"coupling": "cubic"}),
+        ("repulsion", {"repulsion": -0.1}),
+        ("field", {"field": np.nan}),
+        ("cue", {"field": 0.1}),
+        ("cue", {"field": 0.1, "cue": cue[..., :7]}),
+        ("cue", {"field": 0.1, "cue": cue[:2]}),
+        ("cue", {"field": 0.1, "cue": cue.astype(float)}),
+        ("cue", {"field": 0.1, "cue": cue[None]}),
+        ("seed", {"seed": 2**64}),
+        ("first_update", {"first_update": -1}),
+    ]
+    for function in (kernels.lam_step, kernels.lam_sweep):
+        for name, change in cases:
+            with pytest.raises(ArgumentError, match=f"^{name} must be"):
+                function(**{"state": state, "W": W, "beta": 1.0, **change})

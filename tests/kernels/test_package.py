@@ -1,0 +1,60 @@
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hopfed.kernels.threads import for_each, thread_count
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError
+
+
+def test_importing_the_package_loads_no_numba():
+    code = "import sys, hopfed.kernels; print('numba' in sys.modules, 'scipy' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "False"]
+
+
+def test_every_public_name_is_there():
+    for name in kernels.__all__:
+        assert callable(getattr(kernels, name))
+        assert name in dir(kernels)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = kernels.nothing
+
+
+def test_the_number_of_threads_can_be_set(monkeypatch):
+    monkeypatch.setenv("HOPFED_NUM_THREADS", "3")
+    assert thread_count() == 3
+    for bad in ("0", "-1", "two", "1.5"):
+        monkeypatch.setenv("HOPFED_NUM_THREADS", bad)
+        with pytest.raises(ArgumentError, match="HOPFED_NUM_THREADS must be"):
+            thread_count()
+
+
+def test_a_failing_task_is_raised_in_the_caller(monkeypatch):
+    monkeypatch.setenv("HOPFED_NUM_THREADS", "4")
+
+    def task(i):
+        if i == 5:
+            raise KeyError(i)
+
+    with pytest.raises(KeyError, match="5"):
+        for_each(task, range(20))
+
+
+def test_kernels_may_be_called_from_several_threads_at_once():
+    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (200, 300))
+    wanted = x.astype(int) @ x.T.astype(int)
+    results = {}
+
+    def work(i):
+        results[i] = kernels.gram(kernels.pack(x))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all((results[i] == wanted).all() for i in range(4))

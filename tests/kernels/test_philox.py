@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from hopfed.kernels import reference
+from hopfed.kernels.philox import counter_word, key, philox4x32, thresholds
+from numba import njit
+
+from hopfed.errors import ArgumentError
+
+# The known-answer vectors of Random123: counter, key, output.
+KNOWN = [
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]  # fmt: skip
+
+
+def words(text):
+    return [np.uint64(int(w, 16)) for w in text.split()]
+
+
+@pytest.mark.parametrize("function", [philox4x32, njit(philox4x32)], ids=["numpy", "numba"])
+@pytest.mark.parametrize(("counter", "seed", "wanted"), KNOWN)
+def test_known_answers(function, counter, seed, wanted):
+    assert list(function(*words(counter), *words(seed))) == words(wanted)
+
+
+def test_arrays_of_counters_give_what_single_ones_give():
+    counters = np.random.default_rng(0).integers(0, 2**32, (4, 50), dtype=np.uint64)
+    k0, k1 = key(12345678901234567890)
+    together = np.stack(philox4x32(*counters, k0, k1), axis=1)
+    apart = [philox4x32(*c, k0, k1) for c in counters.T]
+    np.testing.assert_array_equal(together, apart)
+
+
+def test_draws_are_uniform_and_differ_along_every_axis():
+    x = np.stack([
+        reference.draws(4096, 0, 0, 0, 0),
+        reference.draws(4096, 1, 0, 0, 0),
+        reference.draws(4096, 0, 1, 0, 0),
+        reference.draws(4096, 0, 0, 1, 0),
+        reference.draws(4096, 0, 0, 2**32, 0),
+        reference.draws(4096, 0, 0, 0, 1),
+    ])  # fmt: skip
+    assert abs(np.corrcoef(x) - np.eye(6)).max() < 0.06
+    counts = np.bincount(x.ravel() // 4096, minlength=16)
+    assert ((counts - 1536) ** 2 / 1536).sum() < 37.7  # chi-square, 15 degrees, p = 0.001
+
+
+def test_thresholds_are_those_of_the_update_rule():
+    v = (2 * np.arange(65536) + 1) / 65536 - 1
+    h = np.linspace(-4, 4, 81, dtype=np.float32)
+    for noise in (0.0, 0.3, 1.0, 1.7):
+        up = h[:, None] >= thresholds(noise)
+        wanted = np.tanh(h.astype(float))[:, None] - noise * v
+        sure = np.abs(wanted) > 1e-6
+        np.testing.assert_array_equal(up[sure], wanted[sure] > 0)
+    share = (h[:, None] >= thresholds()).mean(axis=1)
+    np.testing.assert_allclose(share, (1 + np.tanh(h)) / 2, atol=2**-16)
+    assert (thresholds(0.0) == 0).all()  # sign(0) = +1
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", True])
+def test_seeds_out_of_range(seed):
+    with pytest.raises(ArgumentError, match="seed must be"):
+        key(seed)
+
+
+def test_counters_out_of_range():
+    for value in (-1, 2**32, 0.5, None):
+        with pytest.raises(ArgumentError, match="stream must be"):
+            counter_word("stream", value)
