@@ -16,10 +16,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hopfed.config import require, to_plain
-from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments._ledger import Ledger
+
+from hopfed.config import require, to_plain
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.runs import Run, check_writable
 
 Report = Callable[[int, int], object]  # from (seeds finished, seeds planned)
@@ -76,11 +77,15 @@ def execute(
     if out is not None:
         check_writable(out)
         ledger.write()
-    tell = report or (lambda done, planned: None)
+    tell = report or _silent
     tell(len(ledger.done), ledger.planned)
     loop = _serial if workers == 1 else _parallel
     loop(ledger, experiment.__name__, config, workers, tell)
     return ledger.run()
+
+
+def _silent(done: int, planned: int) -> None:
+    """Report to nobody."""
 
 
 def _unit(module: str, config: Any, seed: int, t: int, state: Arrays | None) -> Any:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hopfed.experiments import Arrays
 
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import Arrays
 from hopfed.runs import Run, plain, provenance, remove_leftovers
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come

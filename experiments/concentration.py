@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import with_spread
+from hopfed.theory import concentration
 
 from hopfed.config import check_types, require
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import with_spread
 from hopfed.operators import DenseOperator
 from hopfed.rng import stream
-from hopfed.theory import concentration
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ RECORD = Record(
     minutes={"quick": 0.1, "default": 0.5, "paper": 2},
     measures={
         "exceeded": Measure("draws above the 5% Bernstein bound", aim="<= .05"),
-        "slope": Measure("slope of log deviation against log M", "-1/2", "-.5"),
-        "tightest": Measure("bound over measured mean, least over r and M"),
-        "loosest": Measure("bound over measured mean, greatest"),
-        "universal": Measure("same with the universal proxy 1/4, greatest"),
-        "paper_form": Measure("same in the paper's form (36), c = 3/8, greatest"),
+        "slope": Measure("slope of log deviation in log M", "-1/2", "-.5"),
+        "tightest": Measure("bound / measured, least over r and M"),
+        "loosest": Measure("bound / measured, greatest"),
+        "universal": Measure("bound with proxy 1/4 / measured, greatest"),
+        "paper_form": Measure("paper's form (36), c = 3/8 / measured, greatest"),
     },
 )
 

@@ -21,21 +21,20 @@ Run it with ``hopfed run correlated_noise --preset paper --out correlated_noise.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from hopfed.config import check_types, require
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._counting import count_white, white_threshold
 from hopfed.experiments._noise import Autoregressive, Blocks, Family, autoregressive, fit_noise
 from hopfed.experiments._statistics import mean_and_sd
-from hopfed.rng import stream
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.rng import stream
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
@@ -77,8 +76,8 @@ class Config:
         require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
     @property
-    def M(self) -> int:
-        """Number of examples."""
+    def n_examples(self) -> int:
+        """Number of examples M."""
         return round(self.N / self.ratio)
 
     @property
@@ -106,19 +105,19 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="under correlated noise the generalised edge removes all false spikes and keeps true ones",
+    claim="under correlated noise the generalised edge drops false spikes and keeps true ones",
     source="hopfield federation, supplement",
     minutes={"quick": 0.1, "default": 0.4, "paper": 2},
     measures={
-        "false_classical": Measure("false spikes on nulls, classical edge, first noise", "17.5"),
-        "false_classical_all": Measure("same, all noises"),
-        "false_generalised": Measure("same, generalised edge, all noises", "0", "0"),
-        "false_whitened": Measure("same, whitened, all noises", aim="0"),
-        "kept_generalised": Measure("Khat where theory sees 3 of 3, generalised", "1.3", "3"),
-        "kept_whitened": Measure("same, whitened", aim="3"),
-        "agree_generalised": Measure("share of draws with the foreseen count, generalised", aim="1"),
-        "agree_whitened": Measure("same, whitened", aim="1"),
-        "outlier_error": Measure("median relative error of the foreseen outliers, generalised"),
+        "false_classical": Measure("false on nulls, classical, first noise", "17.5"),
+        "false_classical_all": Measure("false on nulls, classical, all noises"),
+        "false_generalised": Measure("false on nulls, generalised, all noises", "0", "0"),
+        "false_whitened": Measure("false on nulls, whitened, all noises", aim="0"),
+        "kept_generalised": Measure("counted where 3 are foreseen, generalised", "1.3", "3"),
+        "kept_whitened": Measure("counted where 3 are foreseen, whitened", aim="3"),
+        "agree_generalised": Measure("draws with the foreseen count, generalised", aim="1"),
+        "agree_whitened": Measure("draws with the foreseen count, whitened", aim="1"),
+        "outlier_error": Measure("median relative error of foreseen outliers"),
     },
 )
 
@@ -129,16 +128,14 @@ def run(config: Config, seed: int) -> Arrays:
         [_cell(config, i, family, covariance, r, seed) for r in config.qualities]
         for i, (_, family, covariance) in enumerate(config.noises)
     ]
-    return {
-        name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]
-    }
+    return {name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]}
 
 
 def _cell(
     config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
 ) -> dict[str, Any]:
     rng = stream(seed, "correlated_noise", i, str(r))
-    N, M, K = config.N, config.M, len(config.mixture)
+    N, M, K = config.N, config.n_examples, len(config.mixture)
     xi = rademacher(K, N, rng)
     labels = rng.choice(K, size=M, p=config.mixture)
     root = np.linalg.cholesky((1 - r**2) * covariance)
@@ -181,14 +178,14 @@ def _foreseen(
     return [int(seen), int((whitened > white_threshold(N, M, ALPHA)).sum())], outliers
 
 
-def population(config: Config, covariance: np.ndarray, r: float) -> Population:
+def population(covariance: np.ndarray, r: float) -> Population:
     """Spectrum of the true noise covariance at quality r."""
     return Population.of_matrix((1 - r**2) * covariance)
 
 
 def bins(config: Config, covariance: np.ndarray, r: float) -> np.ndarray:
     """(BINS + 1,) edges of the histogram of a noise at quality r."""
-    top = noise_threshold(population(config, covariance, r), config.N, config.M, ALPHA)
+    top = noise_threshold(population(covariance, r), config.N, config.n_examples, ALPHA)
     return np.linspace(0, 1.1 * top, BINS + 1)
 
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from hopfed.config import check_types, require
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._counting import count_white, white_mean
 from hopfed.experiments._statistics import mean_and_sd
-from hopfed.rng import stream
 from hopfed.theory.tyler import tyler
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.rng import stream
 
 METHODS = ("sample", "tyler")
 NULLS = 20  # matrices of noise that calibrate Tyler's edge, per seed and ratio
@@ -86,14 +86,14 @@ RECORD = Record(
     source="hopfield federation, supplement",
     minutes={"quick": 0.1, "default": 0.3, "paper": 0.5},
     measures={
-        "sample_heaviest": Measure("components counted, sample covariance, heaviest", "15.1"),
-        "tyler_heaviest": Measure("components counted, Tyler, heaviest (true 3)", "2.6", "3"),
-        "sample": Measure("same, sample covariance, all settings"),
-        "tyler": Measure("same, Tyler, all settings (true 3)", aim="3"),
-        "tyler_exact": Measure("share of draws in which Tyler's count is right", aim="1"),
-        "overlap_sample": Measure("archetypes inside the leading subspace, sample, heaviest"),
-        "overlap_tyler": Measure("same, Tyler"),
-        "converged": Measure("share of Tyler's fixed points that converged", aim="1"),
+        "sample_heaviest": Measure("counted at the lowest nu, covariance", "15.1"),
+        "tyler_heaviest": Measure("counted at the lowest nu, Tyler", "2.6", "3"),
+        "sample": Measure("counted over all settings, covariance", "15.1"),
+        "tyler": Measure("counted over all settings, Tyler", "2.6", "3"),
+        "tyler_exact": Measure("draws in which Tyler counts right", aim="1"),
+        "overlap_sample": Measure("subspace overlap at the lowest nu, covariance"),
+        "overlap_tyler": Measure("subspace overlap at the lowest nu, Tyler"),
+        "converged": Measure("Tyler's fixed points that converged", aim="1"),
     },
 )
 
@@ -105,9 +105,7 @@ def run(config: Config, seed: int) -> Arrays:
         [_cell(config, nu, q, w, seed) for q, w in zip(config.ratios, widening, strict=True)]
         for nu in config.degrees
     ]
-    return {
-        name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]
-    }
+    return {name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]}
 
 
 def _widening(N: int, M: int, seed: int) -> float:

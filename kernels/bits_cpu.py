@@ -91,7 +91,7 @@ def unpack_rows(words, out):
 
 
 @njit(cache=True, nogil=True)
-def _transpose_block(block):
+def transpose_block(block):
     """Transpose 64 x 64 bits in place: swap off-diagonal quadrants of halving size."""
     size = 32
     for level in range(6):
@@ -108,7 +108,8 @@ def _transpose_block(block):
 
 
 @njit(cache=True, nogil=True)
-def _load_block(words, first, column, block):
+def load_block(words, first, column, block):
+    """Copy 64 words of a column from row `first`; zeros beyond the last row."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
         block[k] = words[first + k, column]
@@ -123,8 +124,8 @@ def transpose_columns(words, start, stop, out):
     for column in range(start, stop):
         columns = min(64, out.shape[0] - 64 * column)
         for b in range(out.shape[1]):
-            _load_block(words, 64 * b, column, block)
-            _transpose_block(block)
+            load_block(words, 64 * b, column, block)
+            transpose_block(block)
             for k in range(columns):
                 out[64 * column + k, b] = block[k]
 
@@ -136,7 +137,7 @@ def count_columns(words, start, stop, counts):
     for column in range(start, stop):
         columns = min(64, len(counts) - 64 * column)
         for first in range(0, words.shape[0], 64):
-            _load_block(words, first, column, block)
-            _transpose_block(block)
+            load_block(words, first, column, block)
+            transpose_block(block)
             for k in range(columns):
                 counts[64 * column + k] += np.int64(popcount(block[k]))

@@ -1,27 +1,28 @@
 """Thin products of packed data with float matrices, without a float copy of the data.
 
-A tile of bits is unpacked to +-1 of the matrix's own precision in a buffer that fits the cache,
-and multiplied by BLAS. Building an operator's action ``J X = (1/(N M)) eta^T (eta X)`` takes one
-call of each function (formula sheet A2).
+A word of bits selects which of 64 sums a number is added to (`products_cpu`), so that the data are
+never unpacked. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
+each function (formula sheet A2).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from hopfed.kernels.bits import WORD, PackedBits, check_packed
-from hopfed.kernels.threads import for_each, spans
+from hopfed.kernels.bits import PackedBits, check_packed, n_words
+from hopfed.kernels.threads import for_each, spans, thread_count
 
 from hopfed.errors import ArgumentError
 
-TILE_ROWS = 256
-TILE_WORDS = 32  # 2048 columns: 2 MB of float32 a tile
+GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
 
 
 def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
-    float32 X is multiplied in float32, any other real X in float64. The memory used beyond the
-    result is a few megabytes.
+    float32 X is multiplied in float32, any other real X in float64. The result does not depend on
+    the number of threads; the memory used beyond it is about that of X.
 
     Examples
     --------
@@ -31,16 +32,9 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     """
     m, n = check_packed("p", p).shape
     X, vector = _operand("X", X, n)
-    out = np.zeros((m, X.shape[1]), X.dtype)
+    from hopfed.kernels.products_cpu import multiply
 
-    def task(rows: tuple[int, int]) -> None:
-        span, buffer = slice(*rows), _buffer(p, X.dtype)
-        for words in spans(p.words.shape[1], TILE_WORDS):
-            tile, columns = _tile(p, span, words, buffer)
-            out[span] += tile @ X[columns]
-
-    if out.size:
-        for_each(task, spans(m, TILE_ROWS))
+    out = _product(multiply, p, X, m)
     return out[:, 0] if vector else out
 
 
@@ -57,35 +51,29 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     """
     m, n = check_packed("p", p).shape
     U, vector = _operand("U", U, m)
-    out = np.zeros((n, U.shape[1]), U.dtype)
+    from hopfed.kernels.products_cpu import multiply_transposed
 
-    def task(words: tuple[int, int]) -> None:
-        buffer = _buffer(p, U.dtype)
-        for rows in spans(m, TILE_ROWS):
-            tile, columns = _tile(p, slice(*rows), words, buffer)
-            out[columns] += tile.T @ U[slice(*rows)]
-
-    if out.size:
-        for_each(task, spans(p.words.shape[1], TILE_WORDS))
+    out = _product(multiply_transposed, p, U, n)
     return out[:, 0] if vector else out
 
 
-def _buffer(p: PackedBits, dtype: np.dtype) -> np.ndarray:
-    rows, words = p.words.shape
-    return np.empty(min(rows, TILE_ROWS) * min(words, TILE_WORDS) * WORD, dtype)
+def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.ndarray:
+    """Pad X to whole groups of columns, sum its pieces, and share the rows of the result out."""
+    from hopfed.kernels.products_cpu import PIECE, columns_together
 
-
-def _tile(
-    p: PackedBits, rows: slice, words: tuple[int, int], buffer: np.ndarray
-) -> tuple[np.ndarray, slice]:
-    """Unpack rows x words into `buffer`; return the tile and the columns it stands for."""
-    from hopfed.kernels.bits_cpu import unpack_rows
-
-    start, stop = words[0] * WORD, min(words[1] * WORD, p.n)
-    shape = (rows.stop - rows.start, stop - start)
-    tile = buffer[: shape[0] * shape[1]].reshape(shape)
-    unpack_rows(p.words[rows, slice(*words)], tile)
-    return tile, slice(start, stop)
+    n, k = X.shape
+    out = np.zeros((rows, k), X.dtype)
+    if out.size == 0 or n == 0:
+        return out
+    width = columns_together(X.dtype, k)
+    padded = np.zeros((n, -(-k // width) * width), X.dtype)
+    padded[:, :k] = X
+    starts = np.arange(0, n, PIECE)
+    totals = np.add.reduceat(padded, starts, axis=0, dtype=np.float64).astype(X.dtype)
+    groups = n_words(rows)
+    size = max(1, min(GROUPS, groups // (2 * thread_count())))
+    for_each(lambda s: multiply(p.words, *s, padded, width, totals, out), spans(groups, size))
+    return out
 
 
 def _operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:

@@ -30,7 +30,7 @@ def _data(context, builder, array_type, value):
     return context.make_array(array_type)(context, builder, value).data
 
 
-def _operands(context, builder, signature, args):
+def operands(context, builder, signature, args):
     """Arguments of an intrinsic with arrays replaced by the pointers to their data."""
     return [
         _data(context, builder, kind, value) if isinstance(kind, types.Array) else value
@@ -45,16 +45,20 @@ def _at(builder, base, offset, kind):
     return builder.bitcast(address, ir.PointerType(kind))
 
 
-def _load(builder, base, offset, kind):
-    return builder.load(_at(builder, base, offset, kind), typ=kind, align=1 if kind == BYTES else 4)
+def load(builder, base, offset, kind):
+    """Value of type `kind` at `offset` elements after `base`."""
+    align = 1 if kind == BYTES else 4
+    return builder.load(_at(builder, base, offset, kind), typ=kind, align=align)
 
 
-def _store(builder, value, base, offset):
+def store(builder, value, base, offset):
+    """Store `value` at `offset` elements after `base`."""
     align = 1 if value.type == BYTES else 4
     builder.store(value, _at(builder, base, offset, value.type), align=align)
 
 
-def _splat(builder, value, kind):
+def splat(builder, value, kind):
+    """Vector of type `kind` all of whose elements are `value`."""
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.IntType(32)(0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
@@ -79,21 +83,21 @@ def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
     """
 
     def codegen(context, builder, signature, args):
-        w, w_at, rank, a, a_at, stride, h, h_at = _operands(context, builder, signature, args)
+        w, w_at, rank, a, a_at, stride, h, h_at = operands(context, builder, signature, args)
         sums = [cgutils.alloca_once(builder, SPINS) for _ in range(CHAINS)]
         for cell in sums:
             builder.store(NOTHING, cell)
         with cgutils.for_range(builder, rank) as loop:
             k = loop.index
-            column = _load(builder, w, builder.add(w_at, builder.mul(k, INDEX(SITES))), SPINS)
+            column = load(builder, w, builder.add(w_at, builder.mul(k, INDEX(SITES))), SPINS)
             for c, cell in enumerate(sums):
                 at = builder.add(a_at, builder.add(builder.mul(stride, INDEX(c)), k))
-                x = _splat(builder, _load(builder, a, at, FLOAT), SPINS)
+                x = splat(builder, load(builder, a, at, FLOAT), SPINS)
                 total = _multiply_add(builder, x, column, builder.load(cell, typ=SPINS))
                 builder.store(total, cell)
         for c, cell in enumerate(sums):
             at = builder.add(h_at, INDEX(c * SITES))
-            _store(builder, builder.load(cell, typ=SPINS), h, at)
+            store(builder, builder.load(cell, typ=SPINS), h, at)
         return context.get_dummy_value()
 
     n = types.intp
@@ -105,8 +109,8 @@ def widen(_typing, spins, s_at, h, h_at):
     """h[j] = spins[j], from int8 to float, for the spins of a block."""
 
     def codegen(context, builder, signature, args):
-        spins, s_at, h, h_at = _operands(context, builder, signature, args)
-        _store(builder, builder.sitofp(_load(builder, spins, s_at, BYTES), SPINS), h, h_at)
+        spins, s_at, h, h_at = operands(context, builder, signature, args)
+        store(builder, builder.sitofp(load(builder, spins, s_at, BYTES), SPINS), h, h_at)
         return context.get_dummy_value()
 
     return types.void(spins, types.intp, h, types.intp), codegen
@@ -121,7 +125,7 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
     """
 
     def codegen(context, builder, signature, args):
-        s, w, w_at, a, a_at, rank = _operands(context, builder, signature, args)
+        s, w, w_at, a, a_at, rank = operands(context, builder, signature, args)
 
         def add_columns(start, vectors):
             """Add to `vectors` vectors of each row of `a` that start at column `start`."""
@@ -131,20 +135,20 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
                 home.append([builder.add(row, INDEX(v * LANES)) for v in range(vectors)])
                 sums.append([cgutils.alloca_once(builder, VECTOR) for _ in range(vectors)])
                 for at, cell in zip(home[c], sums[c], strict=True):
-                    builder.store(_load(builder, a, at, VECTOR), cell)
+                    builder.store(load(builder, a, at, VECTOR), cell)
             with cgutils.for_range(builder, INDEX(SITES)) as loop:
                 row = builder.add(w_at, builder.add(builder.mul(loop.index, rank), start))
                 steps = [builder.add(row, INDEX(v * LANES)) for v in range(vectors)]
-                terms = [_load(builder, w, at, VECTOR) for at in steps]
+                terms = [load(builder, w, at, VECTOR) for at in steps]
                 for c in range(CHAINS):
                     at = builder.add(INDEX(c * SITES), loop.index)
-                    x = _splat(builder, _load(builder, s, at, FLOAT), VECTOR)
+                    x = splat(builder, load(builder, s, at, FLOAT), VECTOR)
                     for term, cell in zip(terms, sums[c], strict=True):
                         old = builder.load(cell, typ=VECTOR)
                         builder.store(_multiply_add(builder, x, term, old), cell)
             for c in range(CHAINS):
                 for at, cell in zip(home[c], sums[c], strict=True):
-                    _store(builder, builder.load(cell, typ=VECTOR), a, at)
+                    store(builder, builder.load(cell, typ=VECTOR), a, at)
 
         pairs = builder.udiv(rank, INDEX(2 * LANES))
         with cgutils.for_range(builder, pairs) as pair:
@@ -162,14 +166,14 @@ def add_multiple(_typing, factor, x, x_at, y, y_at, length):
     """y += factor * x over `length` elements, a multiple of LANES."""
 
     def codegen(context, builder, signature, args):
-        factor, x, x_at, y, y_at, length = _operands(context, builder, signature, args)
-        factor = _splat(builder, factor, VECTOR)
+        factor, x, x_at, y, y_at, length = operands(context, builder, signature, args)
+        factor = splat(builder, factor, VECTOR)
         with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
             step = builder.mul(loop.index, INDEX(LANES))
             to = builder.add(y_at, step)
-            term = _load(builder, x, builder.add(x_at, step), VECTOR)
-            total = _multiply_add(builder, factor, term, _load(builder, y, to, VECTOR))
-            _store(builder, total, y, to)
+            term = load(builder, x, builder.add(x_at, step), VECTOR)
+            total = _multiply_add(builder, factor, term, load(builder, y, to, VECTOR))
+            store(builder, total, y, to)
         return context.get_dummy_value()
 
     return types.void(types.float32, x, types.intp, y, types.intp, types.intp), codegen
@@ -184,21 +188,21 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
     """
 
     def codegen(context, builder, signature, args):
-        h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field = _operands(
+        h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, field = operands(
             context, builder, signature, args
         )
-        old = _load(builder, spins, s_at, BYTES)
+        old = load(builder, spins, s_at, BYTES)
         spin = builder.sitofp(old, SPINS)
-        given = builder.sitofp(_load(builder, cue, s_at, BYTES), SPINS)
-        own = builder.fmul(_load(builder, d, d_at, SPINS), spin)
-        total = builder.fsub(_load(builder, h, h_at, SPINS), own)
-        total = builder.fadd(total, builder.fmul(_splat(builder, field, SPINS), given))
-        scaled = builder.fmul(_splat(builder, beta, SPINS), total)
-        up = builder.fcmp_ordered(">=", scaled, _load(builder, t, t_at, SPINS))
+        given = builder.sitofp(load(builder, cue, s_at, BYTES), SPINS)
+        own = builder.fmul(load(builder, d, d_at, SPINS), spin)
+        total = builder.fsub(load(builder, h, h_at, SPINS), own)
+        total = builder.fadd(total, builder.fmul(splat(builder, field, SPINS), given))
+        scaled = builder.fmul(splat(builder, beta, SPINS), total)
+        up = builder.fcmp_ordered(">=", scaled, load(builder, t, t_at, SPINS))
         ones, minus = ir.Constant(BYTES, [1] * SITES), ir.Constant(BYTES, [-1] * SITES)
         new = builder.select(up, ones, minus)
-        _store(builder, new, spins, s_at)
-        _store(builder, builder.fsub(builder.sitofp(new, SPINS), spin), h, h_at)
+        store(builder, new, spins, s_at)
+        store(builder, builder.fsub(builder.sitofp(new, SPINS), spin), h, h_at)
         return _as_bits(builder, builder.icmp_signed("!=", new, old))
 
     n, real = types.intp, types.float32
@@ -210,10 +214,10 @@ def remove_self_field(_typing, h, h_at, d, d_at, s, s_at):
     """h -= d * s over the sites of a block; return which s are positive, as bits."""
 
     def codegen(context, builder, signature, args):
-        h, h_at, d, d_at, s, s_at = _operands(context, builder, signature, args)
-        spin = _load(builder, s, s_at, SPINS)
-        own = builder.fmul(_load(builder, d, d_at, SPINS), spin)
-        _store(builder, builder.fsub(_load(builder, h, h_at, SPINS), own), h, h_at)
+        h, h_at, d, d_at, s, s_at = operands(context, builder, signature, args)
+        spin = load(builder, s, s_at, SPINS)
+        own = builder.fmul(load(builder, d, d_at, SPINS), spin)
+        store(builder, builder.fsub(load(builder, h, h_at, SPINS), own), h, h_at)
         return _as_bits(builder, builder.fcmp_ordered(">", spin, NOTHING))
 
     return types.uint64(h, types.intp, d, types.intp, s, types.intp), codegen
@@ -224,9 +228,9 @@ def up_bits(_typing, h, h_at, t, t_at, beta):
     """Bit j tells whether beta * h[j] >= t[j], for the sites of a block."""
 
     def codegen(context, builder, signature, args):
-        h, h_at, t, t_at, beta = _operands(context, builder, signature, args)
-        scaled = builder.fmul(_splat(builder, beta, SPINS), _load(builder, h, h_at, SPINS))
-        return _as_bits(builder, builder.fcmp_ordered(">=", scaled, _load(builder, t, t_at, SPINS)))
+        h, h_at, t, t_at, beta = operands(context, builder, signature, args)
+        scaled = builder.fmul(splat(builder, beta, SPINS), load(builder, h, h_at, SPINS))
+        return _as_bits(builder, builder.fcmp_ordered(">=", scaled, load(builder, t, t_at, SPINS)))
 
     return types.uint64(h, types.intp, t, types.intp, types.float32), codegen
 
@@ -256,7 +260,7 @@ def take_next(_typing, queue):
     """Return queue[0] and add 1 to it, atomically: the work queue of several threads."""
 
     def codegen(context, builder, signature, args):
-        (cell,) = _operands(context, builder, signature, args)
+        (cell,) = operands(context, builder, signature, args)
         return builder.atomic_rmw("add", cell, INDEX(1), "seq_cst")
 
     return types.int64(queue), codegen

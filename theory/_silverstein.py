@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._solve import bisect
+from ._solve import increasing_root
 
 _CHUNK = 2_000_000  # entries of a (points, eigenvalues) table held at a time
 
@@ -129,7 +129,9 @@ def _bare_distance(law: Law, t: float, weight: float) -> float:
     # The outer pole alone bounds d from below, all poles moved onto it bound it from above; the
     # two meet for a flat spectrum.
     low, high = np.sqrt(law.q * weight) * t, np.sqrt(mass.sum())
-    return float(bisect(defect, np.array([low * (1 - 1e-12)]), np.array([high * (1 + 1e-12)]))[0])
+    return float(
+        increasing_root(defect, np.array([low * (1 - 1e-12)]), np.array([high * (1 + 1e-12)]))[0]
+    )
 
 
 def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
@@ -137,7 +139,7 @@ def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:
     high = 2 * d
     while slope(np.array([high]))[0] <= 0:
         high *= 2
-    return float(bisect(slope, np.array([d]), np.array([high]))[0])
+    return float(increasing_root(slope, np.array([d]), np.array([high]))[0])
 
 
 def _lower_end(law: Law) -> float:
@@ -154,7 +156,9 @@ def _atom_distance(law: Law, d: float) -> float:
     def defect(e: np.ndarray) -> np.ndarray:
         return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
 
-    return float(bisect(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0])
+    return float(
+        increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]
+    )
 
 
 def _gap_ends(law: Law) -> list[float]:
@@ -192,4 +196,6 @@ def _dips(
     bottom = (a + b) / 2
     deep = function(bottom) < 0
     low, high, bottom = low[deep], high[deep], bottom[deep]
-    return bisect(lambda y: -function(y), low, bottom), bisect(function, bottom, high)
+    return increasing_root(lambda y: -function(y), low, bottom), increasing_root(
+        function, bottom, high
+    )

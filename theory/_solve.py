@@ -10,29 +10,66 @@ _ZOOM = 33  # points per round of the search for a maximum
 _ROUNDS = 9  # each keeps a sixteenth of the interval: a part in 7e10 in the end
 
 
-def bisect(
-    function: Callable[[np.ndarray], np.ndarray],
-    low: np.ndarray,
-    high: np.ndarray,
-    tolerance: float = 0.0,
+def increasing_root(
+    function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
-    """Zeros of increasing functions in the brackets (low, high), to the last bit or `tolerance`.
+    """Zeros of increasing functions in the brackets (low, high), to an ulp or two.
 
-    Halves the logarithm while the bracket, of positive ends, spans more than a factor of two, so
-    that small roots get their full relative accuracy.
+    T. R. Chandrupatla's method (Adv. Eng. Softw. 28 (1997) 145): inverse quadratic steps where
+    they are safe, bisection elsewhere. The ends are never evaluated, they may be poles. A bracket
+    of positive ends more than a factor of two apart is halved in its logarithm, so that a small
+    root keeps its relative accuracy.
     """
-    low, high = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    newest, opposite = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+    newest, opposite = (a.copy() for a in np.broadcast_arrays(newest, opposite))
+    f_newest, f_opposite = np.full(newest.shape, -np.inf), np.full(newest.shape, np.inf)
+    part = np.full(newest.shape, 0.5)
+    best = newest + part * (opposite - newest)
+    active = newest != opposite
     for _ in range(1200):
-        wide = (low > 0) & (high > 2 * low)
-        geometric = np.sqrt(np.where(wide, low, 1.0)) * np.sqrt(np.where(wide, high, 1.0))
-        middle = np.where(wide, geometric, low + (high - low) / 2)
-        open_ = (middle > low) & (middle < high) & (high - low > tolerance)
-        if not open_.any():
+        if not active.any():
             break
-        rising = function(middle) < 0
-        low = np.where(open_ & rising, middle, low)
-        high = np.where(open_ & ~rising, middle, high)
-    return low + (high - low) / 2
+        x = _between(newest, opposite, part)
+        f = function(np.where(active, x, best))
+        same = (f < 0) == (f_newest < 0)
+        former, f_former = np.where(same, newest, opposite), np.where(same, f_newest, f_opposite)
+        opposite = np.where(same, opposite, newest)
+        f_opposite = np.where(same, f_opposite, f_newest)
+        newest, f_newest = x, f
+        nearer = np.abs(f_newest) <= np.abs(f_opposite)
+        best = np.where(active, np.where(nearer, newest, opposite), best)
+        with np.errstate(all="ignore"):  # infinite values at the ends lead to NaN, so to bisection
+            least = (4e-16 * np.abs(best) + 1e-300) / np.abs(opposite - newest)
+            part = _quadratic_part(newest, opposite, former, f_newest, f_opposite, f_former)
+        active &= (least < 0.5) & (f != 0)
+        part = np.clip(part, np.minimum(least, 0.5), np.maximum(1 - least, 0.5))
+    return best
+
+
+def _between(newest: np.ndarray, opposite: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Next point of the bracket; the geometric mean where a wide one is to be halved."""
+    least, most = np.minimum(newest, opposite), np.maximum(newest, opposite)
+    wide = (least > 0) & (most > 2 * least) & (part == 0.5)
+    geometric = np.sqrt(np.where(wide, least, 1.0)) * np.sqrt(np.where(wide, most, 1.0))
+    return np.where(wide, geometric, newest + part * (opposite - newest))
+
+
+def _quadratic_part(
+    newest: np.ndarray,
+    opposite: np.ndarray,
+    former: np.ndarray,
+    f_newest: np.ndarray,
+    f_opposite: np.ndarray,
+    f_former: np.ndarray,
+) -> np.ndarray:
+    """Where in the bracket the inverse quadratic through three points is zero, if it is safe."""
+    xi = (newest - opposite) / (former - opposite)
+    phi = (f_newest - f_opposite) / (f_former - f_opposite)
+    safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+    first = f_newest / (f_opposite - f_newest) * (f_former / (f_opposite - f_former))
+    second = f_newest / (f_former - f_newest) * (f_opposite / (f_former - f_opposite))
+    value = first + (former - newest) / (opposite - newest) * second
+    return np.where(safe & np.isfinite(value), value, 0.5)
 
 
 def maximise(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check, _silverstein
-from ._solve import bisect
+from ._solve import increasing_root
 from .covariance import Population, law_of
 
 
@@ -96,7 +96,9 @@ def population_eigenvalue(
     aim = flat[above]
     # psi(ell) > ell, and the semicircle only pushes further out.
     high = np.maximum(aim - law.t[-1], 2 * critical)
-    root = bisect(lambda d: law.value(law.above(d)) - aim, np.full(aim.shape, critical), high)
+    root = increasing_root(
+        lambda d: law.value(law.above(d)) - aim, np.full(aim.shape, critical), high
+    )
     value = np.full(flat.shape, np.nan)
     value[above] = law.t[-1] + root
     return value.reshape(x.shape)[()]
@@ -134,7 +136,7 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
         return 1 / flat[:, 0] - np.sum(w / (d[:, None] + offset), axis=1)
 
     strength = flat[:, 0]
-    distance = bisect(defect, strength * w[-1] * (1 - 1e-12), strength * (1 + 1e-12))
+    distance = increasing_root(defect, strength * w[-1] * (1 - 1e-12), strength * (1 + 1e-12))
     spread = np.sum(w / (distance[:, None] + offset) ** 2, axis=1)
     ell, alignment = t[-1] + distance, 1 / (strength**2 * spread)
     return ell.reshape(theta.shape)[()], alignment.reshape(theta.shape)[()]

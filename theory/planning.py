@@ -231,6 +231,9 @@ def plan(
 ) -> Plan:
     """Smallest number of examples that detects an exposure with given power and false-alarm rate.
 
+    One example less has less power than asked for. While an archetype gets a handful of examples,
+    the power is jagged in M, as that of every test on counts, and a smaller M may exist by chance.
+
     Examples
     --------
     >>> p = plan(r=0.3, exposure=0.1, N=200, power=0.9)
@@ -332,7 +335,8 @@ def _power(
     threshold = np.maximum(noise_threshold(r, N, M, false_alarm), edge)
     outside = kappa > spikes.threshold(q)
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
-    return np.sum(weights * (1 - (1 - false_alarm) * (1 - passes)), axis=-1)
+    missed = np.sum(weights * (1 - passes), axis=-1)
+    return 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
 
 
 def _shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check
-from ._solve import bisect
+from ._solve import increasing_root
 from .covariance import Edge, Population, upper_edge
 
 
@@ -124,7 +124,9 @@ def profile_spikes(
     found = margin > 1
     mu = np.full(signal.shape, top)
     if found.any():
-        root = bisect(lambda m: left_side(np.where(found, m, top)) - 1, np.zeros(signal.shape), mu)
+        root = increasing_root(
+            lambda m: left_side(np.where(found, m, top)) - 1, np.zeros(signal.shape), mu
+        )
         mu = np.where(found, root, top)
     outliers = q / mu + (shares * variances) @ (1 / (1 - np.outer(variances, mu)))
     overlaps = _overlap(mu, q, sites, variances, shares, share_of_signal)

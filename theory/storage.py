@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check
-from ._solve import bisect, maximise
+from ._solve import increasing_root, maximise
 
 PSEUDO_INVERSE_CAPACITY = 1.0  # the projector holds any K < N independent patterns without error
 
@@ -91,7 +91,7 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     load, time = alpha.ravel(), t.ravel()
     low = _critical_y(time)
     # On the branch above the maximum the load falls with y.
-    y = bisect(lambda v: load - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
+    y = increasing_root(lambda v: load - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
     value = np.where(load <= _load(low, time), erf(y), 0.0)
     return value.reshape(alpha.shape)[()]
 
@@ -226,7 +226,7 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
         return t * h * s * (B - t * s) - (B - (1 + t) * s) * variance(s)
 
     high = B / (1 + t)
-    return h**2 / variance(bisect(defect, high * 1e-3, high))
+    return h**2 / variance(increasing_root(defect, high * 1e-3, high))
 
 
 def _critical_y(t: np.ndarray) -> np.ndarray:

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check
-from ._solve import bisect, maximise
+from ._solve import increasing_root, maximise
 from .storage import capacity
 
 _LOWEST = 0.01  # the averages need a step of a quarter of T / sqrt(alpha r)
+_NO_FIELD = 1e-5  # a smaller beta m is the root 0
 _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
 
@@ -57,11 +58,10 @@ def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
     """
     alpha = _check.nonnegative("alpha", alpha)
     load = alpha.ravel()
-    T = bisect(
+    T = increasing_root(
         lambda v: load - _load(_peak(v), v)[0],
         np.full(load.shape, _LOWEST),
         np.full(load.shape, 1 - 1e-9),
-        tolerance=1e-12,
     )
     T = np.where(load == 0, 1.0, np.where(load < capacity(), T, 0.0))
     return T.reshape(alpha.shape)[()]
@@ -83,7 +83,7 @@ def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarra
     alpha, T = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _temperature(temperature))
     load, heat = alpha.ravel(), T.ravel()
     peak = _peak(heat)
-    spread = bisect(lambda s: _load(s, heat)[0] - load, np.zeros(load.shape), peak)
+    spread = increasing_root(lambda s: _load(s, heat)[0] - load, np.zeros(load.shape), peak)
     value = np.where(load <= _load(peak, heat)[0], _load(spread, heat)[1], 0.0)
     return value.reshape(alpha.shape)[()]
 
@@ -115,15 +115,16 @@ def _load(spread: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     field = 1 / T
     # m is concave in the field, so that Newton's steps come down to the largest root without
     # passing it; where only the root 0 is left they go on towards it.
-    for _ in range(100):
+    for _ in range(60):
         m, q = _averages(field, spread)
         room = T - (1 - q)
         step = (T * field - m) / np.where(room > 0, room, np.inf)
         field = field - step
-        if np.all(np.abs(step) <= 1e-15 * field):
+        # Newton squares its relative error: after a step of this size it is done.
+        if np.all((np.abs(step) <= 1e-10 * field) | (field < _NO_FIELD)):
             break
     m, q = _averages(field, spread)
-    exists = (field > 1e-5) & (1 - q < T)
+    exists = (field > _NO_FIELD) & (1 - q < T)
     return np.where(exists, (spread * (T - (1 - q))) ** 2 / np.where(exists, q, 1), 0.0), np.where(
         exists, m, 0.0
     )

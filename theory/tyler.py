@@ -32,7 +32,7 @@ class Shape:
     weights : (M,) weight of each sample, `N / (x^T S^{-1} x)`: small for outliers.
     shrinkage : weight of the identity in the fixed point, 0 for Tyler's own.
     iterations : fixed-point steps taken.
-    residual : relative Frobenius distance of `matrix` from its own fixed-point image.
+    residual : largest relative change of a sample's weight in the last step.
     status : "converged"; "iteration limit", when `residual` is above the tolerance; or "singular",
         when the samples lie too close to a subspace for the fixed point to exist: shrink.
     """
@@ -63,7 +63,7 @@ def tyler(
     samples : (M, N) array, no row of zeros; they are not centred.
     shrinkage : weight of the identity, in [0, 1). By default 0 when M > N, and otherwise
         :func:`oracle_shrinkage`, since Tyler's own fixed point does not exist then.
-    tolerance : relative Frobenius residual at which to stop.
+    tolerance : residual at which to stop.
     max_iterations : largest number of steps.
 
     Raises
@@ -124,22 +124,24 @@ def oracle_shrinkage(samples: np.ndarray) -> float:
 
 def _fixed_point(x: np.ndarray, shrinkage: float, tolerance: float, limit: int) -> Shape:
     M, N = x.shape
-    matrix, weights = np.eye(N), np.full(M, float(N))
+    # From the identity, whose inner products with unit rows are 1.
+    matrix, inner = np.eye(N), np.ones(M)
     residual, status, steps = np.inf, "iteration limit", 0
     while steps < limit:
-        inner = _inner(matrix, x)
-        if inner is None:
+        steps += 1
+        matrix = _image(x, N / inner, shrinkage)
+        following = _inner(matrix, x)
+        if following is None:
             status = "singular"
             break
-        steps += 1
-        weights = N / inner
-        image = _image(x, weights, shrinkage)
-        residual = float(np.linalg.norm(image - matrix) / np.linalg.norm(matrix))
-        matrix = image
+        # Not the change of the matrix: that vanishes as well when the iteration runs towards a
+        # singular matrix, where samples off its range keep losing weight.
+        residual = float(np.max(np.abs(following / inner - 1)))
+        inner = following
         if residual <= tolerance:
             status = "converged"
             break
-    return Shape(matrix, weights, shrinkage, steps, residual, status)
+    return Shape(matrix, N / inner, shrinkage, steps, residual, status)
 
 
 def _inner(matrix: np.ndarray, x: np.ndarray) -> np.ndarray | None:

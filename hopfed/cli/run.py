@@ -84,7 +84,7 @@ def _progress(name: str) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (f"{name}: seed", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, planned: bar.update(task, completed=done, total=planned)
 
@@ -96,17 +96,14 @@ def list_command(name: str | None) -> None:
 
     Example: hopfed list bbp
     """
-    if name is None:
-        grid = table("name", "claim", "source", *(f"{p} (min)" for p in PRESET_NAMES))
-        for column in grid.columns[:3]:
-            column.justify = "left"
-        for each in NAMES:
-            record = load(each).RECORD
-            minutes = (f"{record.minutes[p]:g}" for p in PRESET_NAMES)
-            grid.add_row(each, record.claim, record.source, *minutes)
-        out.print(grid)
+    if name is not None:
+        _list_settings(load(name))
         return
-    _list_settings(load(name))
+    for each in NAMES:
+        record = load(each).RECORD
+        minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
+        out.print(f"[bold]{each}[/bold]: {record.claim}")
+        out.print(f"    {record.source}; minutes: {minutes}", style="dim")
 
 
 def _list_settings(experiment: Any) -> None:

@@ -100,7 +100,8 @@ def _measures(kind: str) -> Mapping[str, Measure]:
 
 
 def _equal(a: Run, b: Run, name: str) -> bool:
-    return np.array_equal(a.arrays[name], b.arrays[name], equal_nan=a.arrays[name].dtype.kind == "f")
+    first, second = a.arrays[name], b.arrays[name]
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
 
 
 def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:

@@ -190,7 +190,13 @@ def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarr
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
 @output_options
 def phase_command(
-    sites: int, samples: int, r: np.ndarray, exposure: Any, power: float, alpha: float, **options: Any
+    sites: int,
+    samples: int,
+    r: np.ndarray,
+    exposure: Any,
+    power: float,
+    alpha: float,
+    **options: Any,
 ) -> None:
     """Which exposures can be seen at which quality, from N sites and M examples.
 
@@ -288,7 +294,9 @@ def capacity_command(
     _show(tables, options, "capacity", t=t, simulate=simulate, seed=seed)
 
 
-def _show(tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any) -> None:
+def _show(
+    tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any
+) -> None:
     """Print the tables as text or JSON, and draw the figure `name` when one was asked for."""
     if options["figure"] is not None:
         check_figure(options["figure"], "--figure")

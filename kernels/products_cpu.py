@@ -1,0 +1,122 @@
+"""Sums of rows of a float matrix selected by bits: the inner loop of products with packed data.
+
+With b_j the 64 bits of a word (64 examples, or 64 sites) and x_j a row of the matrix, the sums
+``sum_j (2 b_j - 1) x_j = 2 sum_{b_j = 1} x_j - sum_j x_j`` need no multiplication and no unpacked
+copy: on machines with mask registers the word itself is the mask of an addition.
+"""
+
+# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
+from __future__ import annotations
+
+import numpy as np
+from hopfed.kernels.bits_cpu import load_block, transpose_block
+from hopfed.kernels.vectors import INDEX, load, operands, splat, store
+from llvmlite import binding, ir
+from numba import njit, types
+from numba.core import cgutils, config
+from numba.extending import intrinsic
+
+WORD = 64
+PIECE = 128  # rows of the matrix summed before the total is taken off: bounds the cancellation
+
+
+def _has_mask_registers() -> bool:
+    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    return "+avx512f" in features
+
+
+# Columns of the matrix summed together: as many as the registers hold, 64 lanes each.
+WIDE = {types.float32: 6, types.float64: 3}
+COLUMNS = WIDE if _has_mask_registers() else dict.fromkeys(WIDE, 1)
+
+
+def columns_together(dtype: np.dtype, k: int) -> int:
+    """Number of columns that `multiply` takes together for a matrix of k columns."""
+    return COLUMNS[types.float32 if dtype == np.float32 else types.float64] if k > 2 else 1
+
+
+def _summing(columns_of):
+    """Intrinsic that sums `columns_of[dtype]` columns at once."""
+
+    @intrinsic
+    def selected_sums(_typing, words, count, x, x_at, stride, sums):
+        """sums[c, lane] = sum of x[j, c] over those j < count whose words[j] has bit `lane`."""
+
+        def codegen(context, builder, signature, args):
+            words, count, x, x_at, stride, sums = operands(context, builder, signature, args)
+            real = context.get_data_type(signature.args[2].dtype)
+            lanes = ir.VectorType(real, WORD)
+            cells = [cgutils.alloca_once(builder, lanes) for _ in range(columns_of[kind])]
+            for cell in cells:
+                builder.store(ir.Constant(lanes, [0.0] * WORD), cell)
+            with cgutils.for_range(builder, count) as loop:
+                word = load(builder, words, loop.index, INDEX)
+                mask = builder.bitcast(word, ir.VectorType(ir.IntType(1), WORD))
+                row = builder.add(x_at, builder.mul(loop.index, stride))
+                for c, cell in enumerate(cells):
+                    value = load(builder, x, builder.add(row, INDEX(c)), real)
+                    old = builder.load(cell, typ=lanes)
+                    new = builder.fadd(old, splat(builder, value, lanes))
+                    builder.store(builder.select(mask, new, old), cell)
+            for c, cell in enumerate(cells):
+                store(builder, builder.load(cell, typ=lanes), sums, INDEX(c * WORD))
+            return context.get_dummy_value()
+
+        kind, n = x.dtype, types.intp
+        return types.void(words, n, x, n, n, sums), codegen
+
+    return selected_sums
+
+
+_many_sums = _summing(COLUMNS)
+_one_sum = _summing(dict.fromkeys(WIDE, 1))
+
+
+@njit(nogil=True, forceinline=True)
+def _add_piece(words, count, x, first, width, totals, piece, sums, out, row):
+    """Add to 64 rows of `out`, from `row`, the products of `count` words with rows of x.
+
+    The columns of x, from row `first`, are taken `width` at a time (`columns_together`), and are
+    padded to a multiple of it; totals[piece] holds their sums over the rows of this piece.
+    """
+    lanes = min(WORD, len(out) - row)
+    stride = x.shape[1]
+    for column in range(0, stride, width):
+        if width == 1:
+            _one_sum(words, count, x, first * stride + column, stride, sums)
+        else:
+            _many_sums(words, count, x, first * stride + column, stride, sums)
+        for c in range(min(width, out.shape[1] - column)):
+            total = totals[piece, column + c]
+            for lane in range(lanes):
+                out[row + lane, column + c] += 2 * sums[c * WORD + lane] - total
+
+
+@njit(cache=True, nogil=True)
+def multiply(words, start, stop, x, width, totals, out):
+    """out = eta X for the groups start..stop-1 of 64 rows of eta; see `_add_piece`."""
+    block = np.empty(PIECE, np.uint64)
+    sums = np.empty(width * WORD, x.dtype)
+    for first in range(0, len(x), PIECE):
+        count = min(PIECE, len(x) - first)
+        for group in range(start, stop):
+            for w in range((count + WORD - 1) // WORD):
+                part = block[WORD * w : WORD * w + WORD]
+                load_block(words, WORD * group, first // WORD + w, part)
+                transpose_block(part)
+            _add_piece(
+                block, count, x, first, width, totals, first // PIECE, sums, out, WORD * group
+            )
+
+
+@njit(cache=True, nogil=True)
+def multiply_transposed(words, start, stop, x, width, totals, out):
+    """out = eta^T X for the word columns start..stop-1."""
+    block = np.empty(PIECE, np.uint64)
+    sums = np.empty(width * WORD, x.dtype)
+    for first in range(0, len(x), PIECE):
+        count = min(PIECE, len(x) - first)
+        for w in range(start, stop):
+            for j in range(count):
+                block[j] = words[first + j, w]
+            _add_piece(block, count, x, first, width, totals, first // PIECE, sums, out, WORD * w)

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from hopfed.theory import concentration, marchenko_pastur
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+sizes = st.integers(1, 10**7)
+proxies = st.floats(1e-6, 0.25)
+
+
+@given(level=st.floats(1e-12, 0.999), N=sizes, M=sizes, v=proxies)
+def test_deviation_inverts_the_tail(level, N, M, v):
+    u = concentration.bernstein_deviation(level, N, M, v)
+    assert concentration.bernstein_tail(u, N, M, v) == pytest.approx(level, rel=1e-9)
+
+
+@given(u=st.floats(1e-6, 2), N=sizes, M=sizes, v=proxies)
+def test_bounds_are_ordered_probabilities(u, N, M, v):
+    tail = concentration.bernstein_tail(u, N, M, v)
+    assert 0 <= tail <= concentration.paper_tail(u, N, M, v) <= 1
+    assert concentration.bernstein_tail(1.1 * u, N, M, v) <= tail
+    assert concentration.bernstein_tail(u, N, M, 0.25) >= tail
+    assert concentration.bernstein_tail(u, N, 2 * M, v) <= tail
+
+
+@given(r=st.floats(0.01, 1), K=st.integers(1, 6), N=st.integers(8, 64), seed=st.integers(0, 2**32))
+def test_variance_proxy_bounds_the_operator(r, K, N, seed):
+    rng = np.random.default_rng(seed)
+    pi = rng.dirichlet(np.ones(K))
+    # Orthogonal archetypes: the spectrum of the mean is known.
+    basis, _ = np.linalg.qr(rng.standard_normal((N, K)))
+    mean = r**2 * (basis * pi) @ basis.T + (1 - r**2) / N * np.eye(N)
+    exact = np.linalg.norm(mean - mean @ mean, 2)
+    proxy = concentration.variance_proxy(r, N, pi)
+    assert proxy == pytest.approx(exact, rel=1e-9)
+    assert proxy <= concentration.variance_proxy(r, N) * (1 + 1e-12) <= 0.25 * (1 + 1e-12)
+    # Any archetypes: the general proxy still holds.
+    units = rng.choice([-1.0, 1.0], size=(K, N)) / np.sqrt(N)
+    mean = r**2 * (units.T * pi) @ units + (1 - r**2) / N * np.eye(N)
+    loose = concentration.variance_proxy(r, N)
+    assert np.linalg.norm(mean - mean @ mean, 2) <= loose * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("M", [100, 1000])
+def test_bound_holds_for_the_channel(M):
+    rng = np.random.default_rng(1)
+    N, r, pi, draws = 60, 0.8, np.array([0.5, 0.3, 0.2]), 60
+    xi = rng.choice([-1.0, 1.0], size=(3, N))
+    mean = r**2 * (xi.T * pi) @ xi / N + (1 - r**2) / N * np.eye(N)
+    proxy = np.linalg.norm(mean - mean @ mean, 2)
+    deviations = []
+    for _ in range(draws):
+        flips = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
+        examples = xi[rng.choice(3, size=M, p=pi)] * flips
+        deviations.append(np.linalg.norm(examples.T @ examples / (N * M) - mean, 2))
+    bound = concentration.bernstein_deviation(0.05, N, M, proxy)
+    assert np.max(deviations) < bound
+    assert bound < 6 * np.mean(deviations)  # explicit, and of the right size
+
+
+@given(N=st.integers(10, 10**5), M=st.integers(10, 10**5), variance=st.floats(0.01, 10))
+def test_bulk_band_holds_the_edges(N, M, variance):
+    lower, upper = concentration.bulk_band(N, M, 0.05, variance)
+    edges = marchenko_pastur.edges(N / M, variance)
+    assert 0 <= lower <= edges[0]
+    assert upper > edges[1]
+    closed = concentration.bulk_band(N, M, 0.05, variance, constants=(0.0, 0.0))
+    np.testing.assert_allclose(closed, edges)
+    width = concentration.bulk_band(N, M, 0.05, 1.0)[1] - marchenko_pastur.edges(N / M)[1]
+    expected = np.sqrt((np.log(20) + np.log(N)) / M) + np.log(N) ** 2 / N ** (2 / 3)
+    assert width == pytest.approx(expected, rel=1e-9)
+
+
+def test_degenerate_channel_does_not_deviate():
+    assert concentration.variance_proxy(1.0, 10, [1.0]) == 0
+    assert concentration.bernstein_tail(0.5, 10, 1000, 0.0) < 1e-300
+    assert concentration.paper_tail(0.5, 10, 1000, 0.0) < 1e-70
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: concentration.bernstein_tail(0.0, 10, 10), "deviation"),
+        (lambda: concentration.bernstein_tail(0.1, 10, 10, 0.3), "variance"),
+        (lambda: concentration.bernstein_deviation(1.0, 10, 10), "level"),
+        (lambda: concentration.paper_tail(0.1, 10, 10, constant=0.0), "constant"),
+        (lambda: concentration.variance_proxy(0.0, 10), "r"),
+        (lambda: concentration.variance_proxy(0.5, 10, [1.5]), "exposures"),
+        (lambda: concentration.bulk_band(10, 0), "M"),
+        (lambda: concentration.bulk_band(10, 10, delta=0.0), "delta"),
+        (lambda: concentration.bulk_band(10, 10, variance=0.0), "variance"),
+        (lambda: concentration.bulk_band(10, 10, constants=(-1.0, 1.0)), "constants"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument

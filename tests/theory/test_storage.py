@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+from hopfed.theory import storage, storage_thermal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+CAPACITY = {
+    0: 0.137905566494931738,
+    0.01: 0.140593,
+    0.1: 0.165140,
+    0.25: 0.206532,
+    0.5: 0.273104,
+    1: 0.386596,
+    2: 0.540440,
+    5: 0.747361,
+    10: 0.869653,
+    20: 0.954654,
+}
+MAGNETISATION = {0.05: 0.9999922281, 0.10: 0.9979992663, 0.13: 0.9872118908, 0.137: 0.9754441294}
+DREAMT = {
+    (0.30, 1): 0.99875,
+    (0.34, 1): 0.99643,
+    (0.37, 1): 0.99170,
+    (0.8, 10): 0.99978,
+    (0.84, 10): 0.99910,
+}
+THERMAL = {
+    (0.05, 0.5): 0.9041060753,
+    (0.1, 0.2): 0.9890851551,
+    (0.1, 0.3): 0.9530198082,
+    (0.01, 0.5): 0.9519302360,
+    (0, 0.5): 0.9575040240772687,
+}
+LINE = {0.01: 0.801018, 0.05: 0.542255, 0.1: 0.315432, 0.12: 0.215087}
+
+
+def test_capacities():
+    np.testing.assert_allclose(storage.capacity(list(CAPACITY)), list(CAPACITY.values()), atol=6e-7)
+    assert storage.capacity() == pytest.approx(0.137905566494931738, rel=1e-14)
+    assert storage.critical_magnetisation() == pytest.approx(0.967417115685291592, rel=1e-8)
+
+
+def test_magnetisations():
+    np.testing.assert_allclose(
+        storage.magnetisation(list(MAGNETISATION)), list(MAGNETISATION.values()), atol=6e-11
+    )
+    for (alpha, t), m in DREAMT.items():
+        assert storage.magnetisation(alpha, t) == pytest.approx(m, abs=6e-6)
+
+
+@given(y=st.floats(1.7, 4), t=st.just(0.0) | st.floats(0.01, 20))
+def test_magnetisation_solves_the_saddle_point_equations(y, t):
+    # The five equations themselves, from which the explicit form was reduced.
+    from scipy.special import erf
+
+    m = erf(max(y, 1.02 * storage._critical_y(np.array([t]))[0]))
+    y = float(np.sqrt(2)) * 0 + max(y, 1.02 * storage._critical_y(np.array([t]))[0])
+    alpha = storage._load(np.array([y]), np.array([t]))[0]
+    assert storage.magnetisation(alpha, t) == pytest.approx(m, abs=1e-9)
+
+    # M = sqrt2 s y and M = m / (D + t) leave s and D; solve for s with q, chi, u eliminated.
+    def close(s):
+        M = np.sqrt(2) * s * y
+        D = m / M - t
+        p = np.exp(-(y**2)) / (np.sqrt(2 * np.pi) * s)
+        u = 1 / (1 - (2 * p - t) / D)
+        size = M * m + s * np.sqrt(2 / np.pi) * np.exp(-(y**2))
+        q = (1 - 2 * t * size + t**2 * (M**2 + s**2)) / D**2
+        return D - 1 - alpha * t * u, s - np.sqrt(alpha * q) * u
+
+    trial = np.linspace(0.2, 1, 4000) * m / (np.sqrt(2) * y) / (1 + t)
+    residual = np.array([np.abs(close(s)).max() for s in trial])
+    assert residual.min() < 0.02 * (1 + t)
+
+
+@given(t=st.floats(0, 20), fraction=st.floats(0.01, 0.99))
+def test_magnetisation_falls_to_its_critical_value(t, fraction):
+    top = storage.capacity(t)
+    alpha = fraction * top
+    m = storage.magnetisation(alpha, t)
+    assert storage.critical_magnetisation(t) < m <= 1
+    assert storage.magnetisation(alpha * 0.99, t) >= m
+    assert storage.magnetisation(top * (1 + 1e-9), t) == 0
+
+
+def test_capacity_rises_with_dreaming():
+    assert (np.diff(storage.capacity(np.linspace(0, 20, 50))) > 0).all()
+    assert storage.capacity(20.0) < storage.PSEUDO_INVERSE_CAPACITY
+
+
+@pytest.mark.parametrize(("alpha", "t"), [(0.1, 0.0), (0.34, 1.0), (0.5, np.inf)])
+def test_simulation_sits_on_the_line(alpha, t):
+    run = storage.simulate_storage(np.random.default_rng(7), 1500, alpha, t, starts=30)
+    assert run.settled.mean() > 0.9
+    expected = storage.magnetisation(alpha, t) if np.isfinite(t) else 1.0
+    # The starts share one pattern matrix; finite size adds of the order of 1 / sqrt(N).
+    assert run.mean == pytest.approx(expected, abs=4 * run.standard_error + 1.5e-3)
+
+
+def test_simulation_forgets_above_capacity():
+    below = storage.simulate_storage(np.random.default_rng(3), 1500, 0.12, max_sweeps=30)
+    above = storage.simulate_storage(np.random.default_rng(3), 1500, 0.2, max_sweeps=30)
+    assert below.mean > 0.95
+    assert above.mean < 0.6
+
+
+def test_simulation_is_the_dense_serial_dynamics():
+    # The same draws, with the coupling matrix formed and its diagonal removed.
+    N, alpha, t = 60, 0.3, 0.5
+    run = storage.simulate_storage(np.random.default_rng(5), N, alpha, t, starts=4, max_sweeps=3)
+    rng = np.random.default_rng(5)
+    patterns = rng.choice(np.array([-1.0, 1.0]), size=(18, N))
+    gram = patterns @ patterns.T / N
+    kernel = (1 + t) * np.linalg.inv(np.eye(18) + t * gram)
+    coupling = patterns.T @ kernel @ patterns / N
+    np.fill_diagonal(coupling, 0)
+    states = patterns[:4].copy()
+    for _ in range(run.sweeps):
+        for site in rng.permutation(N):
+            fields = states @ coupling[site]
+            states[:, site] = np.where(fields == 0, states[:, site], np.sign(fields))
+    np.testing.assert_allclose(run.magnetisations, (states * patterns[:4]).mean(axis=1), atol=1e-12)
+
+
+def test_simulation_depends_on_the_seed_alone():
+    first, again = (
+        storage.simulate_storage(np.random.default_rng(1), 300, 0.15, starts=5) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first.magnetisations, again.magnetisations)
+    assert first.load == pytest.approx(45 / 300)
+
+
+def test_thermal_reference_values():
+    for (alpha, T), m in THERMAL.items():
+        assert storage_thermal.thermal_magnetisation(alpha, T) == pytest.approx(m, abs=1e-10)
+    np.testing.assert_allclose(
+        storage_thermal.retrieval_temperature(list(LINE)), list(LINE.values()), atol=6e-7
+    )
+
+
+@given(fraction=st.floats(0.05, 0.97), T=st.floats(0.05, 0.9))
+def test_thermal_state_solves_the_equations(fraction, T):
+    alpha = fraction * storage_thermal.thermal_capacity(T)
+    m = storage_thermal.thermal_magnetisation(alpha, T)
+    assert m > 0
+    # Iterate the three equations from the state: it must stay.
+    z = np.linspace(-9, 9, 4001)
+    weight = np.exp(-(z**2) / 2)
+    weight /= weight.sum()
+    q = m**2
+    for _ in range(4000):
+        noise = np.sqrt(alpha * q) / (1 - (1 - q) / T)
+        value = np.tanh((m + noise * z) / T) @ weight, np.tanh((m + noise * z) / T) ** 2 @ weight
+        if abs(value[1] - q) < 1e-14:
+            break
+        q = 0.5 * (q + value[1])
+    assert value[0] == pytest.approx(m, abs=1e-8)
+
+
+def test_phase_line_inverts_and_ends():
+    T = np.array([0.1, 0.3, 0.6, 0.9])
+    alpha = storage_thermal.thermal_capacity(T)
+    np.testing.assert_allclose(storage_thermal.retrieval_temperature(alpha), T, rtol=1e-8)
+    assert (np.diff(alpha) < 0).all()
+    np.testing.assert_allclose(storage_thermal.retrieval_temperature([0.0, 0.2]), [1.0, 0.0])
+    assert storage_thermal.thermal_magnetisation(0.13, 0.3) == 0
+    assert storage_thermal.thermal_capacity(0.01) == pytest.approx(storage.capacity(), rel=3e-3)
+    assert (storage_thermal.spin_glass_temperature(alpha) > T).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: storage.capacity(-1.0), "t"),
+        (lambda: storage.magnetisation(-0.1), "alpha"),
+        (lambda: storage.magnetisation(0.1, np.inf), "t"),
+        (lambda: storage.simulate_storage(0, 100, 0.1), "rng"),
+        (lambda: storage.simulate_storage(np.random.default_rng(0), 0, 0.1), "N"),
+        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 0.0), "alpha"),
+        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 1.0, np.inf), "alpha"),
+        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 0.5, -1.0), "t"),
+        (lambda: storage_thermal.thermal_capacity(1.0), "temperature"),
+        (lambda: storage_thermal.thermal_magnetisation(0.1, 0.0), "temperature"),
+        (lambda: storage_thermal.retrieval_temperature(np.nan), "alpha"),
+        (lambda: storage_thermal.spin_glass_temperature(-1.0), "alpha"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument

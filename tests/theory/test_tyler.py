@@ -1,0 +1,144 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hopfed.theory import marchenko_pastur
+from hopfed.theory.tyler import oracle_shrinkage, tyler
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+
+def heavy(rng, M, N, freedom=1.5):
+    return rng.standard_normal((M, N)) / np.sqrt(rng.chisquare(freedom, (M, 1)) / freedom)
+
+
+@given(seed=st.integers(0, 2**32), N=st.integers(2, 12), excess=st.integers(8, 60))
+def test_fixed_point_and_its_symmetries(seed, N, excess):
+    rng = np.random.default_rng(seed)
+    M = 2 * N + excess
+    x = heavy(rng, M, N)
+    shape = tyler(x, tolerance=1e-10)
+    assert shape.converged
+    assert shape.residual <= 1e-10
+    assert np.trace(shape.matrix) == pytest.approx(N, rel=1e-12)
+    # It solves Tyler's equation.
+    inner = np.einsum("ij,jk,ik->i", x, np.linalg.inv(shape.matrix), x)
+    image = (x / inner[:, None]).T @ x * N / M
+    np.testing.assert_allclose(image, shape.matrix, atol=1e-7)
+    # The lengths and signs of samples, and their order, are not seen; a linear map goes through.
+    lengths = rng.choice([-1, 1], M) * 10 ** rng.uniform(-100, 100, M)
+    other = tyler((x * lengths[:, None])[rng.permutation(M)], tolerance=1e-10)
+    np.testing.assert_allclose(other.matrix, shape.matrix, atol=1e-7)
+    signs = rng.choice([-1.0, 1.0], N)
+    np.testing.assert_allclose(
+        tyler(x * signs, tolerance=1e-10).matrix, signs[:, None] * shape.matrix * signs, atol=1e-7
+    )
+    scales = rng.uniform(0.5, 2, N)
+    mapped = tyler(x * scales, tolerance=1e-10).matrix
+    expected = scales[:, None] * shape.matrix * scales
+    np.testing.assert_allclose(mapped, expected * N / np.trace(expected), atol=1e-6)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    M=st.integers(2, 40),
+    N=st.integers(2, 40),
+    shrinkage=st.floats(0.05, 0.95),
+)
+def test_shrunk_fixed_point_exists_for_any_size(seed, M, N, shrinkage):
+    x = heavy(np.random.default_rng(seed), M, N)
+    shape = tyler(x, shrinkage, tolerance=1e-9, max_iterations=1000)
+    assert shape.converged
+    assert np.linalg.eigvalsh(shape.matrix)[0] > 0
+    inner = np.einsum("ij,jk,ik->i", x, np.linalg.inv(shape.matrix), x)
+    image = (1 - shrinkage) * N / M * (x / inner[:, None]).T @ x + shrinkage * np.eye(N)
+    np.testing.assert_allclose(image * N / np.trace(image), shape.matrix, rtol=0, atol=1e-6 * N)
+
+
+def test_heavy_tails_do_not_reach_the_spectrum():
+    rng = np.random.default_rng(1)
+    M, N = 1000, 250
+    x = heavy(rng, M, N)
+    spectrum = np.linalg.eigvalsh(tyler(x).matrix)
+    distance = marchenko_pastur.cdf(spectrum, N / M) - (np.arange(N) + 0.5) / N
+    assert np.abs(distance).max() < 0.015
+    sample = np.linalg.eigvalsh(x.T @ x / M)
+    assert sample[-1] / np.median(sample) > 10 * spectrum[-1] / np.median(spectrum)
+
+
+def test_consistent_where_samples_abound():
+    rng = np.random.default_rng(2)
+    root = np.diag([1.0, 2.0, 3.0]) @ (np.eye(3) + 0.3)
+    truth = root.T @ root
+    shape = tyler(heavy(rng, 40_000, 3) @ root)
+    np.testing.assert_allclose(shape.matrix, truth * 3 / np.trace(truth), atol=0.05)
+
+
+def test_weights_mark_the_outliers():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((200, 5))
+    x[:, 0] *= 0.01
+    x[7, 0] = 5.0  # far off in the direction of little variance
+    shape = tyler(x)
+    assert np.argmin(shape.weights) == 7
+
+
+def test_oracle_shrinkage_tells_white_from_shaped():
+    rng = np.random.default_rng(4)
+    assert oracle_shrinkage(heavy(rng, 60, 100)) > 0.9
+    shaped = oracle_shrinkage(heavy(rng, 400, 100) * np.geomspace(0.1, 10, 100))
+    assert shaped < 0.2
+    assert tyler(heavy(rng, 30, 60)).shrinkage > 0
+
+
+def test_failures_are_values():
+    rng = np.random.default_rng(5)
+    x = heavy(rng, 120, 40)
+    short = tyler(x, max_iterations=2)
+    assert short.status == "iteration limit"
+    assert not short.converged
+    assert short.residual > 1e-8
+    assert short.iterations == 2
+    # 40 samples of 60 in 10 of 20 directions: the fixed point does not exist.
+    flat = rng.standard_normal((60, 20))
+    flat[:40, 10:] = 0
+    assert tyler(flat).status in ("singular", "iteration limit")
+
+
+def test_speed():
+    # One thread and processor time, so that a busy machine does not decide the result.
+    code = (
+        "import time, numpy as np; from hopfed.theory.tyler import tyler;"
+        "rng = np.random.default_rng(0);"
+        "x = rng.standard_normal((2000, 512)) / np.sqrt(rng.chisquare(3, (2000, 1)));"
+        "tyler(x[:600, :64]); t = time.process_time(); s = tyler(x);"
+        "print(s.converged, time.process_time() - t)"
+    )
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=threads, capture_output=True, text=True, check=True
+    )
+    converged, seconds = done.stdout.split()
+    assert converged == "True"
+    assert float(seconds) < 2.0
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: tyler(np.ones(4)), "samples"),
+        (lambda: tyler([[1.0, np.nan]]), "samples"),
+        (lambda: tyler(np.zeros((3, 2))), "samples"),
+        (lambda: tyler(np.eye(4), shrinkage=0.0), "shrinkage"),
+        (lambda: tyler(np.eye(4), shrinkage=1.0), "shrinkage"),
+        (lambda: tyler(np.eye(4), shrinkage=0.5, tolerance=0.0), "tolerance"),
+        (lambda: tyler(np.eye(4), shrinkage=0.5, max_iterations=0), "max_iterations"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument
