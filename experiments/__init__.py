@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -64,19 +64,6 @@ class Record:
     source: str
     minutes: Mapping[str, float]
     measures: Mapping[str, Measure] = field(default_factory=dict)
-
-
-class Experiment(Protocol):
-    """What the modules of this package have in common."""
-
-    __name__: str
-    Config: type
-    PRESETS: dict[str, Any]
-    RECORD: Record
-
-    def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
-        """Return the scalars of the summary."""
-        ...
 
 
 def load(name: str) -> Any:

@@ -54,9 +54,8 @@ def execute(
     Examples
     --------
     >>> from hopfed.experiments import load
-    >>> mp = load("mp")
-    >>> run = execute(mp, mp.Config(N=20, ratios=(0.5,), nulls=2, repeats=19, seeds=1))
-    >>> run.complete
+    >>> bbp = load("bbp")
+    >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
     require(workers >= 1, "workers", "at least 1", workers)

@@ -11,8 +11,12 @@ from hopfed.rng import stream
 _REPEATS = 200
 
 
-def r_squared(measured: np.ndarray, predicted: np.ndarray, axis: int | None = None) -> np.ndarray:
+def r_squared(
+    measured: np.ndarray, predicted: np.ndarray, axis: int | tuple[int, ...] | None = None
+) -> np.ndarray:
     """Share of the variance of `measured` that `predicted` explains; negative when it adds some.
+
+    NaN where `measured` does not vary.
 
     Examples
     --------
@@ -20,7 +24,7 @@ def r_squared(measured: np.ndarray, predicted: np.ndarray, axis: int | None = No
     1.0
     """
     total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
-    return 1 - ((measured - predicted) ** 2).sum(axis=axis) / total
+    return 1 - ((measured - predicted) ** 2).sum(axis=axis) / np.where(total > 0, total, np.nan)
 
 
 def with_spread(
@@ -48,7 +52,7 @@ def with_spread(
         return float(statistic(everything)), None
     rng = stream(0, "bootstrap", n_seeds)
     draws = [statistic(rng.integers(0, n_seeds, n_seeds)) for _ in range(_REPEATS)]
-    low, high = np.quantile(draws, [0.16, 0.84])
+    low, high = np.nanquantile(draws, [0.16, 0.84])
     return float(statistic(everything)), float(high - low) / 2
 
 

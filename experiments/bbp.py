@@ -12,6 +12,7 @@ Run it with ``hopfed run bbp --preset paper --out bbp.h5``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,7 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
 
     shares = np.bincount(labels, minlength=K) / M
     theory = spikes.finite_size(xi, shares, config.quality, M)
+    kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
     cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
     partner = theory.overlaps[:, :strong].argmax(axis=0)
     own = np.arange(strong)
@@ -122,68 +124,42 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
         "eigenvalues": found.values[:TOP],
         "threshold": rank.threshold,
         "khat": rank.khat,
+        "edge": marchenko_pastur.edges(theory.q, theory.variance)[1],
         "shares": shares,
-        "predicted": theory.outliers,
-        "overlaps": cosines[partner, own],
-        "predicted_overlaps": theory.overlaps[partner, own],
+        "outliers/finite_size": theory.outliers,
+        "outliers/plain": spikes.outlier(kappa, theory.q, theory.variance),
+        "overlaps/measured": cosines[partner, own],
+        "overlaps/finite_size": theory.overlaps[partner, own],
+        "overlaps/plain": spikes.overlap(kappa[:strong], theory.q),
     }
-
-
-def plain(config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Outliers and overlaps of (41, 42) from the nominal exposures: two (len(M), K) arrays."""
-    kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
-    q = config.N / np.array(config.M)[:, None]
-    return spikes.outlier(kappa, q, 1 - config.quality**2), spikes.overlap(kappa, q)
-
-
-def bulk_edge(config: Config) -> np.ndarray:
-    """(len(M),) upper edges of the bulk (58)."""
-    q = config.N / np.array(config.M)
-    return marchenko_pastur.edges(q, 1 - config.quality**2)[1]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Agreement of the two predictions with the draws, worst case over M and archetypes."""
-    strong = len(config.exposures)
-    outliers, overlaps = plain(config)
-    top = arrays["eigenvalues"]
-    predictions = {
-        "": (arrays["predicted"], arrays["predicted_overlaps"]),
-        "_plain": (
-            np.broadcast_to(outliers, (len(top), *outliers.shape)),
-            np.broadcast_to(overlaps[:, :strong], arrays["overlaps"].shape),
-        ),
-    }
+    strong, n = len(config.exposures), len(arrays["edge"])
+    top, overlaps = arrays["eigenvalues"][..., :strong], arrays["overlaps/measured"]
     summary: dict[str, Any] = {}
-    for name, (values, squares) in predictions.items():
+    for name, suffix in (("finite_size", ""), ("plain", "_plain")):
+        foreseen = arrays[f"outliers/{name}"][..., :strong]
+        gaps = np.abs(overlaps - arrays[f"overlaps/{name}"])
+
+        def lowest(i: np.ndarray, axes: Any, foreseen: np.ndarray = foreseen) -> float:
+            return r_squared(top[i], foreseen[i], axis=axes).min()
+
         summary |= {
-            f"r2_lowest{name}": with_spread(
-                lambda i, p=values: r_squared(
-                    top[i][:, :, :strong], p[i][:, :, :strong], axis=0
-                ).min(),
-                len(top),
-            ),
-            f"r2_pooled{name}": with_spread(
-                lambda i, p=values: min(
-                    r_squared(top[i][:, m, :strong], p[i][:, m, :strong])
-                    for m in range(len(config.M))
-                ),
-                len(top),
-            ),
-            f"gap{name}": with_spread(
-                lambda i, p=squares: np.median(np.abs(arrays["overlaps"][i] - p[i])), len(top)
-            ),
+            f"r2_lowest{suffix}": with_spread(partial(lowest, axes=0), n),
+            f"r2_pooled{suffix}": with_spread(partial(lowest, axes=(0, 2)), n),
+            f"gap{suffix}": with_spread(lambda i, gaps=gaps: np.median(gaps[i]), n),
         }
     return summary | _weak(config, arrays)
 
 
 def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Share of weak archetypes that pass the test, by where theory puts their eigenvalue."""
-    strong, K = len(config.exposures), config.n_archetypes
-    tau = arrays["threshold"][:, :, None]
-    foreseen = arrays["predicted"][:, :, strong:]
-    edge = bulk_edge(config)[:, None] * (1 + 1e-9)
-    seen = arrays["eigenvalues"][:, :, strong:K] > tau
+    weak = slice(len(config.exposures), config.n_archetypes)
+    tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
+    seen = arrays["eigenvalues"][..., weak] > tau
+    foreseen = arrays["outliers/finite_size"][..., weak]
     places = {
         "weak_above": foreseen > tau,
         "weak_between": (foreseen > edge) & (foreseen <= tau),

@@ -149,6 +149,8 @@ def _cell(
     half = np.linalg.inv(np.linalg.cholesky(fit.covariance))
     whitened = np.linalg.eigvalsh(half @ second_moment @ half.T)[::-1]
 
+    top = noise_threshold(Population.of_matrix((1 - r**2) * covariance), N, M, ALPHA)
+    bins = np.linspace(0, 1.1 * top, BINS + 1)
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
     foreseen, predicted = _foreseen(signal, (1 - r**2) * covariance, root, M)
     return {
@@ -157,7 +159,8 @@ def _cell(
         "thresholds": [white_edge, fit.threshold],
         "top": values[:K],
         "predicted": predicted,
-        "histogram": np.histogram(values, bins(config, covariance, r))[0],
+        "histogram": np.histogram(values, bins)[0],
+        "bins": bins,
     }
 
 
@@ -176,17 +179,6 @@ def _foreseen(
     whitened = spikes.outlier(kappa, N / M)
     seen = (outliers > noise_threshold(population, N, M, ALPHA)).sum()
     return [int(seen), int((whitened > white_threshold(N, M, ALPHA)).sum())], outliers
-
-
-def population(covariance: np.ndarray, r: float) -> Population:
-    """Spectrum of the true noise covariance at quality r."""
-    return Population.of_matrix((1 - r**2) * covariance)
-
-
-def bins(config: Config, covariance: np.ndarray, r: float) -> np.ndarray:
-    """(BINS + 1,) edges of the histogram of a noise at quality r."""
-    top = noise_threshold(population(covariance, r), config.N, config.n_examples, ALPHA)
-    return np.linspace(0, 1.1 * top, BINS + 1)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=200, N_test=50, nulls=10, seeds=4),
+    "quick": Config(N=200, N_test=50, ratios=(0.5, 4.0), nulls=5, seeds=4),
     "default": Config(),
     "paper": Config(nulls=100),
 }
@@ -110,6 +110,7 @@ def run(config: Config, seed: int) -> Arrays:
     return {
         "distance": np.array([[d for d, _ in row] for row in bulk]),
         "histogram": np.array([[h for _, h in row] for row in bulk]),
+        "bins": np.stack([bins(config.N / M) for M in config.samples(config.N)]),
         "tops": np.stack([found.pop("tops"), np.stack(gaussian)]),
         **found,
     }
@@ -190,13 +191,13 @@ def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Distances, and the rate of each rule that is farthest from its level."""
     number = config.nulls * len(arrays["distance"])
-    summary: dict[str, Any] = {"nulls": number}
+    table = rates(config, arrays)
+    summary: dict[str, Any] = {"nulls": number, "rates": table}
     for k, kind in enumerate(KINDS):
         summary[f"distance_{kind}"] = mean_and_sd(arrays["distance"][:, k].mean(axis=1))
-    table = rates(config, arrays)
     for name, rate in table.items():
         level = name.rpartition("_")[2]
-        if level in ("signs", "gaussian", "expected"):
+        if name.startswith("mp_"):  # has no level of its own
             continue
         worst = rate[np.abs(rate - float(level)).argmax()]
         low, high = wilson(worst * number, number)

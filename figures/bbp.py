@@ -3,90 +3,89 @@
 from __future__ import annotations
 
 import numpy as np
+from hopfed.figures import new_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.config import from_plain
-from hopfed.experiments import bbp
-from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-MARKERS = ("o", "s", "^", "v", "D", "P", "X")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X")  # one per M
+PREDICTIONS = (("plain", "plain formula"), ("finite_size", "finite size"))
 
 
 def draw(run: Run) -> Figure:
     """Draw the leading eigenvalues, and the plain and finite-size predictions side by side."""
-    config = from_plain(bbp.Config, run.config)
+    sizes, strong = run.config["M"], len(run.config["exposures"])
     figure = new_figure(90, 150)
-    rows = figure.subfigures(3, 1, height_ratios=(50, 50, 50))
-    _spectra(rows[0].subplots(1, len(config.M), sharey=True, squeeze=False)[0], run, config)
-    outliers, overlaps = bbp.plain(config)
-    strong = len(config.exposures)
-    top = run.arrays["eigenvalues"][:, :, :strong]
-    plain = np.broadcast_to(outliers[:, :strong], top.shape)
-    pairs = (("plain", plain), ("finite size", run.arrays["predicted"][:, :, :strong]))
-    _against(rows[1].subplots(1, 2, sharey=True), "eigenvalue", top, pairs, config, log=True)
-    measured = run.arrays["overlaps"]
-    plain = np.broadcast_to(overlaps[:, :strong], measured.shape)
-    pairs = (("plain", plain), ("finite size", run.arrays["predicted_overlaps"]))
-    _against(rows[2].subplots(1, 2, sharey=True), "overlap", measured, pairs, config, log=False)
+    grid = figure.add_gridspec(3, 6)
+    spectra = _row(figure, [grid[0, 2 * i : 2 * i + 2] for i in range(min(len(sizes), 3))])
+    for i, axes in enumerate(spectra):
+        _spectrum(axes, run, i)
+    spectra[0].set_ylabel("eigenvalue")
+    spectra[-1].legend(loc="upper right", handletextpad=0.2, borderaxespad=0)
+
+    halves = [slice(0, 3), slice(3, 6)]
+    measured = run.arrays["eigenvalues"][..., :strong]
+    _against(_row(figure, [grid[1, h] for h in halves]), run, "outliers", measured)
+    measured = run.arrays["overlaps/measured"]
+    _against(_row(figure, [grid[2, h] for h in halves]), run, "overlaps", measured)
     return figure
 
 
-def _spectra(row: np.ndarray, run: Run, config: bbp.Config) -> None:
+def _row(figure: Figure, places: list) -> list[Axes]:
+    first = figure.add_subplot(places[0])
+    rest = [figure.add_subplot(place, sharey=first) for place in places[1:]]
+    for axes in rest:
+        axes.tick_params(labelleft=False)
+    return [first, *rest]
+
+
+def _spectrum(axes: Axes, run: Run, i: int) -> None:
     """Leading eigenvalues of the first draw: filled above the test level, open below."""
-    edges = bbp.bulk_edge(config)
-    for i, (axes, M) in enumerate(zip(row, config.M, strict=True)):
-        values, tau = run.arrays["eigenvalues"][0, i], run.arrays["threshold"][0, i]
-        index = np.arange(1, len(values) + 1)
-        seen = values > tau
-        axes.axhline(edges[i], color="0.4", ls="--", lw=0.9, label="edge")
-        predicted = run.arrays["predicted"][0, i]
-        axes.plot(index[: len(predicted)], predicted, "x", color="C1", ms=5, label="theory")
-        axes.plot(index[seen], values[seen], "o", color="C0", label="seen")
-        axes.plot(index[~seen], values[~seen], "o", color="C0", mfc="none", label="not seen")
-        axes.set(yscale="log", title=f"M = {M:,}", xlabel="rank", xticks=(1, 5, 10))
-    row[0].set_ylabel("eigenvalue")
-    row[-1].legend(loc="upper right", handletextpad=0.2, borderaxespad=0)
+    a = run.arrays
+    values, predicted = a["eigenvalues"][0, i], a["outliers/finite_size"][0, i]
+    index = np.arange(1, len(values) + 1)
+    seen = values > a["threshold"][0, i]
+    axes.axhline(a["edge"][0, i], color="0.4", ls="--", lw=0.9, label="edge")
+    axes.plot(index[: len(predicted)], predicted, "x", color="C1", ms=5, label="theory")
+    axes.plot(index[seen], values[seen], "o", color="C0", label="seen")
+    axes.plot(index[~seen], values[~seen], "o", color="C0", mfc="none", label="not seen")
+    axes.set(yscale="log", title=f"M = {run.config['M'][i]:,}", xlabel="rank", xticks=(1, 5, 10))
 
 
-def _against(
-    row: np.ndarray,
-    name: str,
-    measured: np.ndarray,
-    pairs: tuple[tuple[str, np.ndarray], ...],
-    config: bbp.Config,
-    log: bool,
-) -> None:
-    """Measured over predicted, one colour per archetype and one marker per M."""
-    axes: Axes
-    low = min(measured.min(), *(p.min() for _, p in pairs))
-    high = max(measured.max(), *(p.max() for _, p in pairs))
-    for axes, (title, predicted) in zip(row, pairs, strict=True):
+def _against(row: list[Axes], run: Run, what: str, measured: np.ndarray) -> None:
+    """Measured over predicted; a colour per archetype, a marker per M."""
+    strong = measured.shape[2]
+    predicted = {n: run.arrays[f"{what}/{n}"][..., :strong] for n, _ in PREDICTIONS}
+    everything = np.concatenate([measured.ravel(), *(p.ravel() for p in predicted.values())])
+    low, high = everything.min(), everything.max()
+    for axes, (name, title) in zip(row, PREDICTIONS, strict=True):
         axes.axline((low, low), (high, high), color="0.6", lw=0.8, zorder=0)
-        for i, M in enumerate(config.M):
-            for k, share in enumerate(config.mixture[: measured.shape[2]]):
-                label = None
-                if name == "eigenvalue" and axes is row[0] and i == 0:
-                    label = rf"$\pi$ = {share:.2g}"
-                if name == "overlap" and axes is row[0] and k == 0:
-                    label = f"M = {M:,}"
-                colour = f"C{k}" if name == "eigenvalue" or k or axes is not row[0] else f"C{k}"
-                axes.plot(
-                    predicted[:, i, k],
-                    measured[:, i, k],
-                    MARKERS[i % len(MARKERS)],
-                    color=colour,
-                    ms=2.5,
-                    mew=0.4,
-                    mfc="none",
-                    label=label,
-                )
-        gap = np.median(np.abs(measured - predicted))
-        title = title if log else f"{title}: median gap {gap:.2g}"
-        axes.set(title=title, xlabel=f"predicted {name}")
-        if log:
-            axes.set(xscale="log", yscale="log")
-        if axes is row[0]:
-            axes.legend(loc="upper left", handletextpad=0.2, borderaxespad=0)
-    row[0].set_ylabel(f"measured {name}")
+        for i in range(measured.shape[1]):
+            for k in range(strong):
+                style = {"marker": MARKERS[i % len(MARKERS)], "color": f"C{k}", "mfc": "none"}
+                points = predicted[name][:, i, k], measured[:, i, k]
+                axes.plot(*points, ls="none", ms=2.5, mew=0.4, **style)
+        axes.set(xlabel=f"predicted {what[:-1]}", title=_title(run, what, name, title))
+    row[0].set_ylabel(f"measured {what[:-1]}")
+    _legend(row[0], run, what)
+
+
+def _title(run: Run, what: str, name: str, title: str) -> str:
+    suffix = "_plain" if name == "plain" else ""
+    if what == "outliers":
+        return f"{title}: $R^2$ = {run.summary[f'r2_pooled{suffix}'][0]:.4f}"
+    return f"{title}: gap {run.summary[f'gap{suffix}'][0]:.2g}"
+
+
+def _legend(axes: Axes, run: Run, what: str) -> None:
+    """Colours beside the outliers, markers beside the overlaps."""
+    if what == "outliers":
+        shares = run.config["exposures"]
+        styles = [("o", f"C{k}", rf"$\pi$ = {share:g}") for k, share in enumerate(shares)]
+    else:
+        sizes = run.config["M"]
+        styles = [(MARKERS[i % len(MARKERS)], "0.3", f"M = {M:,}") for i, M in enumerate(sizes)]
+    for marker, colour, label in styles:
+        axes.plot([], [], marker, color=colour, mfc="none", ms=3, label=label)
+    axes.legend(loc="upper left", handletextpad=0.2, borderaxespad=0)

@@ -1,11 +1,14 @@
 """Joint diagonalisation: archetypes from the differences between clients or groups (A7).
 
 In the basis V each group g is a K x K matrix, ``A_g = V^T C_g V - s2 I``, about
-``sum_mu w_mu^g a_mu a_mu^T``, and all of them are diagonalised by the same vectors. Whitened by
-their mean, random centred combinations ``sum_g c_g A_g`` have those vectors for eigenvectors
-(Jennrich); lifted by V and cut to signs they are archetypes. What is accepted is deflated exactly
-and the rest tried again. Only linear independence is needed, and no search: counting noise between
-groups is signal enough.
+``sum_mu w_mu^g a_mu a_mu^T``. Whitened by their mean, the archetypes' coefficients are orthogonal
+and diagonalise every A_g: only linear independence is needed, and no search. Counting noise
+between random groups of one client is difference enough.
+
+The common eigenbasis is found by Newton steps on the orthogonal group, all pairs at once: for
+``D_g = U^T A_g U`` the generator ``X_ij = sum_g (d_gi - d_gj) D_gij / sum_g (d_gi - d_gj)^2``
+removes the off-diagonal parts to first order. Its start is the eigenbasis of a random combination
+of the A_g (Jennrich). Lifted by V and cut to signs, the basis vectors are the candidates.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from hopfed.select import accepted, merge
 from hopfed.subspace import Subspace
 
 
+LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
+
+
 @dataclass(frozen=True)
 class JointDiagonalization:
     """Settings of the joint route.
@@ -29,15 +35,20 @@ class JointDiagonalization:
     Attributes
     ----------
     groups : random groups that all clients together form inside their own data.
-    patience : passes without a new archetype before giving up.
+    steps : Newton steps at most, from each start.
+    starts : random combinations to start from; the next one works on what is left.
     """
 
     groups: int = 10
-    patience: int = 25
+    steps: int = 100
+    starts: int = 4
 
     def __post_init__(self) -> None:
         if self.groups < 2:
             raise ArgumentError("groups", "at least 2", self.groups)
+        for name in ("steps", "starts"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, "at least 1", getattr(self, name))
 
 
 def group_projections(
@@ -85,29 +96,53 @@ def joint_candidates(
     sums, counts = sums[counts > 0], counts[counts > 0]
     A = sums / counts[:, None, None] - variance * np.eye(space.dim)
     whiten, lift = _whitening(np.tensordot(counts / counts.sum(), A, axes=1))
-    Aw = whiten.T @ A @ whiten
+    # Every group's departure from the mean, times the root of its examples: equal noise.
+    A = (whiten.T @ A @ whiten - np.eye(whiten.shape[1])) * np.sqrt(counts)[:, None, None]
     rng = stream(seed, "joint")
-    rest, failures = np.eye(len(whiten.T)), 0
-    while len(found) < space.dim and failures < config.patience:
-        c = rng.standard_normal(len(A)) * np.sqrt(counts)
-        c -= counts * c.sum() / counts.sum()
-        U = np.linalg.eigh(rest.T @ np.tensordot(c, Aw, axes=1) @ rest)[1]
-        lifted = space.vectors @ (lift @ (rest @ U))
-        states = space.polish(np.where(lifted.T >= 0, 1, -1))
-        before = len(found)
+    rest = np.eye(whiten.shape[1])
+    for _ in range(config.starts):
+        U = rest @ joint_eigenbasis(rest.T @ A @ rest, rng, config.steps)
+        states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
         found = merge(space, found, states[accepted(space, states)])
-        if len(found) == before:
-            failures += 1
-            continue
-        failures = 0
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
+        if rest.shape[1] < 2:
+            break
     return found
+
+
+def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:
+    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get.
+
+    Parameters
+    ----------
+    A : (G, K, K) symmetric matrices.
+    rng : draws the combination whose eigenbasis is the start.
+    steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
+    """
+    U = np.linalg.eigh(np.tensordot(rng.standard_normal(len(A)), A, axes=1))[1]
+    last = np.inf
+    for _ in range(steps):
+        D = U.T @ A @ U
+        d = np.diagonal(D, axis1=1, axis2=2)
+        off = float((D**2).sum() - (d**2).sum())
+        if off > last * (1 - 1e-4):
+            break
+        last = off
+        # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.
+        above = np.einsum("gi,gij->ij", d, D)
+        square = (d**2).sum(axis=0)
+        below = square[:, None] + square[None, :] - 2 * d.T @ d
+        below = np.maximum(below, 1e-12 * square.max() + np.finfo(float).tiny)
+        X = np.clip((above - above.T) / below, -LONGEST, LONGEST)
+        left, _, right = np.linalg.svd(np.eye(len(X)) - X)  # the nearest rotation to 1 - X
+        U = U @ (left @ right)
+    return U
 
 
 def _whitening(mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``W`` with ``W^T mean W = 1`` and ``B`` with ``B B^T = mean``, on its positive part."""
     values, E = np.linalg.eigh(mean)
-    keep = values > 1e-3 * values[-1] / len(values)
+    keep = values > max(1e-3 * values[-1] / len(values), 0.0)
     root = np.sqrt(values[keep])
     return E[:, keep] / root, E[:, keep] * root
 

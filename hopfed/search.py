@@ -62,7 +62,7 @@ def search_candidates(
     """
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
-    base = space.vectors * gauge[:, None] * np.sqrt(space.signal / space.signal.mean())
+    base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
     starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
     while len(found) < space.dim and failures < config.patience:
         p, beta = config.settings[turn % len(config.settings)]

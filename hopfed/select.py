@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from hopfed.subspace import Subspace
 
-DUPLICATE = 0.7  # whitened overlap from which two candidates are one archetype seen twice
+DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one seen twice
 SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
 SHARE = 0.5  # of its own direction in the operator that a kept archetype must explain
 
@@ -23,8 +23,10 @@ def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.
 def merge(space: Subspace, kept: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Add `new` patterns to those kept, best score first, without duplicates of either sign.
 
-    Duplicates are told in the whitened metric, where archetypes are orthogonal however much they
-    resemble each other: a fixed overlap would throw away genuine archetypes that are alike.
+    Duplicates are alike site by site and in the whitened metric too. There archetypes are
+    orthogonal however much they resemble each other, so a fixed overlap does not throw away
+    genuine ones that are alike; and near the threshold, where the whitened metric is noisy, the
+    plain overlap keeps apart what differs.
     """
     if len(new) == 0:
         return kept
@@ -33,7 +35,8 @@ def merge(space: Subspace, kept: np.ndarray, new: np.ndarray) -> np.ndarray:
     both = np.vstack([kept, fresh])[np.sort(both)]
     b = space.whitened(both)
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    overlap = np.abs(b @ b.T)
+    plain = np.abs(both.astype(np.float32) @ both.T.astype(np.float32)) / space.n_sites
+    overlap = np.minimum(np.abs(b @ b.T), plain)
     chosen: list[int] = list(range(len(kept)))
     for i in range(len(kept), len(both)):
         if not (overlap[i, chosen] > DUPLICATE).any():
@@ -48,8 +51,8 @@ class ExposureFit:
     Attributes
     ----------
     weights : (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed.
-    shares : (C,) part of its own direction in the whitened operator that each explains, 1 for an
-        archetype that stands alone.
+    shares : (C,) part of its own direction in the operator that each explains: 1 for an
+        archetype that stands alone, 1/2 for each of two copies of one.
     explained : 1 minus the residual, relative to the operator: 1 is a perfect fit.
     """
 
@@ -69,11 +72,15 @@ def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
         return ExposureFit(np.zeros(len(patterns)), np.zeros(len(patterns)), 0.0)
     b = space.whitened(patterns)
     size = (b**2).sum(axis=1)
+    target = space.signal / space.metric
+    alone = (b**2 @ target) / size
     H = (b @ b.T) ** 2 / np.outer(size, size)  # unit candidates
     root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
-    shares, _ = nnls(root.T, np.linalg.solve(root, np.ones(len(H))))
-    residual = space.dim - 2 * shares.sum() + shares @ H @ shares
-    return ExposureFit(shares / size, shares, float(1 - residual / space.dim))
+    weights, _ = nnls(root.T, np.linalg.solve(root, alone))
+    total = float((target**2).sum())
+    residual = total - 2 * weights @ alone + weights @ H @ weights
+    shares = weights / np.maximum(alone, 1e-12)
+    return ExposureFit(weights / size, shares, float(1 - residual / total))
 
 
 def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:

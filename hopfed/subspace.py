@@ -24,11 +24,13 @@ class Subspace:
     vectors : (N, K) orthonormal.
     strengths : (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes.
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
+    floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
     """
 
     vectors: np.ndarray = field(repr=False)
     strengths: np.ndarray
     overlaps: np.ndarray
+    floor: float = 0.0
 
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
@@ -36,7 +38,8 @@ class Subspace:
         k = min(rank.khat, spectrum.vectors.shape[1])
         theta = rank.variance * rank.strengths[:k]
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
-        return cls(spectrum.vectors[:, :k], theta, gamma)
+        floor = rank.variance * float(np.sqrt(spectrum.aspect))
+        return cls(spectrum.vectors[:, :k], theta, gamma, floor)
 
     @property
     def n_sites(self) -> int:
@@ -57,13 +60,19 @@ class Subspace:
         """``V^T sigma`` of every pattern: (C, K)."""
         return patterns.astype(np.float32) @ self.vectors.astype(np.float32)
 
+    @property
+    def metric(self) -> np.ndarray:
+        """(K,) scale of each direction of the operator, no finer than what can be detected."""
+        return self.signal + self.floor
+
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
         """Coefficients in the metric of the operator, ``a_k / sqrt(theta_k gamma_k)``: (C, K).
 
         There the operator is the identity, so K independent archetypes, each times the root of
-        its weight, are orthonormal: resemblance between archetypes drops out.
+        its weight, are orthonormal: resemblance between archetypes drops out. Directions close to
+        the threshold, of which gamma is poorly known, are damped by the floor.
         """
-        return self.coefficients(patterns).astype(np.float64) / np.sqrt(self.signal)
+        return self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric)
 
     def scores(self, patterns: np.ndarray) -> np.ndarray:
         """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1] (18)."""

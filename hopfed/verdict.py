@@ -8,7 +8,8 @@ from hopfed.rank import RankEstimate
 from hopfed.select import ExposureFit
 from hopfed.spectrum import Spectrum
 
-GOOD_FIT = 0.9  # part of the signal directions that found archetypes explain, each about fully
+GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
+# limit too; far from it this is 0.95 and more, and data of another kind do not come near
 
 
 @dataclass(frozen=True)

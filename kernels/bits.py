@@ -208,7 +208,10 @@ def transpose(p: PackedBits) -> PackedBits:
         from hopfed.kernels.bits_cpu import transpose_columns
 
         size = max(1, _CHUNK // (WORD * m))
-        for_each(lambda s: transpose_columns(p.words, *s, words), spans(n_words(n), size))
+        for_each(
+            lambda s: transpose_columns(p.words, *s, words, np.empty(WORD, np.uint64)),
+            spans(n_words(n), size),
+        )
     return PackedBits(words, m)
 
 
@@ -226,7 +229,10 @@ def column_sums(p: PackedBits) -> np.ndarray:
         from hopfed.kernels.bits_cpu import count_columns
 
         size = max(1, _CHUNK // (WORD * m))
-        for_each(lambda s: count_columns(p.words, *s, sums), spans(n_words(n), size))
+        for_each(
+            lambda s: count_columns(p.words, *s, sums, np.empty(WORD, np.uint64)),
+            spans(n_words(n), size),
+        )
         sums *= 2
         sums -= m
     return sums

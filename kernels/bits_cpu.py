@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.compiled import inner, kernel
 from hopfed.kernels.vectors import popcount
-from numba import njit
 
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
 GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
@@ -21,31 +21,31 @@ MASKS = np.array(
 )
 
 
-@njit(cache=True, nogil=True)
-def _pack_eights(bytes8, out):
+@inner
+def _pack_eights(eights, row, count, out):
     """Pack words of eight int8 (-1, 0 or 1) into bytes; say which values occurred."""
     zeros = np.uint64(0)
     minus = np.uint64(0)
     bad = np.uint64(0)
-    for i in range(len(bytes8)):
-        u = bytes8[i]
+    for i in range(count):
+        u = eights[row, i]
         sign = (u >> np.uint64(7)) & LOW_BITS
         ones = sign * np.uint64(255)  # every bit of the negative bytes
         bad |= (u ^ ones) & ~LOW_BITS  # 0 and 1 have no higher bit, -1 has them all
         bad |= ones & ~u
         minus |= sign
         zeros |= ~u & LOW_BITS
-        out[i] = ((u & ~sign & LOW_BITS) * GATHER) >> np.uint64(56)
-    return np.int64(zeros != 0) | np.int64(minus != 0) << 1 | np.int64(bad != 0) << 2
+        out[row, i] = ((u & ~sign & LOW_BITS) * GATHER) >> np.uint64(56)
+    return int(zeros != 0) | int(minus != 0) << 1 | int(bad != 0) << 2
 
 
-@njit(cache=True, nogil=True)
-def _pack_tail(values, out):
+@inner
+def _pack_tail(x, row, start, out):
     """As `_pack_eights` for the columns beyond the last multiple of eight."""
     byte = 0
     seen = 0
-    for j in range(len(values)):
-        v = values[j]
+    for j in range(x.shape[1] - start):
+        v = x[row, start + j]
         if v == 1:
             byte |= 1 << j
         elif v == 0:
@@ -54,28 +54,31 @@ def _pack_tail(values, out):
             seen |= 2
         else:
             seen |= 4
-    out[0] = byte
+    out[row, start // 8] = byte
     return seen
 
 
-@njit(cache=True, nogil=True)
-def _pack_each(x, out):
+@kernel
+def _pack_each(x, eights, out):
     m, n = x.shape
     whole = n // 8
     seen = 0
     for i in range(m):
-        seen |= _pack_eights(x[i, : 8 * whole].view(np.uint64), out[i, :whole])
+        seen |= _pack_eights(eights, i, whole, out)
         if n > 8 * whole:
-            seen |= _pack_tail(x[i, 8 * whole :], out[i, whole:])
+            seen |= _pack_tail(x, i, 8 * whole, out)
     return seen
 
 
 def pack_rows(x: np.ndarray, words: np.ndarray) -> int:
     """Pack contiguous int8 rows into zeroed `words`; bits 0, 1, 2 tell of a 0, a -1, another."""
-    return _pack_each(x, words.view(np.uint8))
+    if x.shape[1] % 8 == 0:
+        return _pack_each(x, x.view(np.uint64), words.view(np.uint8))
+    eights = np.ascontiguousarray(x[:, : x.shape[1] // 8 * 8]).view(np.uint64)
+    return _pack_each(x, eights, words.view(np.uint8))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unpack_rows(words, out):
     """Write the +-1 of `words` into the rows of `out` (int8 or floating)."""
     m, n = out.shape
@@ -90,54 +93,53 @@ def unpack_rows(words, out):
             row[j] = 2 * np.int8((words[i, j // 64] >> np.uint64(j % 64)) & np.uint64(1)) - 1
 
 
-@njit(cache=True, nogil=True)
-def transpose_block(block):
-    """Transpose 64 x 64 bits in place: swap off-diagonal quadrants of halving size."""
+@inner
+def transpose_block(block, at):
+    """Transpose 64 x 64 bits from block[at] in place: swap quadrants of halving size."""
     size = 32
     for level in range(6):
         mask = MASKS[level]
         shift = np.uint64(size)
-        for start in range(0, 64, 2 * size):
-            upper = block[start : start + size]
-            lower = block[start + size : start + 2 * size]
-            for k in range(size):
-                swap = ((upper[k] >> shift) ^ lower[k]) & mask
-                lower[k] ^= swap
-                upper[k] ^= swap << shift
+        for start in range(at, at + 64, 2 * size):
+            for k in range(start, start + size):
+                swap = ((block[k] >> shift) ^ block[k + size]) & mask
+                block[k + size] ^= swap
+                block[k] ^= swap << shift
         size //= 2
 
 
-@njit(cache=True, nogil=True)
-def load_block(words, first, column, block):
-    """Copy 64 words of a column from row `first`; zeros beyond the last row."""
+@inner
+def load_block(words, first, column, block, at):
+    """Copy 64 words of a column from row `first` to block[at:]; zeros beyond the last row."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
-        block[k] = words[first + k, column]
+        block[at + k] = words[first + k, column]
     for k in range(rows, 64):
-        block[k] = 0
+        block[at + k] = 0
 
 
-@njit(cache=True, nogil=True)
-def transpose_columns(words, start, stop, out):
-    """Write the transpose of word columns start..stop-1 into rows 64*start.. of `out`."""
-    block = np.empty(64, np.uint64)
+@kernel
+def transpose_columns(words, start, stop, out, block):
+    """Write the transpose of word columns start..stop-1 into rows 64*start.. of `out`.
+
+    block : (64,) uint64, work space.
+    """
     for column in range(start, stop):
         columns = min(64, out.shape[0] - 64 * column)
         for b in range(out.shape[1]):
-            load_block(words, 64 * b, column, block)
-            transpose_block(block)
+            load_block(words, 64 * b, column, block, 0)
+            transpose_block(block, 0)
             for k in range(columns):
                 out[64 * column + k, b] = block[k]
 
 
-@njit(cache=True, nogil=True)
-def count_columns(words, start, stop, counts):
-    """Add the number of set bits of word columns start..stop-1 to `counts`."""
-    block = np.empty(64, np.uint64)
+@kernel
+def count_columns(words, start, stop, counts, block):
+    """Add the number of set bits of word columns start..stop-1 to `counts`; block as above."""
     for column in range(start, stop):
         columns = min(64, len(counts) - 64 * column)
         for first in range(0, words.shape[0], 64):
-            load_block(words, first, column, block)
-            transpose_block(block)
+            load_block(words, first, column, block, 0)
+            transpose_block(block, 0)
             for k in range(columns):
                 counts[64 * column + k] += np.int64(popcount(block[k]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.compiled import inner
 from hopfed.kernels.philox import philox4x32
 from numba import njit
 
@@ -10,12 +11,12 @@ from numba import njit
 _philox = njit(philox4x32, inline="always")
 
 
-@njit(cache=True, nogil=True)
-def draw(k0, k1, stream, chain, sweep, first, lookup, bits, t, row, n):
+@inner
+def draw(k0, k1, stream, chain, sweep, first, lookup, bits, lanes, t, row, n):
     """Fill t[row, :n] with the thresholds of sites first.. of one chain in one sweep.
 
     first : a multiple of 8, the number of sites that share a Philox block.
-    bits : uint32 scratch for at least n / 2 words, a multiple of 4.
+    bits, lanes : scratch for at least n / 2 uint32, a multiple of 4, and its view as uint16.
     """
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)
@@ -25,6 +26,5 @@ def draw(k0, k1, stream, chain, sweep, first, lookup, bits, t, row, n):
         bits[4 * b + 1] = np.uint32(x1)
         bits[4 * b + 2] = np.uint32(x2)
         bits[4 * b + 3] = np.uint32(x3)
-    lanes = bits.view(np.uint16)
     for i in range(n):
         t[row, i] = lookup[lanes[i]]

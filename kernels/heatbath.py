@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from hopfed.kernels.layout import (
+    SITES,
     check_counters,
     check_factor,
     check_schedule,
@@ -167,8 +168,34 @@ def _run(
     def task(_: int) -> None:
         run_chains(
             state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), cold, queue, used, score, settled,
+            np.float32(stop), cold, queue, used, score, settled, scratch(layout.rows.shape),
         )  # fmt: skip
 
     for_each(task, range(min(thread_count(), len(state))))
     return state, used, score, settled
+
+
+def scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
+
+    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
+    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
+    0: they never flip. At zero temperature all thresholds stay 0.
+    """
+    from hopfed.kernels.heatbath_cpu import SLOTS
+    from hopfed.kernels.vectors import CHAINS
+
+    n, rank = shape
+    bits = np.zeros(n // 2, np.uint32)
+    return (
+        np.full(SLOTS, -1, np.int64),
+        np.zeros(SLOTS, np.int64),
+        np.zeros(SLOTS, np.float32),
+        np.zeros(SLOTS // CHAINS, np.bool_),
+        np.zeros((SLOTS, rank), np.float32),
+        np.zeros((CHAINS, SITES), np.float32),
+        np.ones((SLOTS, n), np.float32),
+        np.zeros((SLOTS, n), np.float32),
+        bits,
+        bits.view(np.uint16),
+    )

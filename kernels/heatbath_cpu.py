@@ -10,34 +10,33 @@ all. Several chains share each block of W.
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.compiled import inner, kernel
 from hopfed.kernels.draws_cpu import draw
 from hopfed.kernels.vectors import (
     CHAINS,
     SITES,
     add_multiple,
     block_fields,
-    lowest_bit,
-    remove_self_field,
     take_next,
-    up_bits,
+    visit_block,
 )
-from numba import njit
 
 SLOTS = 8  # chains under way at a time: as many share each block of W from the outer caches
 REFRESH_EVERY = 64  # sweeps after which the running coefficients are summed afresh
 CHECK_EVERY = 4  # sweeps between two looks at the score
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_afresh(spins, rows, a, slot):
     """a = W^T s, summed over sites in order."""
     n, rank = rows.shape
-    a[slot] = np.float32(0)
+    for k in range(rank):
+        a[slot, k] = 0
     for i in range(n):
         add_multiple(spins[slot, i], rows, i * rank, a, slot * rank, rank)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score(a, slot, weights, n):
     total = 0.0
     for k in range(len(weights)):
@@ -45,31 +44,7 @@ def _score(a, slot, weights, n):
     return total / n
 
 
-@njit(nogil=True, forceinline=True)  # its many arrays are costly to pass
-def _visit(slot, b, row, spins, h, t, diagonal, overlaps, rows, a, beta):
-    """Visit the sites of block b of one chain in order; return the number of flips.
-
-    All sites are compared at once; the first that wants to flip does, the fields of those after
-    it are corrected and compared again.
-    """
-    n, rank = rows.shape
-    site, h_at, t_at = b * SITES, row * SITES, slot * n + b * SITES
-    flips = 0
-    before = remove_self_field(h, h_at, diagonal, site, spins, t_at)
-    wants = up_bits(h, h_at, t, t_at, beta) ^ before
-    while wants:
-        j = lowest_bit(wants)
-        change = np.float32(-2) * spins[slot, site + j]
-        spins[slot, site + j] = -spins[slot, site + j]
-        add_multiple(change, overlaps, (site + j) * SITES, h, h_at, SITES)
-        add_multiple(change, rows, (site + j) * rank, a, slot * rank, rank)
-        flips += 1
-        after = np.uint64(0xFFFFFFFE) << np.uint64(j)
-        wants = (up_bits(h, h_at, t, t_at, beta) ^ before) & after
-    return flips
-
-
-@njit(cache=True, nogil=True)
+@inner
 def _fill_slots(
     chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
 ):  # fmt: skip
@@ -105,41 +80,34 @@ def _fill_slots(
     return busy
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_chains(
     state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
-    first_chain, weights, stop, cold, queue, used, score, settled,
+    first_chain, weights, stop, cold, queue, used, score, settled, scratch,
 ):  # fmt: skip
     """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
 
     rows, columns, overlaps, diagonal : see `layout.Layout`.
     betas : (S, sweeps), at least one sweep.
+    scratch : as made by `heatbath.scratch`.
     """
+    chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
-    chain = np.full(SLOTS, -1, np.int64)  # which chain is in which slot, -1: none
-    flips = np.zeros(SLOTS, np.int64)
-    beta = np.zeros(SLOTS, np.float32)
-    running = np.zeros(SLOTS // CHAINS, np.bool_)  # whether a group of slots has any chain
-    a = np.zeros((SLOTS, rank), np.float32)
-    h = np.zeros((CHAINS, SITES), np.float32)
-    # Padded sites are up, feel no field and have threshold 0: they never flip.
-    spins = np.ones((SLOTS, n_padded), np.float32)
-    t = np.zeros((SLOTS, n_padded), np.float32)  # stays so at zero temperature
-    bits = np.zeros(n_padded // 2, np.uint32)
     while _fill_slots(
         chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
     ):
-        flips[:] = 0
-        running[:] = False
+        for group in range(SLOTS // CHAINS):
+            running[group] = False
         for slot in range(SLOTS):
             c = chain[slot]
+            flips[slot] = 0
             if c < 0:
                 continue
             running[slot // CHAINS] = True
             beta[slot] = betas[c, used[c]]
             if not cold:
                 sweep, number = np.uint64(first_sweep + used[c]), np.uint64(first_chain + c)
-                draw(k0, k1, stream, number, sweep, 0, lookup, bits, t, slot, n)
+                draw(k0, k1, stream, number, sweep, 0, lookup, bits, lanes, t, slot, n)
         for b in range(n_padded // SITES):
             for group in range(0, SLOTS, CHAINS):
                 if not running[group // CHAINS]:
@@ -147,9 +115,9 @@ def run_chains(
                 block_fields(columns, b * r * SITES, r, a, group * rank, rank, h, 0)
                 for slot in range(group, group + CHAINS):
                     if chain[slot] >= 0:
-                        flips[slot] += _visit(
-                            slot, b, slot - group, spins, h, t, diagonal, overlaps, rows, a,
-                            beta[slot],
+                        flips[slot] += visit_block(
+                            h, (slot - group) * SITES, diagonal, spins, slot * n_padded + b * SITES,
+                            b * SITES, t, beta[slot], overlaps, rows, a, slot * rank, rank,
                         )  # fmt: skip
         for slot in range(SLOTS):
             if chain[slot] >= 0:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from hopfed.kernels.layout import (
+    SITES,
     check_counters,
     check_factor,
     check_schedule,
@@ -189,16 +190,47 @@ def _update(
     from hopfed.kernels import lam_cpu
 
     run = lam_cpu.sweep_blocks if serial else lam_cpu.step_blocks
+    diagonal = np.zeros_like(layout.diagonal) if self_field else layout.diagonal
 
     def task(span: tuple[int, int]) -> None:
+        n_rows = n_layers * (1 if serial else span[1] - span[0])
         run(
-            *span, out.state, out.energy, out.changed, out.score, out.updates, given, *layout,
-            betas, lookup, level, still, *counters, coupling == "quadratic", float(repulsion),
-            float(field), bool(self_field),
+            *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
+            out.changed, out.score, out.updates, given, layout.rows, layout.columns,
+            layout.overlaps, diagonal, betas, lookup, level, still, *counters,
+            coupling == "quadratic", float(repulsion), float(field),
         )  # fmt: skip
 
     for_each(task, spans(n_blocks, 1 if serial else BLOCKS))
     return out
+
+
+def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
+
+    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
+    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
+    allocates takes seconds to compile.
+    """
+    from hopfed.kernels.lam_cpu import PIECE
+    from hopfed.kernels.vectors import CHAINS
+
+    n, rank = shape
+    padded = -(-n_rows // CHAINS) * CHAINS
+    bits = np.zeros(PIECE // 2, np.uint32)
+    return (
+        np.ones((padded, n), np.int8),
+        np.zeros((padded, n), np.int8),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, SITES), np.float32),
+        np.zeros((padded, PIECE), np.float32),
+        bits,
+        bits.view(np.uint16),
+        np.zeros((n_layers, n_layers)),
+        np.zeros(n_rows, np.int64),
+        np.zeros(CHAINS, np.uint64),
+    )
 
 
 def _cue(cue: np.ndarray | None, field: float, shape: tuple[int, ...]) -> np.ndarray:

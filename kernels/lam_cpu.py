@@ -8,6 +8,7 @@ the first-level cache. Nothing of the size of the state is written but the spins
 from __future__ import annotations
 
 import numpy as np
+from hopfed.kernels.compiled import inlined, inner, kernel
 from hopfed.kernels.draws_cpu import draw
 from hopfed.kernels.vectors import (
     CHAINS,
@@ -20,30 +21,36 @@ from hopfed.kernels.vectors import (
     update_block,
     widen,
 )
-from numba import njit
 
 PIECE = 512  # sites whose draws are made at a time
 MANY = 40  # flips among the spins of CHAINS x SITES above which all are added alike
 REFRESH_EVERY = 64  # updates after which the running coefficients are summed afresh
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _load(state, cue, start, stop, field, spins, cues):
     """Copy blocks start..stop-1 and their cues into padded scratch, one layer to a row."""
     n_layers, n = state.shape[1:]
     for s in range(start, stop):
         for layer in range(n_layers):
             row = (s - start) * n_layers + layer
-            spins[row, :n] = state[s, layer]
+            for i in range(n):
+                spins[row, i] = state[s, layer, i]
             if field != 0:
-                cues[row, :n] = cue[min(s, cue.shape[0] - 1), min(layer, cue.shape[1] - 1)]
+                u, v = min(s, cue.shape[0] - 1), min(layer, cue.shape[1] - 1)
+                for i in range(n):
+                    cues[row, i] = cue[u, v, i]
+            for i in range(n, spins.shape[1]):
+                spins[row, i] = 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sum_afresh(spins, rows, a, h):
     """a = W^T s for all rows of `spins`."""
     n, rank = rows.shape
-    a[:] = np.float32(0)
+    for row in range(len(a)):
+        for k in range(rank):
+            a[row, k] = 0
     for site in range(0, n, SITES):
         for group in range(0, len(a), CHAINS):
             for c in range(CHAINS):
@@ -51,7 +58,7 @@ def _sum_afresh(spins, rows, a, h):
             add_block(h, rows, site * rank, a, group * rank, rank)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _overlaps(a, first, n_layers, q):
     """q = A A^T for the layers in rows first.. of `a`."""
     for u in range(n_layers):
@@ -62,12 +69,13 @@ def _overlaps(a, first, n_layers, q):
             q[u, v] = q[v, u] = total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
     """Coefficients of the fields of one block, (6) or (9)-(11)."""
     _overlaps(a, first, n_layers, q)
     for u in range(n_layers):
-        c[first + u] = a[first + u]
+        for k in range(a.shape[1]):
+            c[first + u, k] = a[first + u, k]
         for v in range(n_layers):
             if v != u:
                 factor = np.float32(repulsion * q[u, v] / n if quadratic else repulsion)
@@ -75,7 +83,7 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
                     c[first + u, k] -= factor * a[first + v, k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _finish(
     s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy, score
 ):  # fmt: skip
@@ -84,7 +92,8 @@ def _finish(
     _overlaps(a, first, n_layers, q)
     total = 0.0
     for u in range(n_layers):
-        state[s, u] = spins[first + u, :n]
+        for i in range(n):
+            state[s, u, i] = spins[first + u, i]
         score[s, u] = q[u, u] / n
         total -= q[u, u]
         for v in range(n_layers):
@@ -98,25 +107,26 @@ def _finish(
     energy[s] = total
 
 
-@njit(cache=True, nogil=True)
-def _draw_piece(
-    counters, row, chain, update, site, n, lookup, bits, t
-):  # fmt: skip
+@inner
+def _draw_piece(key, row, chain, update, site, n, lookup, bits, lanes, t):
     """Thresholds of one row for the sites from `site`; 0 beyond the last, where spins stay up."""
-    k0, k1, stream = counters
+    k0, k1, stream = key
     count = min(PIECE, n - site)
-    draw(k0, k1, stream, np.uint64(chain), np.uint64(update), site, lookup, bits, t, row, count)
-    t[row, count:] = np.float32(0)
+    draw(
+        k0, k1, stream, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row,
+        count,
+    )  # fmt: skip
+    for i in range(count, PIECE):
+        t[row, i] = 0
 
 
-@njit(nogil=True, forceinline=True)  # its many arrays are costly to pass
+@inlined
 def _step_piece(
-    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips
+    site, stop, m, n_layers, columns, rows, d, c, a, h, spins, cues, t, beta, field, flips, masks
 ):  # fmt: skip
     """Update the spins of sites site..stop-1 in all rows, and `a` by their changes."""
     n, rank = rows.shape
     r = columns.shape[1]
-    masks = np.zeros(CHAINS, np.uint64)
     for i in range(site, stop, SITES):
         for group in range(0, len(a), CHAINS):
             block_fields(columns, i * r, r, c, group * rank, rank, h, 0)
@@ -141,47 +151,44 @@ def _step_piece(
                         add_multiple(change, rows, (i + j) * rank, a, row * rank, rank)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_blocks(
-    start, stop, state, energy, changed, score, used, cue, rows, columns, _overlap, diagonal,
+    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, _overlap, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
-    repulsion, field, self_field,
+    repulsion, field,
 ):  # fmt: skip
-    """Synchronous updates of blocks start..stop-1; see `lam.lam_step` for the arguments."""
+    """Synchronous updates of blocks start..stop-1; see `lam.lam_step` for the arguments.
+
+    scratch : as made by `lam.scratch` for (stop - start) * L rows.
+    d : the diagonal of the couplings, or zeros to keep the self-field.
+    """
+    spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
-    n_padded, rank = rows.shape
     m = (stop - start) * n_layers
-    m_padded = (m + CHAINS - 1) // CHAINS * CHAINS
-    spins = np.ones((m_padded, n_padded), np.int8)
-    cues = np.zeros((m_padded, n_padded), np.int8)
-    a, c = np.zeros((m_padded, rank), np.float32), np.zeros((m_padded, rank), np.float32)
-    h = np.zeros((CHAINS, SITES), np.float32)
-    t = np.zeros((m_padded, PIECE), np.float32)
-    bits = np.zeros(PIECE // 2, np.uint32)
-    q = np.zeros((n_layers, n_layers))
-    flips = np.zeros(stop - start, np.int64)
-    d = np.zeros_like(diagonal) if self_field else diagonal
     _load(state, cue, start, stop, field, spins, cues)
     for update in range(len(betas)):
         if update % REFRESH_EVERY == 0:
             _sum_afresh(spins, rows, a, h)
         for s in range(stop - start):
             _mix(a, s * n_layers, n_layers, n, quadratic, repulsion, q, c)
-        flips[:] = 0
-        for site in range(0, n_padded, PIECE):
+            flips[s] = 0
+        for site in range(0, len(rows), PIECE):
             for row in range(m):
                 _draw_piece(
                     (k0, k1, stream), row, first_chain + start * n_layers + row,
-                    first_update + update, site, n, lookup[level[update]], bits, t,
+                    first_update + update, site, n, lookup[level[update]], bits, lanes, t,
                 )  # fmt: skip
             _step_piece(
-                site, min(site + PIECE, n_padded), m, n_layers, columns, rows, d, c, a, h,
-                spins, cues, t, betas[update], np.float32(field), flips,
+                site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
+                spins, cues, t, betas[update], np.float32(field), flips, masks,
             )  # fmt: skip
-        used[start:stop] += 1
-        if still[update] and flips.max() == 0:
+        moved = 0
+        for s in range(start, stop):
+            used[s] += 1
+            changed[s] = flips[s - start]
+            moved += changed[s]
+        if still[update] and moved == 0:
             break
-    changed[start:stop] = flips
     for s in range(start, stop):
         _finish(
             s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
@@ -189,7 +196,7 @@ def step_blocks(
         )  # fmt: skip
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _sweep_site(
     j, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins, cues, t, beta, quadratic,
     repulsion, field,
@@ -226,51 +233,41 @@ def _sweep_site(
     return flips
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sweep_blocks(
-    start, stop, state, energy, changed, score, used, cue, rows, columns, overlaps, diagonal,
+    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
-    repulsion, field, self_field,
+    repulsion, field,
 ):  # fmt: skip
-    """Serial updates of blocks start..stop-1; see `lam.lam_sweep` for the arguments."""
+    """Serial updates of blocks start..stop-1; see `step_blocks` for the arguments."""
+    spins, cues, a, _, h, t, bits, lanes, q, _, _ = scratch
     n_layers, n = state.shape[1:]
-    n_padded, rank = rows.shape
-    r = columns.shape[1]
-    m_padded = (n_layers + CHAINS - 1) // CHAINS * CHAINS
-    spins = np.ones((m_padded, n_padded), np.int8)
-    cues = np.zeros((m_padded, n_padded), np.int8)
-    a = np.zeros((m_padded, rank), np.float32)
-    h = np.zeros((m_padded, SITES), np.float32)
-    t = np.zeros((m_padded, PIECE), np.float32)
-    bits = np.zeros(PIECE // 2, np.uint32)
-    q = np.zeros((n_layers, n_layers))
-    d = np.zeros_like(diagonal) if self_field else diagonal
+    rank, r = rows.shape[1], columns.shape[1]
     for s in range(start, stop):
         _load(state, cue, s, s + 1, field, spins, cues)
-        flips = 0
         for update in range(len(betas)):
             if update % REFRESH_EVERY == 0:
                 _sum_afresh(spins, rows, a, h)
             _overlaps(a, 0, n_layers, q)
             flips = 0
-            for site in range(0, n_padded, PIECE):
+            for site in range(0, n, PIECE):
                 for row in range(n_layers):
                     _draw_piece(
                         (k0, k1, stream), row, first_chain + s * n_layers + row,
-                        first_update + update, site, n, lookup[level[update]], bits, t,
+                        first_update + update, site, n, lookup[level[update]], bits, lanes, t,
                     )  # fmt: skip
                 for i in range(site, min(site + PIECE, n)):
-                    j = i % SITES
-                    if j == 0:
-                        for group in range(0, m_padded, CHAINS):
-                            block_fields(columns, i * r, r, a, group * rank, rank, h, group * SITES)
+                    if i % SITES == 0:
+                        for group in range(0, len(a), CHAINS):
+                            at = group * SITES
+                            block_fields(columns, i * r, r, a, group * rank, rank, h, at)
                     flips += _sweep_site(
-                        j, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins, cues, t,
-                        betas[update], quadratic, repulsion, np.float32(field),
+                        i % SITES, i, site, n_layers, n, overlaps, rows, d, a, h, q, spins,
+                        cues, t, betas[update], quadratic, repulsion, np.float32(field),
                     )  # fmt: skip
             used[s] += 1
+            changed[s] = flips
             if still[update] and flips == 0:
                 break
-        changed[s] = flips
         _sum_afresh(spins, rows, a, h)
         _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy, score)

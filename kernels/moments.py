@@ -63,9 +63,9 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
 
     def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
         a, b = pair
-        add_tile(words[slice(*a)], words[slice(*b)], n, out[slice(*a), slice(*b)])
+        add_tile(words, *a, words, *b, n, out)
         if a != b:
-            mirror_tile(out[slice(*a), slice(*b)], out[slice(*b), slice(*a)])
+            mirror_tile(out, *a, *b)
 
     for_each(task, [(a, b) for i, a in enumerate(rows) for b in rows[: i + 1]])
 
@@ -88,8 +88,7 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     from hopfed.kernels.moments_cpu import add_tile
 
     def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
-        i, j = slice(*pair[0]), slice(*pair[1])
-        add_tile(a.words[i], b.words[j], a.n, out[i, j])
+        add_tile(a.words, *pair[0], b.words, *pair[1], a.n, out)
 
     for_each(task, [(i, j) for i in spans(len(a), TILE) for j in spans(len(b), TILE)])
     return out

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from hopfed.kernels.bits import PackedBits, check_packed, n_words
+from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
 from hopfed.kernels.threads import for_each, spans, thread_count
 
 from hopfed.errors import ArgumentError
@@ -59,7 +59,7 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
 
 def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.ndarray:
     """Pad X to whole groups of columns, sum its pieces, and share the rows of the result out."""
-    from hopfed.kernels.products_cpu import PIECE, columns_together
+    from hopfed.kernels.products_cpu import PIECE, columns_together, reversed_rows
 
     n, k = X.shape
     out = np.zeros((rows, k), X.dtype)
@@ -68,11 +68,16 @@ def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.
     width = columns_together(X.dtype, k)
     padded = np.zeros((n, -(-k // width) * width), X.dtype)
     padded[:, :k] = X
-    starts = np.arange(0, n, PIECE)
-    totals = np.add.reduceat(padded, starts, axis=0, dtype=np.float64).astype(X.dtype)
+    padded[reversed_rows(n)] *= -1
+    totals = np.add.reduceat(padded, np.arange(0, n, PIECE), axis=0)
     groups = n_words(rows)
     size = max(1, min(GROUPS, groups // (2 * thread_count())))
-    for_each(lambda s: multiply(p.words, *s, padded, width, totals, out), spans(groups, size))
+
+    def task(span: tuple[int, int]) -> None:
+        block, sums = np.empty(PIECE, np.uint64), np.empty(width * WORD, X.dtype)
+        multiply(p.words, *span, padded, width, totals, out, block, sums)
+
+    for_each(task, spans(groups, size))
     return out
 
 

@@ -3,6 +3,9 @@
 With b_j the 64 bits of a word (64 examples, or 64 sites) and x_j a row of the matrix, the sums
 ``sum_j (2 b_j - 1) x_j = 2 sum_{b_j = 1} x_j - sum_j x_j`` need no multiplication and no unpacked
 copy: on machines with mask registers the word itself is the mask of an addition.
+
+The difference of two sums cancels badly when all x_j have one sign. So half of the rows, chosen by
+a hash, take part with both b_j and x_j reversed: what is summed then has no common sign.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -10,14 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 from hopfed.kernels.bits_cpu import load_block, transpose_block
+from hopfed.kernels.compiled import inlined, inner, kernel
 from hopfed.kernels.vectors import INDEX, load, operands, splat, store
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 WORD = 64
-PIECE = 128  # rows of the matrix summed before the total is taken off: bounds the cancellation
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+PIECE = 512  # rows of the matrix summed before their total is taken off
 
 
 def _has_mask_registers() -> bool:
@@ -28,6 +33,18 @@ def _has_mask_registers() -> bool:
 # Columns of the matrix summed together: as many as the registers hold, 64 lanes each.
 WIDE = {types.float32: 6, types.float64: 3}
 COLUMNS = WIDE if _has_mask_registers() else dict.fromkeys(WIDE, 1)
+
+
+def reversed_rows(n: int) -> np.ndarray:
+    """Which of n rows are reversed, (n,) bool."""
+    return (np.arange(n, dtype=np.uint64) * GOLDEN >> np.uint64(63)).astype(bool)
+
+
+@inner
+def _reverse(block, count, first):
+    for j in range(count):
+        if np.uint64(first + j) * GOLDEN >> np.uint64(63):
+            block[j] = ~block[j]
 
 
 def columns_together(dtype: np.dtype, k: int) -> int:
@@ -72,7 +89,7 @@ _many_sums = _summing(COLUMNS)
 _one_sum = _summing(dict.fromkeys(WIDE, 1))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _add_piece(words, count, x, first, width, totals, piece, sums, out, row):
     """Add to 64 rows of `out`, from `row`, the products of `count` words with rows of x.
 
@@ -92,31 +109,31 @@ def _add_piece(words, count, x, first, width, totals, piece, sums, out, row):
                 out[row + lane, column + c] += 2 * sums[c * WORD + lane] - total
 
 
-@njit(cache=True, nogil=True)
-def multiply(words, start, stop, x, width, totals, out):
-    """out = eta X for the groups start..stop-1 of 64 rows of eta; see `_add_piece`."""
-    block = np.empty(PIECE, np.uint64)
-    sums = np.empty(width * WORD, x.dtype)
+@kernel
+def multiply(words, start, stop, x, width, totals, out, block, sums):
+    """out = eta X for the groups start..stop-1 of 64 rows of eta; see `_add_piece`.
+
+    block, sums : (PIECE,) uint64 and (width * 64,) of the dtype of x, work space.
+    """
     for first in range(0, len(x), PIECE):
         count = min(PIECE, len(x) - first)
         for group in range(start, stop):
             for w in range((count + WORD - 1) // WORD):
-                part = block[WORD * w : WORD * w + WORD]
-                load_block(words, WORD * group, first // WORD + w, part)
-                transpose_block(part)
+                load_block(words, WORD * group, first // WORD + w, block, WORD * w)
+                transpose_block(block, WORD * w)
+            _reverse(block, count, first)
             _add_piece(
                 block, count, x, first, width, totals, first // PIECE, sums, out, WORD * group
             )
 
 
-@njit(cache=True, nogil=True)
-def multiply_transposed(words, start, stop, x, width, totals, out):
+@kernel
+def multiply_transposed(words, start, stop, x, width, totals, out, block, sums):
     """out = eta^T X for the word columns start..stop-1."""
-    block = np.empty(PIECE, np.uint64)
-    sums = np.empty(width * WORD, x.dtype)
     for first in range(0, len(x), PIECE):
         count = min(PIECE, len(x) - first)
         for w in range(start, stop):
             for j in range(count):
                 block[j] = words[first + j, w]
+            _reverse(block, count, first)
             _add_piece(block, count, x, first, width, totals, first // PIECE, sums, out, WORD * w)

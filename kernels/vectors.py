@@ -161,19 +161,21 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
     return types.void(s, w, types.intp, a, types.intp, types.intp), codegen
 
 
+def _add_multiple(builder, factor, x, x_at, y, y_at, length):
+    factor = splat(builder, factor, VECTOR)
+    with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
+        step = builder.mul(loop.index, INDEX(LANES))
+        to = builder.add(y_at, step)
+        term = load(builder, x, builder.add(x_at, step), VECTOR)
+        store(builder, _multiply_add(builder, factor, term, load(builder, y, to, VECTOR)), y, to)
+
+
 @intrinsic
 def add_multiple(_typing, factor, x, x_at, y, y_at, length):
     """y += factor * x over `length` elements, a multiple of LANES."""
 
     def codegen(context, builder, signature, args):
-        factor, x, x_at, y, y_at, length = operands(context, builder, signature, args)
-        factor = splat(builder, factor, VECTOR)
-        with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
-            step = builder.mul(loop.index, INDEX(LANES))
-            to = builder.add(y_at, step)
-            term = load(builder, x, builder.add(x_at, step), VECTOR)
-            total = _multiply_add(builder, factor, term, load(builder, y, to, VECTOR))
-            store(builder, total, y, to)
+        _add_multiple(builder, *operands(context, builder, signature, args))
         return context.get_dummy_value()
 
     return types.void(types.float32, x, types.intp, y, types.intp, types.intp), codegen
@@ -210,29 +212,66 @@ def update_block(_typing, h, h_at, d, d_at, spins, cue, s_at, t, t_at, beta, fie
 
 
 @intrinsic
-def remove_self_field(_typing, h, h_at, d, d_at, s, s_at):
-    """h -= d * s over the sites of a block; return which s are positive, as bits."""
+def visit_block(_typing, h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_at, rank):
+    """Serial updates of the spins s[s_at:] of one block in the order of the sites from `site`.
+
+    A spin is up when beta * (h - d * s) is at least t, with h the fields (from h_at) before the
+    first update. All are compared at once; the first that differs from its spin is flipped, the
+    fields are corrected by its row of `overlaps`, and those after it are compared again.
+    Meanwhile its row of w is added to the coefficients a[a_at:]. Returns the number of flips.
+    """
+    whole = ir.IntType(SITES)
 
     def codegen(context, builder, signature, args):
-        h, h_at, d, d_at, s, s_at = operands(context, builder, signature, args)
-        spin = load(builder, s, s_at, SPINS)
-        own = builder.fmul(load(builder, d, d_at, SPINS), spin)
-        store(builder, builder.fsub(load(builder, h, h_at, SPINS), own), h, h_at)
-        return _as_bits(builder, builder.fcmp_ordered(">", spin, NOTHING))
+        h, h_at, d, s, s_at, site, t, beta, overlaps, w, a, a_at, rank = operands(
+            context, builder, signature, args
+        )
+        spin, limit = load(builder, s, s_at, SPINS), load(builder, t, s_at, SPINS)
+        beta = splat(builder, beta, SPINS)
+        own = builder.fmul(load(builder, d, site, SPINS), spin)
+        before = builder.bitcast(builder.fcmp_ordered(">", spin, NOTHING), whole)
 
-    return types.uint64(h, types.intp, d, types.intp, s, types.intp), codegen
+        def differing(field):
+            up = builder.fcmp_ordered(">=", builder.fmul(beta, field), limit)
+            return builder.xor(builder.bitcast(up, whole), before)
 
+        field = builder.fsub(load(builder, h, h_at, SPINS), own)
+        field_cell = cgutils.alloca_once_value(builder, field)
+        wants_cell = cgutils.alloca_once_value(builder, differing(field))
+        flips_cell = cgutils.alloca_once_value(builder, INDEX(0))
+        head = builder.append_basic_block("visit.head")
+        body = builder.append_basic_block("visit.body")
+        done = builder.append_basic_block("visit.done")
+        builder.branch(head)
+        builder.position_at_end(head)
+        wants = builder.load(wants_cell, typ=whole)
+        builder.cbranch(builder.icmp_unsigned("!=", wants, whole(0)), body, done)
+        builder.position_at_end(body)
+        lowest = builder.cttz(wants, ir.IntType(1)(1))
+        j = builder.zext(lowest, INDEX)
+        was_up = builder.trunc(builder.lshr(before, lowest), ir.IntType(1))
+        store(builder, builder.select(was_up, FLOAT(-1.0), FLOAT(1.0)), s, builder.add(s_at, j))
+        change = builder.select(was_up, FLOAT(-2.0), FLOAT(2.0))
+        row = builder.mul(builder.add(site, j), INDEX(SITES))
+        couplings = load(builder, overlaps, row, SPINS)
+        field = builder.load(field_cell, typ=SPINS)
+        field = _multiply_add(builder, splat(builder, change, SPINS), couplings, field)
+        builder.store(field, field_cell)
+        after = builder.shl(whole(-2), lowest)
+        builder.store(builder.and_(differing(field), after), wants_cell)
+        flips = builder.add(builder.load(flips_cell, typ=INDEX), INDEX(1))
+        builder.store(flips, flips_cell)
+        w_at = builder.mul(builder.add(site, j), rank)
+        _add_multiple(builder, change, w, w_at, a, a_at, rank)
+        builder.branch(head)
+        builder.position_at_end(done)
+        return builder.load(flips_cell, typ=INDEX)
 
-@intrinsic
-def up_bits(_typing, h, h_at, t, t_at, beta):
-    """Bit j tells whether beta * h[j] >= t[j], for the sites of a block."""
-
-    def codegen(context, builder, signature, args):
-        h, h_at, t, t_at, beta = operands(context, builder, signature, args)
-        scaled = builder.fmul(splat(builder, beta, SPINS), load(builder, h, h_at, SPINS))
-        return _as_bits(builder, builder.fcmp_ordered(">=", scaled, load(builder, t, t_at, SPINS)))
-
-    return types.uint64(h, types.intp, t, types.intp, types.float32), codegen
+    n = types.intp
+    signature = types.intp(
+        h, n, d, s, n, n, t, types.float32, overlaps, w, a, n, n
+    )  # fmt: skip
+    return signature, codegen
 
 
 @intrinsic

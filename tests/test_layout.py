@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "data": LOW | {"kernels", "data"},
     "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
     "recovery": CORE | {"data", "exchange", "factorize", "joint", "operators", "rank", "search"},
+    "metrics": {"errors"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "factorize", "figures", "runs", "theory"},
 }

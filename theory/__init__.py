@@ -1,17 +1,20 @@
 """Closed-form random-matrix predictions in float64, on NumPy and SciPy alone.
 
 Conventions: `M` examples of `N` sites, aspect ratio `q = N / M`, spectra of `(1/M) eta^T eta`,
-spike strengths `kappa` in units of the bulk variance. Import the module you need:
+spike strengths `kappa` in units of the bulk variance. Functions broadcast over their arguments
+and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. Nothing is imported
+here, and no module loads SciPy before it is needed: import the one you need.
 
 marchenko_pastur : law of the bulk for white noise.
 tracy_widom : law of its largest eigenvalue, exact and fast.
 spikes : where an archetype's eigenvalue lands, how well its eigenvector aligns, and back.
 planning : what can be detected, and how many examples that takes.
-covariance : edges and spike law for any noise covariance.
-density : spectral density for any noise covariance, with or without a semicircle.
-semicircle : the same laws after symmetric noise of known scale was added.
+covariance : edge, threshold and support for noise of any covariance, with or without a semicircle.
+density : its spectral density and distribution function.
+general_spikes : its spikes.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
 storage : how many archetypes an associative memory holds, and a simulation of it.
+storage_thermal : the same for Hebb's rule at finite temperature.
 """

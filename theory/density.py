@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from . import _check, _silverstein
 from .covariance import Population, law_of
+from .marchenko_pastur import angle_cdf
 
 _TERMS = (32, 16384)  # first and last number of terms tried
 _TAIL = 1e-13
@@ -52,8 +53,8 @@ def density(x: ArrayLike, population: Population, q: float, radius: float = 0.0)
     for part in _components_of(population, q, radius):
         inside = (x > part.low) & (x < part.high)
         total[inside] = part.density(x[inside])
-        if part.hard:
-            total[x == 0] = np.inf
+        if part.times_x and part.low == 0:
+            total[x == 0] = np.inf  # the hard edge
     return total[()]
 
 
@@ -78,23 +79,29 @@ def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> 
 class _Component:
     """One interval of the support, as tables over equal steps of theta.
 
-    `series` is S(theta) = density, times x without semicircle, where it also removes the pole of
-    the hard edge at 0; `cumulative` is the mass below. Each comes with its derivative.
+    `series` is S(theta) = density, times x without semicircle, where the density may have a pole
+    at or just below its lower edge. The mass below theta is then `pole` times that of the
+    Marchenko-Pastur law with the same edges, which has the same pole, plus the table `rest`.
+    Each table comes with its derivative.
     """
 
     low: float
     high: float
     times_x: bool
-    hard: bool
+    pole: float
     series: tuple[np.ndarray, np.ndarray]
-    cumulative: tuple[np.ndarray, np.ndarray]
+    rest: tuple[np.ndarray, np.ndarray]
 
     def density(self, x: np.ndarray) -> np.ndarray:
         value = np.maximum(_hermite(self._theta(x), *self.series), 0.0)
         return value / x if self.times_x else value
 
     def mass(self, x: np.ndarray) -> np.ndarray:
-        return _hermite(self._theta(np.clip(x, self.low, self.high)), *self.cumulative)
+        theta = self._theta(np.clip(x, self.low, self.high))
+        value = _hermite(theta, *self.rest)
+        if self.times_x:
+            value = value + self.pole * angle_cdf(theta, _pole_place(self.low, self.high))
+        return value
 
     def _theta(self, x: np.ndarray) -> np.ndarray:
         return 2 * np.arctan2(np.sqrt(x - self.low), np.sqrt(self.high - x))
@@ -112,7 +119,7 @@ def _components(population: Population, q: float, radius: float) -> tuple[_Compo
 
 
 def _tabulate(law: _silverstein.Law, low: float, high: float) -> _Component:
-    centre, half = (low + high) / 2, (high - low) / 2
+    half = (high - low) / 2
     times_x = law.noise == 0
     coefficients = _sine_coefficients(law, low, high, times_x)
 
@@ -121,23 +128,28 @@ def _tabulate(law: _silverstein.Law, low: float, high: float) -> _Component:
     series = _sine_sum(coefficients, count)
     slope = _cosine_sum(coefficients * np.arange(1, coefficients.size + 1), count)
 
-    # Mass per theta: density times half sin(theta); at a hard edge the limit of 0/0.
-    x = np.where(
-        theta < np.pi / 2, low + 2 * half * np.sin(theta / 2) ** 2, centre - half * np.cos(theta)
-    )
-    hard = times_x and low == 0
-    with np.errstate(invalid="ignore"):
-        rate = half * np.sin(theta) * series / (x if times_x else 1.0)
-    if hard:
-        rate[0] = 2 * slope[0]
+    # Mass per theta: density times half sin(theta), less that of the pole.
+    pole = 0.0
+    rate = half * np.sin(theta) * series
+    if times_x:
+        x = low + 2 * half * np.sin(theta / 2) ** 2
+        pole = np.pi * _pole_place(low, high) * slope[0]
+        with np.errstate(invalid="ignore"):
+            rate = half * np.sin(theta) * (series - slope[0] * np.sin(theta)) / x
+        rate[0] = 0.0  # the limit of 0/0 at a hard edge
     return _Component(
         low=float(low),
         high=float(high),
         times_x=times_x,
-        hard=hard,
+        pole=float(pole),
         series=(series, slope),
-        cumulative=(_integrate(rate), rate),
+        rest=(_integrate(rate), rate),
     )
+
+
+def _pole_place(low: float, high: float) -> np.ndarray:
+    """The rho of the Marchenko-Pastur law with these edges, up to its scale."""
+    return np.asarray((np.sqrt(high) - np.sqrt(low)) / (np.sqrt(high) + np.sqrt(low)))
 
 
 def _sine_coefficients(law: _silverstein.Law, low: float, high: float, times_x: bool) -> np.ndarray:

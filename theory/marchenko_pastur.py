@@ -102,7 +102,7 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     q = np.asarray(q, dtype=np.float64)
     tau = 2 * np.arctan2(np.sqrt(np.maximum(x - lower, 0)), np.sqrt(np.maximum(upper - x, 0)))
     zero_mass = atom(q)
-    value = zero_mass + np.minimum(1, 1 / q) * _angle_cdf(tau, _rho(q))
+    value = zero_mass + np.minimum(1, 1 / q) * angle_cdf(tau, _rho(q))
     # The sum may exceed 1 by an ulp at the upper edge.
     return np.where(x < 0, 0.0, np.minimum(value, 1.0))[()]
 
@@ -221,8 +221,8 @@ def _rho(q: np.ndarray) -> np.ndarray:
     return np.minimum(root, 1 / root)
 
 
-def _angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Mass of the part off zero (normalised to 1) below the angle `tau`.
+def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    """Mass of the part off zero (normalised to 1) below the angle `tau`: the cdf without its units.
 
     `G = [tau + rho sin tau + (1 - rho^2) b] / pi` with `b = (rho sin tau - psi) / rho^2` and
     `psi = arg(1 - rho e^{-i tau})`; for small rho `b = -sum_{j>=2} rho^(j-2) sin(j tau) / j`.
@@ -274,7 +274,7 @@ def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
         if active.size == 0:
             break
         t, r, level = tau[active], rho[active], p[active]
-        mass = _angle_cdf(t, r)
+        mass = angle_cdf(t, r)
         below = mass < level
         low[active[below]], high[active[~below]] = t[below], t[~below]
         moved = t + _newton_step(t, r, mass, level)
@@ -290,7 +290,7 @@ def _first_angle(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
     """First guess of the angle, between the exact answers for rho = 1 and for a cubic tail."""
     left, right = np.cbrt(p), np.cbrt(1 - p)
     if p.size > _GRID.size and np.ptp(rho) == 0:  # many levels of one law: tabulate it
-        mass = _angle_cdf(_GRID, rho[0])
+        mass = angle_cdf(_GRID, rho[0])
         grid = np.cbrt(mass) / (np.cbrt(mass) + np.cbrt(np.maximum(1 - mass, 0)))
         return np.interp(left / (left + right), grid, _GRID)
     cubic = np.pi * left / (left + right)

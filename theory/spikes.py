@@ -162,7 +162,7 @@ def spike_strength(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarra
     >>> round(float(spike_strength(0.6, 0.5, 400)), 12)
     112.5
     """
-    r = _quality(r)
+    r = _check.probability("r", r)
     exposure = _check.share("exposure", exposure)
     return (_check.count("N", N) * r**2 * exposure / ((1 - r) * (1 + r)))[()]
 
@@ -267,7 +267,7 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
         raise ArgumentError("exposures", f"of shape ({K},), one per archetype", shares.shape)
     if shares.sum() > 1 + 1e-9:
         raise ArgumentError("exposures", "shares that sum to at most 1", shares.sum())
-    quality = float(_check.scalar("r", r, _quality_of))
+    quality = _check.scalar("r", r, _check.probability)
     q = N / _check.scalar("M", M, _check.count)
     variance = (1 - quality) * (1 + quality)
 
@@ -287,14 +287,6 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
         detectable=kappas > threshold(q),
         overlaps=overlap(safe, q)[:, None] * aligned,
     )
-
-
-def _quality(r: ArrayLike) -> np.ndarray:
-    return _quality_of("r", r)
-
-
-def _quality_of(name: str, r: ArrayLike) -> np.ndarray:
-    return _check.real(name, r, "a number in (0, 1)", lambda a: (a > 0) & (a < 1))
 
 
 def _is_sign(entries: np.ndarray) -> np.ndarray:

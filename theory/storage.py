@@ -90,9 +90,11 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     alpha, t = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _check.nonnegative("t", t))
     load, time = alpha.ravel(), t.ravel()
     low = _critical_y(time)
+    most = _load(low, time)
+    aim = np.minimum(load, most)
     # On the branch above the maximum the load falls with y.
-    y = increasing_root(lambda v: load - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
-    value = np.where(load <= _load(low, time), erf(y), 0.0)
+    y = increasing_root(lambda v: aim - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
+    value = np.where(load <= most, erf(y), 0.0)
     return value.reshape(alpha.shape)[()]
 
 
@@ -216,17 +218,27 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
 
     P = np.exp(-(y**2)) / np.sqrt(2 * np.pi)
     B = erf(y) / (np.sqrt(2) * y)
-    A, C = 2 * y**2 * B + 2 * P, 2 * y**2 + 1
     h = B - 2 * P
-
-    def variance(s: np.ndarray) -> np.ndarray:
-        return 1 - 2 * t * A * s + t**2 * C * s**2
-
-    def defect(s: np.ndarray) -> np.ndarray:
-        return t * h * s * (B - t * s) - (B - (1 + t) * s) * variance(s)
-
-    high = B / (1 + t)
-    return h**2 / variance(increasing_root(defect, high * 1e-3, high))
+    # In v = s (1 + t) / B, between 0 and 1, the cubic is `pull v (1 - tau v) = (1 - v) Q`: Newton's
+    # iteration, with bisection where it leaves the bracket.
+    tau = t / (1 + t)
+    linear, square = 2 * tau * B * (2 * y**2 * B + 2 * P), (tau * B) ** 2 * (2 * y**2 + 1)
+    pull = tau * h * B
+    low, high = np.zeros(np.broadcast(y, t).shape), np.ones(np.broadcast(y, t).shape)
+    v = (low + high) / 2
+    for _ in range(60):
+        Q = 1 - linear * v + square * v**2
+        defect = pull * v * (1 - tau * v) - (1 - v) * Q
+        slope = pull * (1 - 2 * tau * v) + Q - (1 - v) * (2 * square * v - linear)
+        low, high = np.where(defect < 0, v, low), np.where(defect < 0, high, v)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = v - defect / slope
+        moved = np.where((moved >= low) & (moved <= high), moved, (low + high) / 2)
+        done = np.all(np.abs(moved - v) <= 1e-14)
+        v = moved
+        if done:
+            break
+    return h**2 / (1 - linear * v + square * v**2)
 
 
 def _critical_y(t: np.ndarray) -> np.ndarray:

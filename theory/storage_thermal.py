@@ -57,14 +57,12 @@ def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
     0.315432
     """
     alpha = _check.nonnegative("alpha", alpha)
-    load = alpha.ravel()
-    T = increasing_root(
-        lambda v: load - _load(_peak(v), v)[0],
-        np.full(load.shape, _LOWEST),
-        np.full(load.shape, 1 - 1e-9),
-    )
-    T = np.where(load == 0, 1.0, np.where(load < capacity(), T, 0.0))
-    return T.reshape(alpha.shape)[()]
+    T = np.where(alpha == 0, 1.0, 0.0)
+    inside = (alpha > 0) & (alpha < capacity())
+    load = alpha[inside]
+    low, high = np.full(load.shape, _LOWEST), np.full(load.shape, 1 - 1e-9)
+    T[inside] = increasing_root(lambda v: load - _load(_peak(v), v)[0], low, high)
+    return T[()]
 
 
 def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarray:
@@ -83,8 +81,10 @@ def thermal_magnetisation(alpha: ArrayLike, temperature: ArrayLike) -> np.ndarra
     alpha, T = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _temperature(temperature))
     load, heat = alpha.ravel(), T.ravel()
     peak = _peak(heat)
-    spread = increasing_root(lambda s: _load(s, heat)[0] - load, np.zeros(load.shape), peak)
-    value = np.where(load <= _load(peak, heat)[0], _load(spread, heat)[1], 0.0)
+    most = _load(peak, heat)[0]
+    aim = np.minimum(load, most)
+    spread = increasing_root(lambda s: _load(s, heat)[0] - aim, np.zeros(load.shape), peak)
+    value = np.where(load <= most, _load(spread, heat)[1], 0.0)
     return value.reshape(alpha.shape)[()]
 
 

@@ -52,10 +52,7 @@ def compare_command(first: Path, second: Path) -> None:
     _print_differences("made with", a.provenance, b.provenance)
     grid = table("summary", str(first), str(second))
     grid.columns[0].justify = "left"
-    labels = _measures(a.kind)
-    for key in [*a.summary, *(k for k in b.summary if k not in a.summary)]:
-        ours, theirs = number(a.summary.get(key)), number(b.summary.get(key))
-        label = labels.get(key, Measure(key)).label
+    for label, ours, theirs in _paired(a, b):
         grid.add_row(label, ours, theirs, style=None if ours == theirs else "bold")
     out.print(grid)
     same = [name for name in a.arrays.keys() & b.arrays.keys() if _equal(a, b, name)]
@@ -67,7 +64,7 @@ def print_summary(run: Run) -> None:
     """Print the summary of a run beside what the paper reports and what was aimed at."""
     measures = _measures(run.kind)
     if not measures:
-        _print_pairs("summary", {k: number(v) for k, v in run.summary.items()})
+        _print_pairs("summary", {k: _words(v) for k, v in run.summary.items()})
         return
     grid = table("", "ours", "paper", "aim")
     grid.columns[0].justify = "left"
@@ -93,6 +90,24 @@ def number(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def _words(value: Any) -> str:
+    """Anything a summary without declared measures may hold, cut to a line."""
+    if isinstance(value, list):
+        shown = ", ".join(_words(v) for v in value[:6])
+        return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown
+    return number(value)
+
+
+def _paired(a: Run, b: Run) -> list[tuple[str, str, str]]:
+    """(label, value in a, value in b) of every row of the two summaries."""
+    measures = _measures(a.kind)
+    if a.kind == b.kind and measures:
+        rows = [(m.label, a.summary.get(k), b.summary.get(k)) for k, m in measures.items()]
+        return [(label, number(ours), number(theirs)) for label, ours, theirs in rows]
+    names = [*a.summary, *(k for k in b.summary if k not in a.summary)]
+    return [(k, _words(a.summary.get(k)), _words(b.summary.get(k))) for k in names]
 
 
 def _measures(kind: str) -> Mapping[str, Measure]:

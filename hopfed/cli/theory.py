@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from hopfed.cli.figure import check_figure
-from hopfed.cli.output import out, table
+from hopfed.cli.output import err, out, table
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
@@ -74,8 +74,8 @@ def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) 
             "q": q,
             "lower": lower,
             "upper": upper,
-            "atom at 0": law.atom(q),
-            "median off 0": law.median_nonzero(q, variance),
+            "atom": law.atom(q),
+            "median_nonzero": law.median_nonzero(q, variance),
         }
     }
     column = q[:, None]
@@ -84,7 +84,7 @@ def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) 
         tables["values"] = {"q": column, "x": at, "density": density, "distribution": mass}
     if p is not None:
         tables["quantiles"] = {"q": column, "p": p, "x": law.quantile(p, column, variance)}
-    _show(tables, options, "marchenko_pastur", q=q, variance=variance)
+    _show(tables, options, "mp", q=q, variance=variance)
 
 
 @theory_command.command("tw")
@@ -116,9 +116,9 @@ def tw_command(
         quantiles["eigenvalue"] = s2 * (centre + scale * quantiles["quantile"]) / samples
     tables: dict[str, Columns] = {"quantiles": quantiles, "moments": law.moments(beta)._asdict()}
     if at is not None:
-        values = {"distribution": law.cdf, "upper tail": law.sf, "density": law.pdf}
+        values = {"distribution": law.cdf, "upper_tail": law.sf, "density": law.pdf}
         tables["values"] = {"s": at} | {name: f(at, beta) for name, f in values.items()}
-    _show(tables, options, "tracy_widom", beta=beta)
+    _show(tables, options, "tw", beta=beta)
 
 
 @theory_command.command("spike")
@@ -149,7 +149,7 @@ def spike_command(**options: Any) -> None:
         if options["samples"] is not None:
             share = options["exposure"]
             sd = spikes.outlier_sd(kappa, q, options["samples"], variance, exposure=share)
-            found["eigenvalue sd"] = sd
+            found["eigenvalue_sd"] = sd
         tables["spikes"] = found
     if options["eigenvalue"] is not None:
         strength = spikes.strength(options["eigenvalue"], q, variance)
@@ -175,6 +175,8 @@ def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarr
         kappa = spikes.spike_strength(r, exposure, sites)
     elif kappa is None and options["eigenvalue"] is None:
         raise ArgumentError("--kappa", "given, or --exposure with --r and --N", "neither")
+    if r is not None and not 0 < r < 1:
+        raise ArgumentError("--r", "a number in (0, 1)", r)
     variance = options["variance"]
     if variance is None:
         variance = 1.0 if r is None else 1 - r**2
@@ -207,8 +209,8 @@ def phase_command(
     tables: dict[str, Columns] = {
         "boundary": {
             "r": r,
-            "least exposure": planning.minimal_exposure(r, sites, samples),
-            f"with power {power:g}": planning.exposure_needed(r, sites, samples, power, alpha),
+            "least_exposure": planning.minimal_exposure(r, sites, samples),
+            f"for_power_{power:g}": planning.exposure_needed(r, sites, samples, power, alpha),
         }
     }
     if exposure is not None:
@@ -217,7 +219,7 @@ def phase_command(
             "r": diagram.qualities[:, None],
             "exposure": diagram.exposures,
             "detectable": diagram.detectable,
-            "strength / threshold": diagram.margin,
+            "margin": diagram.margin,
             "eigenvalue": diagram.eigenvalue,
             "overlap": diagram.overlap,
         }
@@ -248,12 +250,11 @@ def plan_command(
     """
     from hopfed.theory import planning
 
-    plan = planning.plan(r, exposure, sites, power, alpha, stronger)
-    names = {"samples": "examples M", "margin": "strength / threshold"}
-    fields = ("samples", "power", "threshold", "eigenvalue", "overlap", "margin")
-    columns = {names.get(f, f): getattr(plan, f) for f in fields}
     boundary = planning.minimal_samples(r, exposure, sites)
-    tables = {"plan": {"exposure": exposure, "M at the boundary": boundary} | columns}
+    plan = planning.plan(r, exposure, sites, power, alpha, stronger)
+    fields = ("power", "threshold", "eigenvalue", "overlap", "margin")
+    columns = {"exposure": exposure, "M_boundary": boundary, "M": plan.samples}
+    tables = {"plan": columns | {f: getattr(plan, f) for f in fields}}
     arguments = {"N": sites, "power": power, "false_alarm": alpha, "stronger": stronger}
     _show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
 
@@ -262,7 +263,7 @@ def plan_command(
 @numbers("--t", "t", "Dreaming times; 0 is Hebb's rule.", "0,0.1,0.5,1,2,5,10")
 @numbers("--alpha", "alpha", "Loads at which to give the magnetisation.")
 @numbers("--temperature", "temperature", "Temperatures at which to give Hebb's capacity.")
-@click.option("--simulate", type=int, help="Sites of a simulation drawn into the figure.")
+@click.option("--simulate", type=int, help="Also simulate a memory of this many sites.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
 @output_options
 def capacity_command(
@@ -282,16 +283,34 @@ def capacity_command(
     if (t > 20).any():
         raise ArgumentError("--t", "at most 20; the projector's capacity, its limit, is 1", t.max())
     last = storage.critical_magnetisation(t)
-    tables: dict[str, Columns] = {
-        "capacity": {"t": t, "capacity": capacity, "magnetisation there": last}
-    }
+    tables: dict[str, Columns] = {"capacity": {"t": t, "capacity": capacity, "magnetisation": last}}
     if alpha is not None:
         m = storage.magnetisation(alpha, t[:, None])
         tables["magnetisation"] = {"t": t[:, None], "alpha": alpha, "magnetisation": m}
     if temperature is not None:
         load = storage_thermal.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
-    _show(tables, options, "capacity", t=t, simulate=simulate, seed=seed)
+    points = [] if simulate is None else _simulated(t, simulate, seed)
+    if points:
+        names = ("t", "alpha", "simulated", "standard_error")
+        tables["simulation"] = dict(zip(names, np.array(points).T, strict=True))
+    _show(tables, options, "capacity", t=t, points=points)
+
+
+def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, float, float]]:
+    """(t, load, mean magnetisation, standard error) at five loads around each capacity."""
+    from hopfed.rng import stream
+    from hopfed.theory import storage
+
+    points = []
+    with err.status("simulating"):
+        for time in t.tolist():
+            for share in (0.4, 0.7, 0.9, 1.1, 1.3):
+                load = share * float(storage.capacity(time))
+                rng = stream(seed, "storage", str(time), str(share))
+                run = storage.simulate_storage(rng, N, load, time)
+                points.append((time, run.load, run.mean, run.standard_error))
+    return points
 
 
 def _show(

@@ -139,6 +139,8 @@ def test_unreachable_requests_are_values():
         (lambda: planning.phase_diagram([0.5, np.nan], [0.1], 10, 10), "qualities"),
         (lambda: planning.noise_threshold(0.5, 10, 10, 0.0), "false_alarm"),
         (lambda: planning.plan(0.5, 0.1, 10, power=1.0), "power"),
+        (lambda: planning.plan(1.5, 0.1, 10), "r"),
+        (lambda: planning.detection_power(0.5, 0.1, 10, 10, false_alarm=1.0), "false_alarm"),
         (lambda: planning.detection_power(0.5, 0.1, 10, 10, stronger=10), "stronger"),
         (lambda: planning.plan(0.5, 0.1, 10, stronger=-1), "stronger"),
         (lambda: planning.exposure_needed(0.5, 10, 10.5), "M"),
