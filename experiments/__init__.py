@@ -25,7 +25,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 
-NAMES = ("bbp", "mp", "concentration", "heavy_tails", "correlated_noise")
+NAMES = ("bbp", "mp", "concentration", "heavy_tails", "correlated_noise", "load", "scale")
 
 PRESET_NAMES = ("quick", "default", "paper")
 

@@ -81,7 +81,7 @@ class Run:
 
         buffer = io.BytesIO()
         with h5py.File(buffer, "w") as file:
-            for name, array in self.arrays.items():
+            for name, array in sorted(self.arrays.items()):
                 file.create_dataset(name, data=array)
             file.attrs["kind"] = self.kind
             for name in _JSON_PARTS:

@@ -17,6 +17,8 @@ from hopfed.errors import ArgumentError
 
 GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
 
+LEAST = 1 << 21  # multiplications below which it does not pay to start a thread
+
 
 def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
@@ -71,7 +73,7 @@ def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.
     padded[reversed_rows(n)] *= -1
     totals = np.add.reduceat(padded, np.arange(0, n, PIECE), axis=0)
     groups = n_words(rows)
-    size = max(1, min(GROUPS, groups // (2 * thread_count())))
+    size = max(1, min(GROUPS, groups // (2 * thread_count())), LEAST // (WORD * n * k))
 
     def task(span: tuple[int, int]) -> None:
         block, sums = np.empty(PIECE, np.uint64), np.empty(width * WORD, X.dtype)

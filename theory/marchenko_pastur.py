@@ -226,6 +226,11 @@ def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
 
     `G = [tau + rho sin tau + (1 - rho^2) b] / pi` with `b = (rho sin tau - psi) / rho^2` and
     `psi = arg(1 - rho e^{-i tau})`; for small rho `b = -sum_{j>=2} rho^(j-2) sin(j tau) / j`.
+
+    Examples
+    --------
+    >>> angle_cdf(np.array([0.0, np.pi]), np.array(0.5))
+    array([0., 1.])
     """
     tau, rho = np.broadcast_arrays(np.asarray(tau, dtype=np.float64), rho)
     sine = np.sin(tau)

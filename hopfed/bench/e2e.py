@@ -1,4 +1,4 @@
-"""`hopfed bench e2e`: from examples to archetypes (A7), beside the paper's and scikit-learn's way."""
+"""`hopfed bench e2e`: from examples to archetypes (A7), beside the paper's way and k-means."""
 
 from __future__ import annotations
 
@@ -77,13 +77,7 @@ BENCHMARK = Benchmark(
     ways=(
         Way("recover", _recover, _recover_cost),
         Way("the paper's, dense", _paper, _paper_cost, most={"N": 500}, tolerance=None),
-        Way(
-            "k-means on raw data",
-            _k_means,
-            _k_means_cost,
-            tolerance=None,
-            observe=_observe,
-        ),
+        Way("k-means on raw data", _k_means, _k_means_cost, tolerance=None, observe=_observe),
     ),
     gap=_gap,
     sizes={

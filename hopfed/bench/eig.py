@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,13 +112,13 @@ BENCHMARK = Benchmark(
             tolerance=1e-2,  # it stops at angles of 0.03 to the eigenvectors
             observe=_observe,
         ),
-        Way("dense eigh", _dense, _dense_cost, prepare=_float32, most={"N": 2_000}, tolerance=1e-4),
+        Way("dense eigh", _dense, _dense_cost, prepare=_float32, most={"N": 1_000}, tolerance=1e-4),
     ),
     gap=_gap,
     sizes={
         "small": (
-            Sweep("N", (1_000, 2_000, 4_000, 8_000, 16_000), {"M": 500, "K": 20}),
-            Sweep("M", (250, 500, 1_000), {"N": 8_000, "K": 20}),
+            Sweep("N", (500, 1_000, 2_000, 4_000, 8_000), {"M": 400, "K": 20}),
+            Sweep("M", (100, 200, 400, 800), {"N": 4_000, "K": 20}),
         ),
         "full": (
             Sweep("N", (6_250, 12_500, 25_000, 50_000, 100_000), {"M": 2_000, "K": 20}),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
-LEAST, MOST = 2, 15  # samples of each call, besides the time that is set for it
+LEAST, MOST = 2, 25  # samples of each call, besides the time that is set for it
 
 
 def best_seconds(
@@ -21,24 +21,19 @@ def best_seconds(
     budget : seconds that the samples of one call may take together, once there are `LEAST`.
     synchronise : waits for the device.
     """
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    repeats = {name: _repeats(call, synchronise) for name, call in calls.items()}
+    samples = {name: [_sample(call, 1, synchronise)] for name, call in calls.items()}
+    repeats = {name: max(1, round(SAMPLE / max(first, 1e-7))) for name, (first,) in samples.items()}
     pending = list(calls)
-    while pending:
+    while pending := [name for name in pending if _wanted(samples[name], repeats[name], budget)]:
         for name in pending:
             samples[name].append(_sample(calls[name], repeats[name], synchronise))
-        pending = [
-            name
-            for name in pending
-            if len(samples[name]) < LEAST
-            or (len(samples[name]) < MOST and sum(samples[name]) * repeats[name] < budget)
-        ]
     return {name: min(times) for name, times in samples.items()}
 
 
-def _repeats(call: Callable[[], Any], synchronise: Callable[[], Any]) -> int:
-    seconds = _sample(call, 1, synchronise)
-    return max(1, round(SAMPLE / max(seconds, 1e-7)))
+def _wanted(samples: list[float], repeats: int, budget: float) -> bool:
+    if len(samples) < LEAST:
+        return True
+    return len(samples) < MOST and sum(samples) * repeats < budget
 
 
 def _sample(call: Callable[[], Any], repeats: int, synchronise: Callable[[], Any]) -> float:

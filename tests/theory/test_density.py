@@ -32,7 +32,7 @@ def moments(population, q, radius, orders):
     return total
 
 
-@pytest.mark.parametrize("q", [1e-3, 0.3, 0.95, 1.0, 1.05, 4.0])
+@pytest.mark.parametrize("q", [1e-3, 0.3, 0.95, 0.99999, 1.0, 1.05, 4.0])
 def test_flat_spectrum_is_the_classical_law(q):
     x = np.linspace(*marchenko_pastur.edges(q, 2.0), 1001)[1:-1]
     flat = Population.flat(2.0)
