@@ -66,12 +66,12 @@ class Record:
     measures: Mapping[str, Measure] = field(default_factory=dict)
 
 
-def load(name: str) -> Any:
+def find(name: str) -> Any:
     """Import the experiment `name`; an unknown one is an error that suggests the nearest.
 
     Examples
     --------
-    >>> load("bbp").PRESETS["paper"].N
+    >>> find("bbp").PRESETS["paper"].N
     400
     """
     if name not in NAMES:

@@ -7,9 +7,9 @@ moves the edge. This one scales any data to trace N and leaves the edge where Ga
 from __future__ import annotations
 
 import numpy as np
-from hopfed.theory import tracy_widom
 
 from hopfed.rank import noise_variance
+from hopfed.theory import tracy_widom
 
 
 def white_threshold(N: int, M: int, alpha: float) -> float:

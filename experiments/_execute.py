@@ -16,11 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hopfed.experiments import Arrays
-from hopfed.experiments._ledger import Ledger
-
 from hopfed.config import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
+from hopfed.experiments import Arrays
+from hopfed.experiments._ledger import Ledger
 from hopfed.runs import Run, check_writable
 
 Report = Callable[[int, int], object]  # from (seeds finished, seeds planned)
@@ -53,8 +52,8 @@ def execute(
 
     Examples
     --------
-    >>> from hopfed.experiments import load
-    >>> bbp = load("bbp")
+    >>> from hopfed.experiments import find
+    >>> bbp = find("bbp")
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
@@ -147,7 +146,15 @@ def _feed(
 def _submit(
     pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, seed: int
 ) -> Future[Any]:
-    return pool.submit(_unit, module, config, seed, *ledger.position(seed))
+    return pool.submit(_unit_in_worker, module, config, seed, *ledger.position(seed))
+
+
+def _unit_in_worker(*arguments: Any) -> Any:
+    """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
+    try:
+        return _unit(*arguments)
+    except HopfedError as error:
+        raise HopfedError(str(error)) from None
 
 
 def _begin_worker() -> None:

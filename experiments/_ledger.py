@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hopfed.experiments import Arrays
 
 from hopfed.errors import ArgumentError, RunFileError
+from hopfed.experiments import Arrays
 from hopfed.runs import Run, plain, provenance, remove_leftovers
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
@@ -85,6 +85,7 @@ class Ledger:
         if state is None:
             del self.open[seed]
             self.done[seed] = _stacked(entry.rounds) if self.by_round else arrays
+            _require_equal_shapes(self.done[seed], next(iter(self.done.values())))
         self.write()
 
     def write(self) -> None:
@@ -167,8 +168,14 @@ def _stacked(parts: list[Arrays]) -> Arrays:
     if not parts:
         return {}
     for part in parts[1:]:
-        for name in parts[0].keys() | part.keys():
-            first, other = parts[0].get(name), part.get(name)
-            if first is None or other is None or first.shape != other.shape:
-                raise ValueError(f"array {name!r} must have one shape in all seeds and rounds")
+        _require_equal_shapes(part, parts[0])
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def _require_equal_shapes(part: Arrays, first: Arrays) -> None:
+    for name in first.keys() | part.keys():
+        shapes = [arrays[name].shape if name in arrays else None for arrays in (first, part)]
+        if None in shapes or shapes[0] != shapes[1]:
+            raise ValueError(
+                f"array {name!r} must have one shape in all seeds and rounds: {shapes}"
+            )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+
 from hopfed.theory import general_spikes
 from hopfed.theory.covariance import Population, noise_threshold
 

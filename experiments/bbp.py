@@ -16,16 +16,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import r_squared, with_spread
-from hopfed.theory import marchenko_pastur, spikes
 
 from hopfed.config import check_types, require
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import r_squared, with_spread
 from hopfed.operators import FactorOperator
 from hopfed.rank import Sample, TracyWidom
 from hopfed.rng import stream
 from hopfed.spectrum import eigenpairs
+from hopfed.theory import marchenko_pastur, spikes
 
 TOP = 10  # eigenvalues kept of each draw, as in the paper's panel A
 

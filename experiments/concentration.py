@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import with_spread
-from hopfed.theory import concentration
 
 from hopfed.config import check_types, require
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import with_spread
 from hopfed.operators import DenseOperator
 from hopfed.rng import stream
+from hopfed.theory import concentration
 
 
 @dataclass(frozen=True)

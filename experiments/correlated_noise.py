@@ -25,16 +25,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._counting import count_white, white_threshold
 from hopfed.experiments._noise import Autoregressive, Blocks, Family, autoregressive, fit_noise
 from hopfed.experiments._statistics import mean_and_sd
+from hopfed.rng import stream
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
-
-from hopfed.config import check_types, require
-from hopfed.data.channel import rademacher
-from hopfed.rng import stream
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test

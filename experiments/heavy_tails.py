@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._counting import count_white, white_mean
-from hopfed.experiments._statistics import mean_and_sd
-from hopfed.theory.tyler import tyler
 
 from hopfed.config import check_types, require
 from hopfed.data.channel import rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._counting import count_white, white_mean
+from hopfed.experiments._statistics import mean_and_sd
 from hopfed.rng import stream
+from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")
 NULLS = 20  # matrices of noise that calibrate Tyler's edge, per seed and ratio

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import kolmogorov, mean_and_sd, wilson
-from hopfed.theory import marchenko_pastur, tracy_widom
 
 from hopfed.config import check_types, require
 from hopfed.data.channel import rademacher
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._statistics import kolmogorov, mean_and_sd, wilson
 from hopfed.operators import FactorOperator
 from hopfed.rank import MarchenkoPastur, RankRule, Sample, Shuffle, TracyWidom
 from hopfed.rng import derive, stream
 from hopfed.spectrum import eigenpairs
+from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")
 LEVELS = (0.01, 0.05)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hopfed.figures import new_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hopfed.figures import new_figure
 from hopfed.runs import Run
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")  # one per M

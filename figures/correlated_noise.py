@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hopfed.figures import new_figure
-from hopfed.theory.covariance import Population
-from hopfed.theory.density import density
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hopfed.figures import new_figure
 from hopfed.runs import Run
+from hopfed.theory.covariance import Population
+from hopfed.theory.density import density
 
 METHODS = (("classical", "C1", "s"), ("generalised", "C0", "o"), ("whitened", "C2", "^"))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from hopfed.figures import new_figure
 from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
 
 COLUMNS = 13
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hopfed.figures import new_figure
-from hopfed.theory import marchenko_pastur
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hopfed.figures import new_figure
 from hopfed.runs import Run
+from hopfed.theory import marchenko_pastur
 
 KINDS = ("+-1", "Gaussian")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hopfed.figures import new_figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hopfed.errors import ArgumentError
+from hopfed.figures import new_figure
 from hopfed.runs import Run
 
 SHOWN = 40  # patterns in the figure

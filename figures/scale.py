@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -29,5 +30,6 @@ def draw(run: Run) -> Figure:
             order = np.argsort(N)
             axes.plot(N[order], dense[1][order], ":", color="0.5", label=dense[0])
         axes.set(xscale="log", yscale="log", xlabel="larger of N and M", ylabel=label)
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.legend()
     return figure

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
+
 from hopfed.figures import new_figure
 from hopfed.theory import marchenko_pastur, planning, spikes, storage, storage_thermal, tracy_widom
-from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 90, 65  # mm, one column
 

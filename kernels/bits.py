@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from hopfed.kernels.threads import for_each, spans
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.threads import for_each, spans
 
 WORD = 64
 _CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from hopfed.kernels.compiled import inner, kernel
 from hopfed.kernels.vectors import popcount
 

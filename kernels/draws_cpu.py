@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
+
 from hopfed.kernels.compiled import inner
 from hopfed.kernels.philox import philox4x32
-from numba import njit
 
 # Inlined as source, so that LLVM sees one loop and computes eight Philox blocks at a time.
 _philox = njit(philox4x32, inline="always")

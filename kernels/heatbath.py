@@ -17,6 +17,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.layout import (
     SITES,
     check_counters,
@@ -27,9 +30,6 @@ from hopfed.kernels.layout import (
 )
 from hopfed.kernels.philox import thresholds
 from hopfed.kernels.threads import for_each, thread_count
-from numpy.typing import ArrayLike
-
-from hopfed.errors import ArgumentError
 
 
 class HeatBath(NamedTuple):

@@ -10,6 +10,7 @@ all. Several chains share each block of W.
 from __future__ import annotations
 
 import numpy as np
+
 from hopfed.kernels.compiled import inner, kernel
 from hopfed.kernels.draws_cpu import draw
 from hopfed.kernels.vectors import (

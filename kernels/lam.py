@@ -22,6 +22,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.layout import (
     SITES,
     check_counters,
@@ -32,9 +35,6 @@ from hopfed.kernels.layout import (
 )
 from hopfed.kernels.philox import thresholds
 from hopfed.kernels.threads import for_each, spans
-from numpy.typing import ArrayLike
-
-from hopfed.errors import ArgumentError
 
 COUPLINGS = ("linear", "quadratic")
 BLOCKS = 4  # blocks updated together by one thread: 4 L layers share each piece of W

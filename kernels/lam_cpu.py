@@ -8,6 +8,7 @@ the first-level cache. Nothing of the size of the state is written but the spins
 from __future__ import annotations
 
 import numpy as np
+
 from hopfed.kernels.compiled import inlined, inner, kernel
 from hopfed.kernels.draws_cpu import draw
 from hopfed.kernels.vectors import (

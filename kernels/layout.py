@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from hopfed.kernels.philox import counter_word, key
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.philox import counter_word, key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together

@@ -7,12 +7,11 @@ the Gram route): one exclusive-or and one population count do the work of 64 mul
 from __future__ import annotations
 
 import numpy as np
-from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
-from hopfed.kernels.threads import for_each, spans
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.threads import for_each, spans, thread_count
 
-TILE = 128  # rows; two tiles of CHUNK words stay in the second-level cache
 _BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights
 
 
@@ -57,17 +56,20 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     _check_out(out, (m, m))
     if m == 0 or n == 0:
         return
-    from hopfed.kernels.moments_cpu import add_tile, mirror_tile
+    from hopfed.kernels.moments_cpu import TILE, add_tile, mirror_tile
 
-    words, rows = p.words, spans(m, TILE)
+    rows = spans(m, TILE)
+    spare = work_spaces(p.words.shape[1], len(rows))
 
-    def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
-        a, b = pair
-        add_tile(words, *a, words, *b, n, out)
-        if a != b:
-            mirror_tile(out, *a, *b)
+    def task(i: int) -> None:
+        work = spare.pop()
+        for columns in rows[: i + 1]:
+            add_tile(p.words, *rows[i], p.words, *columns, n, out, *work)
+        for columns in rows[:i]:
+            mirror_tile(out, *rows[i], *columns)
+        spare.append(work)
 
-    for_each(task, [(a, b) for i, a in enumerate(rows) for b in rows[: i + 1]])
+    for_each(task, reversed(range(len(rows))))  # the longest first
 
 
 def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
@@ -85,12 +87,18 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     out = np.zeros((len(a), len(b)), np.int32)
     if out.size == 0 or a.n == 0:
         return out
-    from hopfed.kernels.moments_cpu import add_tile
+    from hopfed.kernels.moments_cpu import TILE, add_tile
 
-    def task(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
-        add_tile(a.words, *pair[0], b.words, *pair[1], a.n, out)
+    tasks = spans(len(a), TILE)
+    spare = work_spaces(a.words.shape[1], len(tasks))
 
-    for_each(task, [(i, j) for i in spans(len(a), TILE) for j in spans(len(b), TILE)])
+    def task(rows: tuple[int, int]) -> None:
+        work = spare.pop()
+        for columns in spans(len(b), TILE):
+            add_tile(a.words, *rows, b.words, *columns, a.n, out, *work)
+        spare.append(work)
+
+    for_each(task, tasks)
     return out
 
 
@@ -138,6 +146,21 @@ def _by_group(p: PackedBits, values: np.ndarray, group: np.ndarray) -> np.ndarra
             part *= value
             total += part
     return total
+
+
+def work_spaces(words: int, tasks: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """One work space of `add_tile` for each thread, for rows of `words` words."""
+    from hopfed.kernels.moments_cpu import CHUNK, TILE, WORDS
+
+    width = min(CHUNK, -(-words // WORDS) * WORDS)
+    return [
+        (
+            np.empty((TILE, width), np.uint64),
+            np.empty((TILE, width), np.uint64),
+            np.empty((TILE, TILE), np.int64),
+        )
+        for _ in range(min(thread_count(), tasks))
+    ]
 
 
 def _check_out(out: object, shape: tuple[int, int]) -> None:

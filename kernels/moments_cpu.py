@@ -1,73 +1,101 @@
 """Compiled tile of a Gram matrix: exclusive-or and population count, blocked for registers."""
 
+# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
 import numpy as np
-from hopfed.kernels.compiled import inner, kernel
-from hopfed.kernels.vectors import popcount
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
-CHUNK = 256  # words of a row handled at a time: 128 rows of them fill a quarter megabyte
+from hopfed.kernels.compiled import has_mask_registers, inner, kernel
+from hopfed.kernels.vectors import INDEX, load, operands, store
+
+TILE = 64  # rows of a tile on each side
+CHUNK = 512  # words of a row handled at a time: two tiles of them are half a megabyte
+WORDS = 8  # words in a vector
+ROWS = 4 if has_mask_registers() else 2  # ROWS x ROWS counts stay in registers
+VECTOR = ir.VectorType(INDEX, WORDS)
+
+
+def _call(builder, name, result, argument):
+    """Call the LLVM intrinsic `name` on a vector of words."""
+    kind = ir.FunctionType(result, [VECTOR])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [argument])
+
+
+@intrinsic
+def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
+    """counts[at + TILE i + j] += bits in which row i of `a` and row j of `b` differ, i, j < ROWS.
+
+    Rows are `stride` words apart and `length`, a multiple of WORDS, words long.
+    """
+
+    def codegen(context, builder, signature, args):
+        a, a_at, b, b_at, stride, length, counts, at = operands(context, builder, signature, args)
+        pairs = [(i, j) for i in range(ROWS) for j in range(ROWS)]
+        cells = {pair: cgutils.alloca_once(builder, VECTOR) for pair in pairs}
+        for cell in cells.values():
+            builder.store(ir.Constant(VECTOR, [0] * WORDS), cell)
+
+        def rows(base, start):
+            places = [builder.add(start, builder.mul(stride, INDEX(i))) for i in range(ROWS)]
+            return [load(builder, base, place, VECTOR) for place in places]
+
+        with cgutils.for_range(builder, builder.udiv(length, INDEX(WORDS))) as loop:
+            step = builder.mul(loop.index, INDEX(WORDS))
+            x, y = rows(a, builder.add(a_at, step)), rows(b, builder.add(b_at, step))
+            for (i, j), cell in cells.items():
+                differing = builder.xor(x[i], y[j])
+                bits = _call(builder, f"llvm.ctpop.v{WORDS}i64", VECTOR, differing)
+                builder.store(builder.add(builder.load(cell, typ=VECTOR), bits), cell)
+        for (i, j), cell in cells.items():
+            place = builder.add(at, INDEX(TILE * i + j))
+            sums = builder.load(cell, typ=VECTOR)
+            bits = _call(builder, f"llvm.vector.reduce.add.v{WORDS}i64", INDEX, sums)
+            store(builder, builder.add(load(builder, counts, place, INDEX), bits), counts, place)
+        return context.get_dummy_value()
+
+    n = types.intp
+    return types.void(a, n, b, n, n, n, counts, n), codegen
 
 
 @inner
-def _differ(a, b):
-    """Number of bits in which two runs of words differ."""
-    count = np.uint64(0)
-    for w in range(len(a)):
-        count += popcount(a[w] ^ b[w])
-    return np.int32(count)
-
-
-@inner
-def _differ_2x4(a0, a1, b0, b1, b2, b3, out, i, j):
-    """Subtract twice the differing bits of 2 x 4 pairs: six loads serve eight counts."""
-    c00 = np.uint64(0)
-    c01 = np.uint64(0)
-    c02 = np.uint64(0)
-    c03 = np.uint64(0)
-    c10 = np.uint64(0)
-    c11 = np.uint64(0)
-    c12 = np.uint64(0)
-    c13 = np.uint64(0)
-    for w in range(len(a0)):
-        x0, x1 = a0[w], a1[w]
-        y0, y1, y2, y3 = b0[w], b1[w], b2[w], b3[w]
-        c00 += popcount(x0 ^ y0)
-        c01 += popcount(x0 ^ y1)
-        c02 += popcount(x0 ^ y2)
-        c03 += popcount(x0 ^ y3)
-        c10 += popcount(x1 ^ y0)
-        c11 += popcount(x1 ^ y1)
-        c12 += popcount(x1 ^ y2)
-        c13 += popcount(x1 ^ y3)
-    out[i, j] -= 2 * np.int32(c00)
-    out[i, j + 1] -= 2 * np.int32(c01)
-    out[i, j + 2] -= 2 * np.int32(c02)
-    out[i, j + 3] -= 2 * np.int32(c03)
-    out[i + 1, j] -= 2 * np.int32(c10)
-    out[i + 1, j + 1] -= 2 * np.int32(c11)
-    out[i + 1, j + 2] -= 2 * np.int32(c12)
-    out[i + 1, j + 3] -= 2 * np.int32(c13)
+def _copy(words, first, last, lo, hi, out):
+    """Copy words lo..hi-1 of some rows; zeros up to whole vectors and whole groups of rows."""
+    width = (hi - lo + WORDS - 1) // WORDS * WORDS
+    for i in range(last - first):
+        for w in range(hi - lo):
+            out[i, w] = words[first + i, lo + w]
+        for w in range(hi - lo, width):
+            out[i, w] = 0
+    for i in range(last - first, (last - first + ROWS - 1) // ROWS * ROWS):
+        for w in range(width):
+            out[i, w] = 0
+    return width
 
 
 @kernel
-def add_tile(a, i0, i1, b, j0, j1, n, out):
-    """Add to out[i0:i1, j0:j1] the inner products of those rows of `a` and `b`, of n columns."""
-    i2, j4 = i1 - (i1 - i0) % 2, j1 - (j1 - j0) % 4
-    for i in range(i0, i1):
-        for j in range(j0, j1):
-            out[i, j] += n
-    for lo in range(0, a.shape[1], CHUNK):
-        hi = min(lo + CHUNK, a.shape[1])  # slicing single rows keeps the words contiguous for LLVM
-        for i in range(i0, i2, 2):
-            for j in range(j0, j4, 4):
-                _differ_2x4(
-                    a[i, lo:hi], a[i + 1, lo:hi],
-                    b[j, lo:hi], b[j + 1, lo:hi], b[j + 2, lo:hi], b[j + 3, lo:hi], out, i, j,
-                )  # fmt: skip
-        for i in range(i0, i1):
-            for j in range(j4 if i < i2 else j0, j1):
-                out[i, j] -= 2 * _differ(a[i, lo:hi], b[j, lo:hi])
+def add_tile(a, i0, i1, b, j0, j1, n, out, x, y, counts):
+    """Add to out[i0:i1, j0:j1] the inner products of those rows of `a` and `b`, of n columns.
+
+    x, y, counts : as made by `moments.work_spaces`.
+    """
+    stride = x.shape[1]
+    for i in range(TILE):
+        for j in range(TILE):
+            counts[i, j] = 0
+    for lo in range(0, a.shape[1], stride):
+        hi = min(lo + stride, a.shape[1])
+        width = _copy(a, i0, i1, lo, hi, x)
+        _copy(b, j0, j1, lo, hi, y)
+        for i in range(0, i1 - i0, ROWS):
+            for j in range(0, j1 - j0, ROWS):
+                _add_differing(x, i * stride, y, j * stride, stride, width, counts, i * TILE + j)
+    for i in range(i1 - i0):
+        for j in range(j1 - j0):
+            out[i0 + i, j0 + j] += np.int32(n - 2 * counts[i, j])
 
 
 @kernel

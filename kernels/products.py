@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
+from hopfed.kernels.threads import for_each, spans, thread_count
 
 GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
 

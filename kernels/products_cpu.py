@@ -12,27 +12,23 @@ a hash, take part with both b_j and x_j reversed: what is summed then has no com
 from __future__ import annotations
 
 import numpy as np
-from hopfed.kernels.bits_cpu import load_block, transpose_block
-from hopfed.kernels.compiled import inlined, inner, kernel
-from hopfed.kernels.vectors import INDEX, load, operands, splat, store
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.extending import intrinsic
+
+from hopfed.kernels.bits_cpu import load_block, transpose_block
+from hopfed.kernels.compiled import has_mask_registers, inlined, inner, kernel
+from hopfed.kernels.vectors import INDEX, load, operands, splat, store
 
 WORD = 64
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 PIECE = 512  # rows of the matrix summed before their total is taken off
 
 
-def _has_mask_registers() -> bool:
-    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
-    return "+avx512f" in features
-
-
 # Columns of the matrix summed together: as many as the registers hold, 64 lanes each.
 WIDE = {types.float32: 6, types.float64: 3}
-COLUMNS = WIDE if _has_mask_registers() else dict.fromkeys(WIDE, 1)
+COLUMNS = WIDE if has_mask_registers() else dict.fromkeys(WIDE, 1)
 
 
 def reversed_rows(n: int) -> np.ndarray:

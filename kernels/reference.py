@@ -7,6 +7,7 @@ place of PackedBits; integers are exact, real numbers are float64.
 from __future__ import annotations
 
 import numpy as np
+
 from hopfed.kernels.philox import key, philox4x32, thresholds
 
 

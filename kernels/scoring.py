@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, pack
 from hopfed.kernels.moments import cross_gram
 from hopfed.kernels.products import matmat
 from hopfed.kernels.threads import spans
-
-from hopfed.errors import ArgumentError
 
 _CHUNK = 1024  # candidates compared with those already kept at a time
 

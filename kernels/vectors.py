@@ -10,11 +10,12 @@ arithmetic.
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
-from hopfed.kernels.layout import LANES, SITES
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from hopfed.kernels.layout import LANES, SITES
 
 CHAINS = 4  # chains whose fields are computed together: CHAINS x SITES sums hide the latency
 FLOAT = ir.FloatType()
@@ -47,7 +48,7 @@ def _at(builder, base, offset, kind):
 
 def load(builder, base, offset, kind):
     """Value of type `kind` at `offset` elements after `base`."""
-    align = 1 if kind == BYTES else 4
+    align = 1 if kind == BYTES else 4  # what arrays promise, or less
     return builder.load(_at(builder, base, offset, kind), typ=kind, align=align)
 
 

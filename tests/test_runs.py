@@ -102,8 +102,7 @@ def test_no_file(tmp_path):
 def test_an_error_while_writing_leaves_the_old_file(path):
     before = path.read_bytes()
     with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
-        temporary.write_bytes(b"half")
-        raise ZeroDivisionError
+        temporary.write_bytes(bytes(1 // 0))
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
 

@@ -62,7 +62,8 @@ def tyler(
     ----------
     samples : (M, N) array, no row of zeros; they are not centred.
     shrinkage : weight of the identity, in [0, 1). By default 0 when M > N, and otherwise
-        :func:`oracle_shrinkage`, since Tyler's own fixed point does not exist then.
+        :func:`oracle_shrinkage`, since Tyler's own fixed point does not exist then. Much below
+        `1 - M / N` the iteration converges slowly.
     tolerance : residual at which to stop.
     max_iterations : largest number of steps.
 

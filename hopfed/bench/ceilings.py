@@ -18,12 +18,6 @@ from hopfed.bench.record import Cost
 from hopfed.kernels.threads import for_each, spans, thread_count
 from hopfed.kernels.vectors import popcount
 
-NAMES = {
-    "copy": "copy bandwidth",
-    "float32": "float32 matrix rate",
-    "float64": "float64 matrix rate",
-    "words": "xor+popcount rate",
-}
 COPY_BYTES = 1 << 28
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
 WORDS = 2048  # 16 kB, half of a small first-level cache

@@ -18,9 +18,9 @@ def describe() -> dict[str, str]:
 
     np.zeros((2, 2)) @ np.zeros((2, 2))  # loads the library that is asked about
     pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
-    blas = ", ".join(
-        f"{p['internal_api']} {p.get('version') or ''} ({p['num_threads']} threads)" for p in pools
-    )
+    blas = {
+        f"{p['internal_api']} {p.get('version') or ''}, threads: {p['num_threads']}" for p in pools
+    }
     device, word = cuda()
     versions = provenance()
     return {
@@ -28,7 +28,7 @@ def describe() -> dict[str, str]:
         "cores": str(_cores()),
         "kernel threads": str(thread_count()),
         "memory": f"{_memory() / 2**30:.0f} GiB",
-        "BLAS": blas or "unknown",
+        "BLAS": "; ".join(sorted(blas)) or "unknown",
         "GPU": word if device else f"not yet measured: {word}",
         **{k: v for k, v in versions.items() if k != "machine"},
     }

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed import kernels
+from hopfed.bench.machine import describe
 from hopfed.bench.paper import recover_densely
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.kernels import PackedBits
 from hopfed.metrics import retrieval
 from hopfed.recovery import recover
 from hopfed.rng import stream
 
+SUMMARY = "recovery in full; speed against the paper's algorithm done densely; peak memory"
+
 SILHOUETTES = {"paper's three": (6, 4, 9), "thirteen": tuple(range(0, 100, 8))}
+
+BATCH = 1 << 24  # entries drawn at a time before they are packed
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,15 @@ class Case:
     clients: int = 1
     method: str = "auto"
     archetypes: str = "random"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Most bytes at the peak, and seconds where they are limited, of a recovery in full."""
+
+    case: Case
+    most_bytes: float
+    most_seconds: float | None = None
 
 
 CASES = (
@@ -48,6 +65,31 @@ SILHOUETTE_CASES = (
 )
 RATIO_CASE = Case(1000, 10, 1000, 0.8)
 MEMORY_CASE = Case(50_000, 20, 2_000, 0.8)
+TARGETS = (
+    Limits(Case(100_000, 50, 5_000, 0.8), most_bytes=3e9, most_seconds=60.0),
+    Limits(Case(1_000_000, 20, 2_000, 0.8), most_bytes=8e9),
+)
+
+
+def measure_recovery(
+    sizes: str, seeds: int, silhouettes: Path | None, tell: Callable[[str], Any]
+) -> dict[str, Any]:
+    """Measure it all: "recovery", "ratio", "memory", "targets" (if `sizes` is full), "machine"."""
+    rows = []
+    tell("recover: warming up")
+    for row in recovery_rows(seeds, silhouettes):
+        rows.append(row)
+        tell(f"recover: {len(rows)} cases done")
+    tell("recover: against the paper's algorithm")
+    ratio = ratio_row(min(seeds, 3))
+    tell("recover: peak memory")
+    memory = memory_row()
+    targets = []
+    for limits in TARGETS if sizes == "full" else ():
+        tell(f"recover: N = {limits.case.N:,}, M = {limits.case.M:,}")
+        targets.append(target_row(limits))
+    found = {"recovery": rows, "ratio": ratio, "memory": memory, "targets": targets}
+    return {**found, "machine": describe()}
 
 
 def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, Any]]:
@@ -64,7 +106,7 @@ def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, An
             complete += score.found() == case.K
             false += score.false_discoveries
         yield {
-            "case": case.__dict__,
+            "case": asdict(case),
             "seeds": seeds,
             "complete": complete,
             "false_discoveries": false,
@@ -87,7 +129,7 @@ def ratio_row(seeds: int) -> dict[str, Any]:
         kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, theirs)])
     m_ours, m_dense = np.mean(kept, axis=0)
     return {
-        "case": case.__dict__,
+        "case": asdict(case),
         "seeds": seeds,
         "seconds": float(np.median(ours)),
         "seconds_dense": float(np.median(dense)),
@@ -98,35 +140,75 @@ def ratio_row(seeds: int) -> dict[str, Any]:
 
 
 def memory_row() -> dict[str, Any]:
-    """Measure peak memory and time of a wide recovery, in a process of its own."""
-    code = "from hopfed.bench.recover import memory_case; memory_case()"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    peak, seconds, complete, false = answer.stdout.split()
+    """Measure peak memory and time of a wide recovery from int8, in a process of its own."""
+    row = _alone(MEMORY_CASE, packed=False)
+    del row["seconds_drawing"]
+    return row
+
+
+def target_row(limits: Limits) -> dict[str, Any]:
+    """Measure a large recovery from bits in a process of its own against its limits."""
+    row = _alone(limits.case, packed=True)
+    complete = row["found"] == limits.case.K and row["false_discoveries"] == 0
+    in_time = limits.most_seconds is None or row["seconds"] < limits.most_seconds
     return {
-        "case": MEMORY_CASE.__dict__,
-        "peak_bytes": int(peak),
-        "seconds": float(seconds),
-        "found": int(complete),
-        "false_discoveries": int(false),
+        **row,
+        "most_bytes": limits.most_bytes,
+        "most_seconds": limits.most_seconds,
+        "reached": complete and in_time and row["peak_bytes"] < limits.most_bytes,
     }
 
 
-def memory_case() -> None:
-    """Recover the wide case once and print peak bytes, seconds, found, false discoveries."""
+def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
+    code = "from hopfed.bench.recover import alone; alone()"
+    asked = json.dumps({"case": asdict(case), "packed": packed})
+    command = [sys.executable, "-c", code, asked]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {"case": asdict(case), **json.loads(answer.stdout)}
+
+
+def alone() -> None:
+    """Recover the case that the command line holds as JSON; print what it took, as JSON."""
+    asked = json.loads(sys.argv[1])
+    case = Case(**asked["case"])
+    start = time.perf_counter()
+    xi, clients = (_packed_data if asked["packed"] else _data)(case, 0)
+    drawn = time.perf_counter()
+    found = recover(clients, seed=0)
+    done = time.perf_counter()
+    peak = peak_bytes()
+    score = retrieval(found.patterns, xi)
+    answer = {
+        "peak_bytes": peak,
+        "seconds": done - drawn,
+        "seconds_drawing": drawn - start,
+        "found": score.found(),
+        "false_discoveries": score.false_discoveries,
+    }
+    print(json.dumps(answer))
+
+
+def peak_bytes() -> int:
+    """Largest resident memory of this process so far, in bytes.
+
+    Linux counts it for each program afresh; `getrusage` would begin with that of the parent.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return 1024 * int(line.split()[1])
     import resource
 
-    xi, clients = _data(MEMORY_CASE, 0, None)
-    start = time.perf_counter()
-    found = recover(clients, seed=0)
-    seconds = time.perf_counter() - start
-    score = retrieval(found.patterns, xi)
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(peak, seconds, score.found(), score.false_discoveries)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _data(case: Case, seed: int, silhouettes: Path | None) -> tuple[np.ndarray, list[np.ndarray]]:
+def _data(
+    case: Case, seed: int, silhouettes: Path | None = None
+) -> tuple[np.ndarray, list[np.ndarray]]:
     rng = stream(seed, "bench", case.N, case.K)
     if case.archetypes == "random" or silhouettes is None:
         xi = rademacher(case.K, case.N, rng)
@@ -137,3 +219,13 @@ def _data(case: Case, seed: int, silhouettes: Path | None) -> tuple[np.ndarray, 
         xi = np.where(images[first].reshape(case.K, -1) == 0, 1, -1).astype(np.int8)
     examples = draw_examples(xi, case.M, case.r, rng)[0]
     return xi, np.array_split(examples, case.clients)
+
+
+def _packed_data(case: Case, seed: int) -> tuple[np.ndarray, PackedBits]:
+    """Draw the examples batch by batch and keep their bits only."""
+    rng = stream(seed, "bench", "packed", case.N, case.K)
+    xi = rademacher(case.K, case.N, rng)
+    rows = max(1, BATCH // case.N)
+    counts = [min(rows, case.M - start) for start in range(0, case.M, rows)]
+    batches = [kernels.pack(draw_examples(xi, m, case.r, rng)[0]) for m in counts]
+    return xi, kernels.concatenate(batches)

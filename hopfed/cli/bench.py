@@ -8,51 +8,180 @@ from typing import Any
 
 import click
 
+from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.output import err, human_bytes, out, table
+from hopfed.errors import ArgumentError
+
+SEEDS = 10
+WIDTH = 140  # of tables that are not read on a terminal
 
 
-@click.group("bench", context_settings={"show_default": True})
-def bench_command() -> None:
-    """Measure hopfed against the obvious way, on this machine.
-
-    Example: hopfed bench recover --seeds 3
-    """
-
-
-@bench_command.command("recover")
-@click.option("--seeds", type=click.IntRange(min=1), default=10, help="Seeds of every case.")
+@click.command("bench")
+@click.argument("name", required=False)
+@click.option(
+    "--sizes",
+    type=click.Choice(["small", "full"]),
+    default="small",
+    show_default=True,
+    help="Small takes seconds, full minutes; the targets are among the full ones.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), help=f"Of recover: seeds of a case. [default: {SEEDS}]"
+)
 @click.option(
     "--silhouettes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Caltech-101 Silhouettes (.npz with images and labels), for the correlated cases.",
+    help="Of recover: Caltech-101 Silhouettes (.npz with images and labels), correlated cases.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def bench_recover(seeds: int, silhouettes: Path | None, as_json: bool) -> None:
-    """Recover archetypes in full; compare with the paper's dense algorithm; measure memory.
+def bench_command(name: str | None, as_json: bool, figure: Path | None, **options: Any) -> None:
+    """Measure hopfed against the obvious way, on this machine; without NAME, list what there is.
 
-    Example: hopfed bench recover --seeds 3
+    Times are the shortest of several, taken in turn. A share is that of the ceiling that binds:
+    copy bandwidth, matrix rate or rate of exclusive-or and population count, measured first.
+
+    Example: hopfed bench gram --sizes full --figure gram.png
     """
-    from hopfed.bench.recover import memory_row, ratio_row, recovery_rows
-
-    with err.status("warming up") as status:
-        rows = []
-        for row in recovery_rows(seeds, silhouettes):
-            rows.append(row)
-            status.update(f"{len(rows)} cases done")
-        status.update("against the paper's algorithm")
-        ratio = ratio_row(min(seeds, 3))
-        status.update("peak memory")
-        memory = memory_row()
-    if as_json:
-        print(json.dumps({"recovery": rows, "ratio": ratio, "memory": memory}))
+    if name is None:
+        _list(as_json)
         return
-    _print(rows, ratio, memory)
+    _check(check_name(name), figure, options)
+    pairs = PAIRS if name == "all" else [n for n in PAIRS if n == name]
+    result: dict[str, Any] = {}
+    with err.status("loading") as status:
+        if pairs:
+            from hopfed.bench.report import measure
+
+            run = measure([load(n) for n in pairs], options["sizes"], status.update)
+            result = dict(run.summary)
+        if figure:
+            from hopfed.figures import save
+            from hopfed.figures.bench import draw
+
+            save(draw(run), figure)
+        if name in ("recover", "all"):
+            from hopfed.bench.recover import measure_recovery
+
+            recovery = measure_recovery(
+                options["sizes"], options["seeds"] or SEEDS, options["silhouettes"], status.update
+            )
+            result = {**result, "recover": recovery} if pairs else recovery
+    if as_json:
+        print(json.dumps(result))
+        return
+    if pairs:
+        _print_pairs(result)
+    if name in ("recover", "all"):
+        _print_recovery(result["recover"] if pairs else result)
+    if figure:
+        out.print(f"\nwrote {figure}", markup=False)
 
 
-def _print(rows: list[dict], ratio: dict[str, Any], memory: dict[str, Any]) -> None:
+def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
+    """Refuse, before anything is measured, what does not go together."""
+    from hopfed.cli.figure import check_figure
+
+    for option in ("seeds", "silhouettes"):
+        if options[option] is not None and name not in ("recover", "all"):
+            raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
+    if figure is not None:
+        if name == "recover":
+            raise ArgumentError("--figure", "left out for recover, which has no sizes", figure)
+        check_figure(figure, "--figure")
+
+
+def _list(as_json: bool) -> None:
+    from hopfed.bench.machine import describe
+    from hopfed.bench.recover import SUMMARY
+
+    summaries = {name: load(name).summary for name in PAIRS} | {"recover": SUMMARY}
+    summaries["all"] = "all of them"
+    machine = describe()
+    if as_json:
+        print(json.dumps({"benchmarks": summaries, "machine": machine}))
+        return
+    for name in NAMES:
+        out.print(f"[bold]{name}[/bold]: {summaries[name]}")
+    out.print("")
+    _print_machine(machine)
+    out.print("\nRun one with: hopfed bench NAME")
+
+
+def _print_machine(machine: dict[str, str]) -> None:
+    hardware = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
+    for name in hardware:
+        out.print(f"{name}: {machine[name]}", markup=False)
+    versions = (f"{name} {word}" for name, word in machine.items() if name not in hardware)
+    out.print("versions: " + ", ".join(versions), markup=False)
+
+
+def _print_pairs(result: dict[str, Any]) -> None:
+    _print_machine(result["machine"])
+    for device, rates in result["ceilings"].items():
+        words = (f"{unit} {_si(rate)}{'B' * (unit == 'copy')}/s" for unit, rate in rates.items())
+        out.print(f"ceilings of the {device}: {', '.join(words)}")
+    for name, found in result["benchmarks"].items():
+        out.print(f"\n[bold]{name}[/bold]: {found['summary']}")
+        out.print(_grid(found["rows"]), width=None if out.is_terminal else WIDTH)
+        for line in _notes(found):
+            out.print(line, markup=False)
+
+
+def _grid(rows: list[dict[str, Any]]) -> Any:
+    """Table of all rows that were measured."""
+    letters = sorted(rows[0]["point"])
+    columns = ("seconds", "ratio", "bytes", "operations", "share", "gap")
+    grid = table(*letters, "device", "way", *columns)
+    for row in rows:
+        if row["absent"]:
+            continue
+        counts = row["operations"].items()
+        grid.add_row(
+            *(f"{row['point'][letter]:,}" for letter in letters),
+            row["device"],
+            row["way"],
+            f"{row['seconds']:.3g}",
+            "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
+            human_bytes(row["bytes"]),
+            " + ".join(f"{_si(count)} {unit}" for unit, count in counts),
+            "-" if row["share"] is None else f"{row['share']:.0%} {row['bound']}",
+            "" if row["gap"] is None else f"{row['gap']:.1g}",
+        )
+    return grid
+
+
+def _notes(found: dict[str, Any]) -> list[str]:
+    """Exponents, targets, and why a way is missing."""
+    from hopfed.bench.measure import words
+
+    lines = []
+    for sweep in found["sweeps"]:
+        fits = [
+            f"{fit['way']} {fit['exponent']:.2f}"
+            for fit in found["exponents"]
+            if (fit["vary"], fit["fixed"]) == (sweep["vary"], sweep["fixed"])
+        ]
+        where = words(sweep["fixed"])
+        lines.append(f"exponent of {sweep['vary']} at {where}: {', '.join(fits)}")
+    for target in found["targets"]:
+        word = "reached" if target["reached"] else "MISSED"
+        lines.append(
+            f"target at {words(target['point'])}: ratio {target['target']:g} or more; {word}, "
+            f"{target['ratio']:.1f}"
+        )
+    reasons = dict.fromkeys(
+        f"{row['way']} on the {row['device']}: {row['absent']}"
+        for row in found["rows"]
+        if row["absent"]
+    )
+    return [*lines, *reasons]
+
+
+def _print_recovery(result: dict[str, Any]) -> None:
     names = ("N", "K", "M", "r", "clients", "method", "archetypes")
     grid = table(*names, "complete", "false", "median s", "worst s")
-    for row in rows:
+    for row in result["recovery"]:
         grid.add_row(
             *(str(row["case"][n]) for n in names),
             f"{row['complete']}/{row['seeds']}",
@@ -62,6 +191,7 @@ def _print(rows: list[dict], ratio: dict[str, Any], memory: dict[str, Any]) -> N
         )
     out.print(grid)
     out.print("complete: every archetype at |m| >= 0.99; worst s includes compilation, once\n")
+    ratio = result["ratio"]
     case = ratio["case"]
     out.print(
         f"against the paper's algorithm done densely, N={case['N']} K={case['K']} M={case['M']}: "
@@ -69,8 +199,38 @@ def _print(rows: list[dict], ratio: dict[str, Any], memory: dict[str, Any]) -> N
         f"{ratio['seconds_dense']:.1f} s), mean magnetisation {ratio['magnetisation']:.3f} "
         f"against {ratio['magnetisation_dense']:.3f}"
     )
-    case = memory["case"]
-    out.print(
-        f"N={case['N']:,} K={case['K']} M={case['M']:,}: {memory['found']}/{case['K']} found, peak "
-        f"memory {human_bytes(memory['peak_bytes'])}, {memory['seconds']:.1f} s"
+    for row in (result["memory"], *result["targets"]):
+        out.print(_alone(row))
+
+
+def _alone(row: dict[str, Any]) -> str:
+    """One recovery in a process of its own, in words."""
+    case = row["case"]
+    line = (
+        f"N={case['N']:,} K={case['K']} M={case['M']:,}: {row['found']}/{case['K']} found, peak "
+        f"memory {human_bytes(row['peak_bytes'])}, {row['seconds']:.1f} s"
     )
+    if "reached" not in row:
+        return line
+    limits = [f"{human_bytes(row['most_bytes'])}"]
+    if row["most_seconds"] is not None:
+        limits.insert(0, f"{row['most_seconds']:g} s")
+    word = "reached" if row["reached"] else "MISSED"
+    return (
+        f"{line}, examples drawn in {row['seconds_drawing']:.1f} s; target under "
+        f"{' and '.join(limits)}: {word}"
+    )
+
+
+def _si(number: float) -> str:
+    """Number with three digits and a prefix.
+
+    Examples
+    --------
+    >>> _si(1_536_000.0)
+    '1.54 M'
+    """
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{number / factor:.3g} {prefix}"
+    return f"{number:.3g}"

@@ -14,7 +14,7 @@ import click
 from hopfed.cli.output import err, out, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError
-from hopfed.experiments import NAMES, PRESET_NAMES, load
+from hopfed.experiments import NAMES, PRESET_NAMES, find
 
 
 @click.command("run")
@@ -38,7 +38,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     """
     from hopfed.experiments._execute import execute
 
-    experiment = load(name)
+    experiment = find(name)
     if options["resume"] and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
     config = _config(experiment, out_file, options)
@@ -97,10 +97,10 @@ def list_command(name: str | None) -> None:
     Example: hopfed list bbp
     """
     if name is not None:
-        _list_settings(load(name))
+        _list_settings(find(name))
         return
     for each in NAMES:
-        record = load(each).RECORD
+        record = find(each).RECORD
         minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
         out.print(f"[bold]{each}[/bold]: {record.claim}")
         out.print(f"    {record.source}; minutes: {minutes}", style="dim")

@@ -65,7 +65,7 @@ def rounds(tmp_path, monkeypatch):
 def make(folder, monkeypatch, name, text):
     """Import `text` as a module that worker processes can import too."""
     modules = folder / "modules"
-    modules.mkdir()
+    modules.mkdir(exist_ok=True)
     (modules / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(modules))
     monkeypatch.delitem(sys.modules, name, raising=False)
@@ -154,7 +154,7 @@ def test_a_seed_that_fails_keeps_the_others(walk, tmp_path):
     with pytest.raises(ArgumentError, match="seed must be one that works"):
         execute(walk, walk.Config(fail=2), out=out)
     assert Run.load(out).arrays["seeds"].tolist() == [0, 1]
-    with pytest.raises(ArgumentError, match="seed must be one that works"):
+    with pytest.raises(HopfedError, match="seed must be one that works, got 2"):
         execute(walk, walk.Config(fail=2), workers=2)
 
 
@@ -205,7 +205,8 @@ BEGIN = (
     "import {name}\n"
     "from hopfed.experiments._execute import execute\n"
     "if __name__ == '__main__':\n"
-    "    execute({name}, {name}.Config({settings}), out=sys.argv[2], resume=True, workers={workers})\n"
+    "    config = {name}.Config({settings})\n"
+    "    execute({name}, config, out=sys.argv[2], resume=True, workers={workers})\n"
 )
 
 

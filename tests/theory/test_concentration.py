@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hopfed.theory import concentration, marchenko_pastur
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import concentration, marchenko_pastur
 
 sizes = st.integers(1, 10**7)
 proxies = st.floats(1e-6, 0.25)

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hopfed.theory import covariance, marchenko_pastur, tracy_widom
-from hopfed.theory.covariance import Population
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import covariance, marchenko_pastur, tracy_widom
+from hopfed.theory.covariance import Population
 
 # Population, aspect, edge, Tracy-Widom scale.
 REFERENCE = [

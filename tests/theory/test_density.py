@@ -2,12 +2,12 @@ import time
 
 import numpy as np
 import pytest
-from hopfed.theory import covariance, density, marchenko_pastur
-from hopfed.theory.covariance import Population
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import covariance, density, marchenko_pastur
+from hopfed.theory.covariance import Population
 
 CASES = [
     (Population([1, 3]), 0.5, 0.0),

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hopfed.theory import covariance, general_spikes, marchenko_pastur, spikes
-from hopfed.theory.covariance import Population
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import covariance, general_spikes, marchenko_pastur, spikes
+from hopfed.theory.covariance import Population
 
 populations = st.lists(st.floats(0.1, 10), min_size=1, max_size=5, unique=True).map(Population)
 aspects = st.floats(0.01, 20)

@@ -2,11 +2,11 @@ import time
 
 import numpy as np
 import pytest
-from hopfed.theory import marchenko_pastur as mp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import marchenko_pastur as mp
 
 aspects = st.floats(1e-6, 1e6)
 variances = st.floats(1e-6, 1e6)

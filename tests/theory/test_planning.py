@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hopfed.theory import planning, spikes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import planning, spikes
 
 qualities = st.floats(0.02, 0.98)
 exposures = st.floats(1e-4, 1.0)

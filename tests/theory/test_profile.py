@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hopfed.theory import covariance, marchenko_pastur, profile, spikes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import covariance, marchenko_pastur, profile, spikes
 
 
 @given(r=st.floats(0.05, 0.95), q=st.floats(1e-2, 1e2), clients=st.integers(1, 6))

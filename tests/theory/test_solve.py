@@ -3,11 +3,11 @@ import sys
 
 import numpy as np
 import pytest
-from hopfed.theory import _check, _solve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import _check, _solve
 
 
 @given(

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hopfed.theory import storage, storage_thermal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import storage, storage_thermal
 
 CAPACITY = {
     0: 0.137905566494931738,

@@ -2,11 +2,11 @@ import time
 
 import numpy as np
 import pytest
-from hopfed.theory import tracy_widom as tw
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
+from hopfed.theory import tracy_widom as tw
 
 # 200-bit ball arithmetic, two quadratures agreeing to 18 digits.
 MOMENTS = {

@@ -1,0 +1,15 @@
+"""The kernels on an NVIDIA GPU: CUDA C++ through CuPy, in the layouts and draws of the CPU.
+
+Arrays are CuPy arrays, packed data a `bits.DevicePacked`; the public functions of `hopfed.kernels`
+pass them on. Importing this package needs neither CuPy nor a device.
+
+    device     launching, matrix products, memory: the one module that talks to CuPy
+    emulator   the same interface on the host, a stand-in device for tests
+    bits       DevicePacked, pack, unpack, transpose, column_sums
+    gram       gram, cross_gram, gram_accumulate, second_moment
+    products   matmat, rmatmat
+    heatbath   heat_bath, descend
+    lam        lam_step, lam_step_many
+    eigen      leading eigenpairs: full_spectrum, block_krylov; shuffle_null, batched
+    simulated  small kernels in Numba, for Numba's simulator
+"""

@@ -1,0 +1,61 @@
+// What all kernels share: types, the counter-based generator, words of bits, one matrix instruction.
+//
+// Compiled by NVRTC through CuPy, by nvcc, and, for tests on machines without a GPU, by a C++
+// compiler together with emulate.cu. Build with -fmad=false: a multiplication and an addition are
+// fused only where fmaf says so, so that all three compute the same numbers.
+#ifndef HOPFED_COMMON
+#define HOPFED_COMMON
+
+typedef signed char i8;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+#ifdef __CUDACC__
+#define BOTH __host__ __device__ __forceinline__
+#define EXPORT(name)  // a way to call the kernel without a GPU
+#define DYNAMIC_SHARED(T, name)                                  \
+    extern __shared__ __align__(16) unsigned char name##_bytes[]; \
+    T* name = reinterpret_cast<T*>(name##_bytes)
+#else
+#include "emulate.cu"
+#define BOTH inline
+#endif
+
+#define FULL 0xffffffffu  // all lanes of a warp
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011); x holds the counter, then the draw.
+BOTH void philox4x32(u32 x[4], u32 k0, u32 k1) {
+    for (int round = 0; round < 10; ++round) {
+        u64 p0 = 0xD2511F53ull * x[0], p1 = 0xCD9E8D57ull * x[2];
+        u32 y0 = (u32)(p1 >> 32) ^ x[1] ^ k0, y2 = (u32)(p0 >> 32) ^ x[3] ^ k1;
+        x[1] = (u32)p1;
+        x[3] = (u32)p0;
+        x[0] = y0;
+        x[2] = y2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+// The 16-bit draw of a site in lane site % 8 of its Philox block.
+BOTH u32 lane16(const u32 x[4], int lane) { return (x[lane >> 1] >> (16 * (lane & 1))) & 0xffffu; }
+
+// Entry `j` of a packed row: +1 or -1.
+BOTH int spin_at(const u64* row, i64 j) { return (row[j >> 6] >> (j & 63)) & 1 ? 1 : -1; }
+
+#ifdef __CUDACC__
+// c += popcount(a and b) for bits a (16, 256), b (8, 256); lane l holds rows l / 4 (+ 8) of a and
+// l / 4 of b, 32-bit words l % 4 (+ 4), and entries (l / 4 (+ 8), 2 (l % 4) (+ 1)) of c.
+__device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+#endif
+
+#endif

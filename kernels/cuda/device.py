@@ -1,0 +1,211 @@
+"""A device as the kernels of this package see it, and the one that CuPy gives.
+
+Everything that touches a GPU goes through the few methods of `Cuda`: arrays (`xp`), kernel
+launches, matrix products, free memory. `emulator.Emulated` has the same methods on the host, so
+that the code around the kernels is tested where there is no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import ArgumentError, BackendError
+
+FOLDER = Path(__file__).parent
+OPTIONS = ("-std=c++17", "-fmad=false")  # fused only where fmaf says so, as the emulator does
+BLOCK = 256  # threads of a block, where a kernel does not ask for another number
+
+
+@lru_cache(maxsize=16)
+def source(name: str) -> str:
+    """CUDA C++ of `name`.cu with common.cu put in, so that no search path is needed."""
+    common = (FOLDER / "common.cu").read_text(encoding="utf-8")
+    return (FOLDER / f"{name}.cu").read_text(encoding="utf-8").replace(
+        '#include "common.cu"', common
+    )
+
+
+class Cuda:
+    """One CUDA device under CuPy.
+
+    Parameters
+    ----------
+    ordinal : number of the device.
+
+    Raises
+    ------
+    BackendError : CuPy is not installed, or finds no such device.
+    """
+
+    def __init__(self, ordinal: int = 0):
+        try:
+            import cupy
+        except ImportError as error:
+            raise BackendError(
+                f"a CUDA device needs CuPy, which cannot be imported ({error}): "
+                "pip install 'hopfed[cuda13]'"
+            ) from None
+        self.xp: Any = cupy
+        self.ordinal = ordinal
+        try:
+            properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise BackendError(f"CuPy finds no usable CUDA device {ordinal}: {error}") from None
+        self.name = properties["name"].decode()
+        self.capability = 10 * properties["major"] + properties["minor"]
+        self.shared_limit = int(properties["sharedMemPerBlockOptin"])
+        self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
+        self._kernels: dict[tuple[str, str], Any] = {}
+
+    def kernel(self, module: str, name: str, shared: int = 0) -> Any:
+        """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory."""
+        found = self._kernels.get((module, name))
+        if found is None:
+            compiled = self.xp.RawModule(code=source(module), options=OPTIONS)
+            found = self._kernels[module, name] = compiled.get_function(name)
+        if shared > 48 << 10:  # beyond this a kernel must ask
+            found.max_dynamic_shared_size_bytes = shared
+        return found
+
+    def launch(
+        self,
+        module: str,
+        name: str,
+        grid: tuple[int, int],
+        args: tuple,
+        threads: int = BLOCK,
+        shared: int = 0,
+    ) -> None:
+        """Start a kernel on the current stream; `args` are arrays and NumPy scalars."""
+        self.kernel(module, name, shared)(grid, (threads,), args, shared_mem=shared)
+
+    def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
+        """out (+)= op(a) op(b) by cuBLAS without any allocation, so that it can be captured.
+
+        Row-major matrices whose rows may be apart (last stride one element); float32, float64, or
+        int8 to int32, the last with sides and pitches that are multiples of 4.
+        """
+        from cupy_backends.cuda.libs import cublas
+
+        m, n = out.shape
+        k = a.shape[0] if ta else a.shape[1]
+        lead = [int(x.strides[0]) // x.itemsize for x in (b, a, out)]
+        # cuBLAS is column-major: it is asked for the transpose, op(b)^T op(a)^T.
+        shape = (int(tb), int(ta), n, m, k)
+        one = np.array(1, np.int32 if a.dtype == np.int8 else a.dtype)
+        beta = np.array(int(add), one.dtype)
+        handle = self.xp.cuda.device.get_cublas_handle()
+        if a.dtype == np.int8:
+            cublas.gemmEx(
+                handle, *shape, one.ctypes.data, b.data.ptr, _INT8, lead[0], a.data.ptr, _INT8,
+                lead[1], beta.ctypes.data, out.data.ptr, _INT32, lead[2],
+                cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT,
+            )  # fmt: skip
+        else:
+            product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
+            product(
+                handle, *shape, one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1],
+                beta.ctypes.data, out.data.ptr, lead[2],
+            )  # fmt: skip
+
+    def free_memory(self) -> int:
+        """Bytes that an allocation may hope for: those free, and those the pool holds unused."""
+        with self.xp.cuda.Device(self.ordinal):
+            free = self.xp.cuda.runtime.memGetInfo()[0]
+        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+
+    def seconds(self, work: Callable[[], None], repeats: int = 3) -> float:
+        """Least time of `work` by device events, after one run to warm up."""
+        work()
+        times = []
+        for _ in range(repeats):
+            start, stop = self.xp.cuda.Event(), self.xp.cuda.Event()
+            start.record()
+            work()
+            stop.record()
+            stop.synchronize()
+            times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
+        return min(times)
+
+    @contextmanager
+    def stream(self) -> Iterator[Any]:
+        """Make a new stream the current one, which is given."""
+        stream = self.xp.cuda.Stream(non_blocking=True)
+        # What the stream will read may still be under way on the one before.
+        stream.wait_event(self.xp.cuda.get_current_stream().record())
+        with stream:
+            yield stream
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Record `work` on the current stream as a graph; return what replays it there."""
+        stream = self.xp.cuda.get_current_stream()
+        stream.begin_capture()
+        try:
+            work()
+        finally:
+            graph = stream.end_capture()
+        return lambda: graph.launch(stream)
+
+
+_INT8, _INT32 = 3, 10  # CUDA_R_8I, CUDA_R_32I of library_types.h
+
+
+@lru_cache(maxsize=16)
+def cuda(ordinal: int = 0) -> Cuda:
+    """Return the device of that number, opened once."""
+    return Cuda(ordinal)
+
+
+def device_of(name: str, x: Any) -> Any:
+    """Return the device on which array `x`, passed as `name`, lives.
+
+    Raises
+    ------
+    ArgumentError : not an array of a device.
+    """
+    emulated = getattr(x, "emulated", None)
+    if emulated is not None:
+        return emulated
+    if type(x).__module__.partition(".")[0] != "cupy":
+        raise ArgumentError(name, "a CuPy array", f"{type(x).__name__}")
+    return cuda(x.device.id)
+
+
+def same_device(device: Any, **arrays: Any) -> None:
+    """Check that all arrays live on `device`, by their argument names."""
+    for name, x in arrays.items():
+        other = device_of(name, x)
+        if other is not device:
+            rule = f"on device {device.ordinal} like the arguments before it"
+            raise ArgumentError(name, rule, f"an array on device {other.ordinal}")
+
+
+def blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
+    """Grid of at least one block that covers `items`."""
+    return max(1, -(-items // per_block)), 1
+
+
+def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int], Any]) -> Any:
+    """Return ``work(size)``, halving `size` down to `least` while memory runs out.
+
+    Raises
+    ------
+    BackendError : even the least size does not fit.
+    """
+    while True:
+        try:
+            return work(size)
+        except device.out_of_memory as error:
+            if size <= least:
+                free = device.free_memory() / 1e9
+                raise BackendError(
+                    f"out of device memory for {what}: {free:.2f} GB free on {device.name} even "
+                    f"for the least tile of {least}; use fewer rows or columns ({error})"
+                ) from None
+            size = max(least, size // 2)

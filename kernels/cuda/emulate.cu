@@ -1,0 +1,186 @@
+// The little of CUDA that the kernels use, on the host: a stand-in device for tests.
+//
+// A block runs as cooperative fibres, one for each thread, that change at barriers and warp
+// operations; blocks follow one another. It tests indices, barriers and arithmetic, and knows
+// nothing of races inside a warp or of speed. Blocks are one-dimensional, of whole warps, and no
+// thread may return before the last barrier.
+#if !defined(__CUDACC__) && !defined(HOPFED_EMULATE)
+#define HOPFED_EMULATE
+
+#include <math.h>
+#include <ucontext.h>
+
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __device__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__
+#define __shared__ static
+#define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(emu::shared.data())
+
+struct Dim {
+    unsigned x, y, z;
+};
+static Dim threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emu {
+struct Gate {  // a barrier that can be used again
+    int arrived = 0, generation = 0;
+};
+struct Fibre {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool done = false;
+};
+static std::vector<Fibre> fibres;
+static std::vector<Gate> warps;
+static std::vector<u64> slots;   // a value of each thread, for warp operations
+static std::vector<u32> words;   // six words of each thread, for the matrix instruction
+static std::vector<double> shared;
+static Gate block;
+static ucontext_t scheduler;
+static int current;
+
+static void yield() {
+    int me = current;
+    swapcontext(&fibres[me].context, &scheduler);
+    threadIdx.x = me;
+}
+static void wait(Gate& gate, int members) {
+    int generation = gate.generation;
+    if (++gate.arrived == members) {
+        gate.arrived = 0;
+        ++gate.generation;
+    }
+    while (gate.generation == generation) yield();
+}
+static void wait_warp() { wait(warps[current / 32], 32); }
+
+template <class... A, size_t... I>
+static void apply(void (*kernel)(A...), void** args, std::index_sequence<I...>) {
+    kernel(*static_cast<A*>(args[I])...);
+}
+template <class... A>
+static void apply(void (*kernel)(A...), void** args) {
+    apply(kernel, args, std::index_sequence_for<A...>());
+}
+
+template <class K>
+struct Launch {
+    static K kernel;
+    static void** args;
+    static void enter() {
+        apply(kernel, args);
+        fibres[current].done = true;
+        swapcontext(&fibres[current].context, &scheduler);
+    }
+};
+template <class K>
+K Launch<K>::kernel;
+template <class K>
+void** Launch<K>::args;
+
+template <class K>
+static void run_block(int threads) {
+    for (int i = 0; i < threads; ++i) {
+        Fibre& f = fibres[i];
+        f.done = false;
+        getcontext(&f.context);
+        f.context.uc_stack.ss_sp = f.stack.data();
+        f.context.uc_stack.ss_size = f.stack.size();
+        f.context.uc_link = &scheduler;
+        makecontext(&f.context, Launch<K>::enter, 0);
+    }
+    for (int left = threads; left;) {
+        left = 0;
+        for (int i = 0; i < threads; ++i) {
+            if (fibres[i].done) continue;
+            current = i;
+            threadIdx.x = i;
+            swapcontext(&scheduler, &fibres[i].context);
+            left += !fibres[i].done;
+        }
+    }
+}
+
+// Same arguments as cuLaunchKernel: the kernel's own come as pointers to their values.
+template <class K>
+static void launch(K kernel, const int* grid, int threads, int bytes, void** args) {
+    Launch<K>::kernel = kernel;
+    Launch<K>::args = args;
+    fibres.resize(threads);
+    for (Fibre& f : fibres) f.stack.resize(1 << 16);
+    warps.assign(threads / 32, Gate());
+    slots.assign(threads, 0);
+    words.assign(6 * threads, 0);
+    block = Gate();
+    shared.assign(bytes / 8 + 1, NAN);  // uninitialised memory must not be read
+    gridDim = {unsigned(grid[0]), unsigned(grid[1]), 1};
+    blockDim = {unsigned(threads), 1, 1};
+    for (unsigned y = 0; y < gridDim.y; ++y)
+        for (unsigned x = 0; x < gridDim.x; ++x) {
+            blockIdx = {x, y, 0};
+            run_block<K>(threads);
+        }
+}
+}  // namespace emu
+
+#define EXPORT(name)                                                                       \
+    extern "C" void launch_##name(const int* grid, int threads, int bytes, void** args) { \
+        emu::launch(name, grid, threads, bytes, args);                                     \
+    }
+
+static inline void __syncthreads() { emu::wait(emu::block, blockDim.x); }
+static inline void __syncwarp() { emu::wait_warp(); }
+static inline u32 __ballot_sync(u32, int bit) {
+    int me = emu::current, first = me / 32 * 32;
+    emu::slots[me] = bit != 0;
+    emu::wait_warp();
+    u32 mask = 0;
+    for (int i = 0; i < 32; ++i) mask |= u32(emu::slots[first + i]) << i;
+    emu::wait_warp();
+    return mask;
+}
+static inline int __shfl_sync(u32, int value, int lane) {
+    int me = emu::current;
+    emu::slots[me] = u32(value);
+    emu::wait_warp();
+    int got = int(u32(emu::slots[me / 32 * 32 + lane]));
+    emu::wait_warp();
+    return got;
+}
+static inline int __popcll(u64 x) { return __builtin_popcountll(x); }
+static inline int __popc(u32 x) { return __builtin_popcount(x); }
+static inline int __ffs(u32 x) { return __builtin_ffs(int(x)); }
+template <class T>
+static inline T atomicAdd(T* cell, T value) {
+    T old = *cell;
+    *cell += value;
+    return old;
+}
+static inline u32 atomicOr(u32* cell, u32 value) {
+    u32 old = *cell;
+    *cell |= value;
+    return old;
+}
+
+// The matrix instruction, from its fragments as the PTX manual lays them out.
+inline void mma_and(int c[4], const u32 a[4], const u32 b[2]) {
+    int me = emu::current, first = me / 32 * 32, lane = me % 32;
+    for (int i = 0; i < 4; ++i) emu::words[6 * me + i] = a[i];
+    for (int i = 0; i < 2; ++i) emu::words[6 * me + 4 + i] = b[i];
+    emu::wait_warp();
+    for (int i = 0; i < 4; ++i) {
+        int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+        for (int word = 0; word < 8; ++word) {
+            const u32* x = &emu::words[6 * (first + 4 * (row % 8) + word % 4)];
+            const u32* y = &emu::words[6 * (first + 4 * column + word % 4)];
+            c[i] += __builtin_popcount(x[row / 8 + 2 * (word / 4)] & y[4 + word / 4]);
+        }
+    }
+    emu::wait_warp();
+}
+#endif

@@ -1,0 +1,128 @@
+// Inner products of packed rows of +-1, exact: by exclusive-or and population count, and by the
+// 1-bit matrix instruction.
+//
+// The instruction is used with AND, which every chip since compute capability 8.0 has; with
+// counts |a|, |b| of set bits, <a, b> = n - 2 |a| - 2 |b| + 4 |a and b|.
+#include "common.cu"
+
+#define TILE 64    // rows of a and of b in a block of gram_popcount
+#define DEPTH 16   // words staged at a time
+#define MMA_A 128  // rows of a in a block of gram_mma
+#define MMA_B 64   // rows of b
+#define PITCH 20   // 32-bit words between staged rows of 16: rows g, words t meet no bank twice
+
+// out[i, j] += value, and out[j, i] too when one half is computed for both.
+__device__ __forceinline__ void add(
+    int* out, i64 pitch, i64 i, i64 j, int value, int symmetric) {
+    if (symmetric && j > i) return;
+    out[i * pitch + j] += value;
+    if (symmetric && j < i) out[j * pitch + i] += value;
+}
+
+// out (ma, mb) += a b^T for packed rows of n columns, n_words apart. 256 threads, 4 x 4 entries
+// each. With `symmetric` (a is b) only blocks that meet the lower half work.
+extern "C" __global__ void __launch_bounds__(256) gram_popcount(
+    const u64* a, i64 ma, const u64* b, i64 mb, i64 n_words, i64 n, int* out, int symmetric) {
+    __shared__ u64 left[DEPTH][TILE + 1], right[DEPTH][TILE + 1];
+    i64 row = (i64)blockIdx.y * TILE, column = (i64)blockIdx.x * TILE;
+    if (symmetric && column > row) return;
+    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    int differ[4][4] = {};
+    for (i64 start = 0; start < n_words; start += DEPTH) {
+        for (int id = threadIdx.x; id < TILE * DEPTH; id += 256) {
+            int r = id / DEPTH, k = id % DEPTH;
+            bool inside = start + k < n_words;
+            left[k][r] = inside && row + r < ma ? a[(row + r) * n_words + start + k] : 0;
+            right[k][r] = inside && column + r < mb ? b[(column + r) * n_words + start + k] : 0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < DEPTH; ++k) {
+            u64 x[4], y[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                x[i] = left[k][ty + 16 * i];
+                y[i] = right[k][tx + 16 * i];
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+#pragma unroll
+                for (int j = 0; j < 4; ++j) differ[i][j] += __popcll(x[i] ^ y[j]);
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j) {
+            i64 u = row + ty + 16 * i, v = column + tx + 16 * j;
+            if (u < ma && v < mb) add(out, mb, u, v, (int)(n - 2ll * differ[i][j]), symmetric);
+        }
+}
+
+// The same by matrix instructions; 256 threads, a warp has 32 x 32 entries. The words are read as
+// pairs of 32 bits; ones_a, ones_b are the set bits of each row.
+extern "C" __global__ void __launch_bounds__(256) gram_mma(
+    const u64* a, i64 ma, const int* ones_a, const u64* b, i64 mb, const int* ones_b, i64 n_words,
+    i64 n, int* out, int symmetric) {
+    __shared__ __align__(16) u32 left[MMA_A][PITCH];
+    __shared__ __align__(16) u32 right[MMA_B][PITCH];
+    i64 row = (i64)blockIdx.y * MMA_A, column = (i64)blockIdx.x * MMA_B;
+    if (symmetric && column >= row + MMA_A) return;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    int top = warp / 2 * 32, side = warp % 2 * 32;
+    int both[2][4][4] = {};
+    for (i64 start = 0; start < n_words; start += 8) {
+        for (int id = threadIdx.x; id < (MMA_A + MMA_B) * 8; id += 256) {
+            int r = id / 8, k = id % 8;
+            bool of_a = r < MMA_A;
+            i64 source = of_a ? row + r : column + r - MMA_A;
+            bool inside = start + k < n_words && source < (of_a ? ma : mb);
+            u64 word = inside ? (of_a ? a : b)[source * n_words + start + k] : 0;
+            u32* to = of_a ? left[r] : right[r - MMA_A];
+            *reinterpret_cast<u64*>(to + 2 * k) = word;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < 16; k += 8) {
+            u32 x[2][4], y[4][2];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+                for (int part = 0; part < 4; ++part)
+                    x[i][part] = left[top + 16 * i + g + 8 * (part % 2)][k + t + 4 * (part / 2)];
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+#pragma unroll
+                for (int part = 0; part < 2; ++part)
+                    y[j][part] = right[side + 8 * j + g][k + t + 4 * part];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+                for (int j = 0; j < 4; ++j) mma_and(both[i][j], x[i], y[j]);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+#pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                i64 u = row + top + 16 * i + g + 8 * (part / 2);
+                i64 v = column + side + 8 * j + 2 * t + part % 2;
+                if (u >= ma || v >= mb) continue;
+                i64 value = n - 2ll * ones_a[u] - 2ll * ones_b[v] + 4ll * both[i][j][part];
+                add(out, mb, u, v, (int)value, symmetric);
+            }
+}
+
+// Copy the lower half of the square matrix out (m, m) onto the upper one.
+extern "C" __global__ void mirror(int* out, i64 m) {
+    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (id >= m * m) return;
+    i64 i = id / m, j = id % m;
+    if (j > i) out[id] = out[j * m + i];
+}
+
+EXPORT(gram_popcount)
+EXPORT(gram_mma)
+EXPORT(mirror)
