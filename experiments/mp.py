@@ -72,7 +72,7 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=200, N_test=50, ratios=(0.5, 4.0), nulls=5, seeds=4),
+    "quick": Config(N=200, N_test=50, ratios=(0.5, 4.0), nulls=3, seeds=4),
     "default": Config(),
     "paper": Config(nulls=100),
 }

@@ -73,9 +73,12 @@ def _against(row: list[Axes], run: Run, what: str, measured: np.ndarray) -> None
 
 def _title(run: Run, what: str, name: str, title: str) -> str:
     suffix = "_plain" if name == "plain" else ""
-    if what == "outliers":
-        return f"{title}: $R^2$ = {run.summary[f'r2_pooled{suffix}'][0]:.4f}"
-    return f"{title}: gap {run.summary[f'gap{suffix}'][0]:.2g}"
+    if what == "overlaps":
+        return f"{title}: gap {run.summary[f'gap{suffix}'][0]:.2g}"
+    explained = run.summary[f"r2_pooled{suffix}"][
+        0
+    ]  # None where one seed leaves nothing to explain
+    return title if explained is None else f"{title}: $R^2$ = {explained:.4f}"
 
 
 def _legend(axes: Axes, run: Run, what: str) -> None:

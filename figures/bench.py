@@ -21,8 +21,9 @@ def draw(run: Run) -> Figure:
     run : as `hopfed.bench.report.measure` returns it.
     """
     found = run.summary["benchmarks"]
-    figure = new_figure(170, 62 * len(found))
-    rows = figure.subfigures(len(found), 1, squeeze=False)[:, 0]
+    heights = [62 + 4 * len(_ways(benchmark)) for benchmark in found.values()]
+    figure = new_figure(170, sum(heights))
+    rows = figure.subfigures(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
     for part, (name, benchmark) in zip(rows, found.items(), strict=True):
         part.suptitle(f"{name}: {benchmark['summary']}", fontsize=8)
         sweeps = benchmark["sweeps"]
@@ -35,8 +36,7 @@ def draw(run: Run) -> Figure:
 
 def _panel(axes: Axes, benchmark: dict[str, Any], sweep: dict[str, Any]) -> None:
     """Time of every way along one sweep."""
-    ways = dict.fromkeys((row["device"], row["way"]) for row in benchmark["rows"])
-    for number, (device, way) in enumerate(ways):
+    for number, (device, way) in enumerate(_ways(benchmark)):
         line = _line(benchmark["rows"], device, way, sweep)
         if not line:
             continue
@@ -51,7 +51,12 @@ def _panel(axes: Axes, benchmark: dict[str, Any], sweep: dict[str, Any]) -> None
     axes.set_xticks(sweep["values"], [f"{value:,}" for value in sweep["values"]])
     axes.minorticks_off()
     axes.set_title(", ".join(f"{letter} = {value:,}" for letter, value in sweep["fixed"].items()))
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2))
+
+
+def _ways(benchmark: dict[str, Any]) -> list[tuple[str, str]]:
+    """(device, way), in order, of all rows."""
+    return list(dict.fromkeys((row["device"], row["way"]) for row in benchmark["rows"]))
 
 
 def _line(

@@ -35,7 +35,7 @@ def draw(run: Run) -> Figure:
         _density(axes, run, i)
     for axes in grid[:, 0]:
         axes.set_ylabel("density")
-    grid[0, -1].legend(loc="upper right", handlelength=1)
+    grid.flat[min(1, len(ratios) - 1)].legend(loc="upper right", handlelength=1)
 
     left, middle, right = bottom.subplots(1, 3)
     _rates(left, run, "0.01")

@@ -9,9 +9,7 @@ from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
 
-from llvmlite import binding
 from numba import njit
-from numba.core import config
 
 
 def _digest_of_sources() -> str:
@@ -54,9 +52,3 @@ def inlined(function: Callable) -> Any:
     return njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
         function
     )
-
-
-def has_mask_registers() -> bool:
-    """Tell whether Numba compiles for AVX-512: twice the registers, and masks of their own."""
-    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
-    return "+avx512f" in features

@@ -9,8 +9,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hopfed.kernels.compiled import has_mask_registers, inner, kernel
-from hopfed.kernels.vectors import INDEX, load, operands, store
+from hopfed.kernels.compiled import inner, kernel
+from hopfed.kernels.vectors import INDEX, has_mask_registers, load, operands, store
 
 TILE = 64  # rows of a tile on each side
 CHUNK = 512  # words of a row handled at a time: two tiles of them are half a megabyte

@@ -10,9 +10,9 @@ arithmetic.
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from hopfed.kernels.layout import LANES, SITES
@@ -25,6 +25,12 @@ VECTOR = ir.VectorType(FLOAT, LANES)  # along the coefficients
 SPINS = ir.VectorType(FLOAT, SITES)  # along the sites of a block
 BYTES = ir.VectorType(BYTE, SITES)
 NOTHING = ir.Constant(SPINS, [0.0] * SITES)
+
+
+def has_mask_registers() -> bool:
+    """Tell whether Numba compiles for AVX-512: twice the registers, and masks of their own."""
+    features = config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    return "+avx512f" in features
 
 
 def _data(context, builder, array_type, value):

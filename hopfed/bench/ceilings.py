@@ -22,7 +22,7 @@ COPY_BYTES = 1 << 28
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
 WORDS = 2048  # 16 kB, half of a small first-level cache
 PASSES = 4000
-ROUNDS = 5
+BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
 
 
 def ceilings(device: Device) -> dict[str, float]:
@@ -56,15 +56,16 @@ def bound(cost: Cost, ceiling: dict[str, float]) -> tuple[float, str] | None:
 
 
 def _best(task: Callable[[], object], device: Device) -> float:
-    """Shortest of a few calls, after one that warms up."""
-    seconds = []
-    for _ in range(ROUNDS + 1):
+    """Shortest of several calls, after one that warms up."""
+    task()
+    seconds: list[float] = []
+    while len(seconds) < ROUNDS or sum(seconds) < BUDGET:
         device.synchronise()
         start = time.perf_counter()
         task()
         device.synchronise()
         seconds.append(time.perf_counter() - start)
-    return min(seconds[1:])
+    return min(seconds)
 
 
 def _copy(device: Device) -> Callable[[], object]:

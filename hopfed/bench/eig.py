@@ -118,7 +118,7 @@ BENCHMARK = Benchmark(
             tolerance=1e-2,  # it stops at angles of 0.03 to the eigenvectors
             observe=_observe,
         ),
-        Way("SciPy svds, no more", _svds, _svds_cost, _float32, tolerance=1e-4),
+        Way("SciPy svds", _svds, _svds_cost, _float32, tolerance=1e-4),
     ),
     gap=_gap,
     sizes={

@@ -16,8 +16,8 @@ class Cost:
 
     Attributes
     ----------
-    bytes : of every input, output and array-sized temporary, each written and read once; what a
-        cache serves again is not counted.
+    bytes : read and written by every pass over an input, output or array-sized temporary. Where
+        the array stays in a cache, a pass is faster than copy bandwidth allows.
     operations : unit -> number. Units are "float32" and "float64" (additions and multiplications)
         and "words" (one exclusive-or and population count of 64 bits).
     """

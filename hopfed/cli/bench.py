@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.output import err, human_bytes, out, table
@@ -39,7 +40,8 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
     """Measure hopfed against the obvious way, on this machine; without NAME, list what there is.
 
     Times are the shortest of several, taken in turn. A share is that of the ceiling that binds:
-    copy bandwidth, matrix rate or rate of exclusive-or and population count, measured first.
+    copy bandwidth, matrix rate or rate of exclusive-or and population count, measured first; data
+    that stay in a cache can exceed the first.
 
     Example: hopfed bench gram --sizes full --figure gram.png
     """
@@ -117,13 +119,14 @@ def _print_machine(machine: dict[str, str]) -> None:
 
 
 def _print_pairs(result: dict[str, Any]) -> None:
+    console = out if out.is_terminal else Console(highlight=False, width=WIDTH)
     _print_machine(result["machine"])
     for device, rates in result["ceilings"].items():
         words = (f"{unit} {_si(rate)}{'B' * (unit == 'copy')}/s" for unit, rate in rates.items())
         out.print(f"ceilings of the {device}: {', '.join(words)}")
     for name, found in result["benchmarks"].items():
         out.print(f"\n[bold]{name}[/bold]: {found['summary']}")
-        out.print(_grid(found["rows"]), width=None if out.is_terminal else WIDTH)
+        console.print(_grid(found["rows"]))
         for line in _notes(found):
             out.print(line, markup=False)
 

@@ -43,6 +43,8 @@ class Cuda:
     BackendError : CuPy is not installed, or finds no such device.
     """
 
+    trial = (4096, 1 << 14)  # rows and columns with which ways to do the same are compared
+
     def __init__(self, ordinal: int = 0):
         try:
             import cupy
@@ -174,7 +176,12 @@ def device_of(name: str, x: Any) -> Any:
         return emulated
     if type(x).__module__.partition(".")[0] != "cupy":
         raise ArgumentError(name, "a CuPy array", f"{type(x).__name__}")
-    return cuda(x.device.id)
+    device = cuda(x.device.id)
+    current = device.xp.cuda.Device().id
+    if current != device.ordinal:  # what is allocated on the way would lie elsewhere
+        rule = f"on the current device {current} (enter `with cupy.cuda.Device(n)`)"
+        raise ArgumentError(name, rule, f"an array on device {device.ordinal}")
+    return device
 
 
 def same_device(device: Any, **arrays: Any) -> None:

@@ -4,6 +4,8 @@
 // operations; blocks follow one another. It tests indices, barriers and arithmetic, and knows
 // nothing of races inside a warp or of speed. Blocks are one-dimensional, of whole warps, and no
 // thread may return before the last barrier.
+#include "common.cu"
+
 #if !defined(__CUDACC__) && !defined(HOPFED_EMULATE)
 #define HOPFED_EMULATE
 
@@ -19,6 +21,7 @@
 #define __launch_bounds__(...)
 #define __restrict__
 #define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
 #define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(emu::shared.data())
 
 struct Dim {

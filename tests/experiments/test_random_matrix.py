@@ -1,5 +1,6 @@
-"""The five random-matrix experiments: their claims hold on the quick preset, and alone on a file."""
+"""The five random-matrix experiments: their claims hold on the quick preset."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +22,18 @@ from hopfed.figures import save
 from hopfed.runs import Run
 
 MODULES = {
-    m.__name__.rpartition(".")[2]: m
-    for m in (bbp, mp, concentration, heavy_tails, correlated_noise)
+    "bbp": bbp,
+    "mp": mp,
+    "concentration": concentration,
+    "heavy_tails": heavy_tails,
+    "correlated_noise": correlated_noise,
+}
+TINY = {
+    "bbp": bbp.Config(N=60, M=(100,), seeds=2),
+    "mp": mp.Config(N=40, N_test=20, ratios=(0.5,), nulls=2, seeds=2),
+    "concentration": concentration.Config(N=40, M=(100, 200), seeds=2),
+    "heavy_tails": heavy_tails.Config(N=40, seeds=2),
+    "correlated_noise": correlated_noise.Config(N=60, seeds=2),
 }
 
 
@@ -59,27 +70,26 @@ def test_what_every_experiment_offers(name):
 def test_the_quick_preset_fills_its_summary_and_its_figure(name, quick, tmp_path):
     run = quick(name)
     assert set(MODULES[name].RECORD.measures) <= set(run.summary)
-    draw = __import__(f"hopfed.figures.{name}", fromlist=["draw"]).draw
+    draw = importlib.import_module(f"hopfed.figures.{name}").draw
     save(draw(run), tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").read_text().count("<path") > 20
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_one_seed_alone_is_the_same_seed(name, quick):
-    module, run = MODULES[name], quick(name)
-    last = module.PRESETS["quick"].seeds - 1
-    for array, value in module.run(module.PRESETS["quick"], last).items():
-        np.testing.assert_array_equal(run.arrays[array][last], value)
+def test_one_seed_alone_is_the_same_seed(name):
+    module, config = MODULES[name], TINY[name]
+    run = execute(module, config)
+    for array, value in module.run(config, 1).items():
+        np.testing.assert_array_equal(run.arrays[array][1], value)
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_single_seed_has_no_spread(name, quick, tmp_path):
-    module, run = MODULES[name], quick(name)
-    first = {k: v[:1] for k, v in run.arrays.items()}
-    config = replace(module.PRESETS["quick"], seeds=1)
-    alone = replace(run, arrays=first, summary=module.summarise(config, first))
-    draw = __import__(f"hopfed.figures.{name}", fromlist=["draw"]).draw
-    draw(alone)
+def test_a_single_seed_has_no_spread_but_a_figure(name, tmp_path):
+    module = MODULES[name]
+    run = execute(module, replace(TINY[name], seeds=1), out=tmp_path / "one.h5")
+    assert set(module.RECORD.measures) <= set(run.summary)
+    draw = importlib.import_module(f"hopfed.figures.{name}").draw
+    save(draw(Run.load(tmp_path / "one.h5")), tmp_path / "figure.png")
 
 
 def test_bbp_finite_size_predicts_every_draw(quick):
@@ -119,13 +129,13 @@ def test_mp_spectra_follow_the_law(quick):
 
 
 def test_mp_rates_keep_their_levels_on_more_nulls():
-    config = mp.Config(N=40, N_test=50, ratios=(0.5,), nulls=400, shuffle=False, seeds=1)
+    config = mp.Config(N=40, N_test=50, ratios=(0.5,), nulls=250, shuffle=False, seeds=1)
     arrays = {name: value[None] for name, value in mp.run(config, 0).items()}
     rates = mp.rates(config, arrays)
     for name in ("tw_signs_0.05", "tw_gaussian_0.05"):
-        assert 0.02 < rates[name][0] < 0.09  # nominal 5%, standard error 1.1%
+        assert 0.01 < rates[name][0] < 0.1  # nominal 5%, standard error 1.4%
     assert rates["unshifted_signs_0.05"][0] < rates["tw_signs_0.05"][0]
-    assert abs(rates["mp_gaussian"] - rates["mp_expected"])[0] < 0.08
+    assert abs(rates["mp_gaussian"] - rates["mp_expected"])[0] < 0.09
     assert "shuffle_0.05" not in arrays
 
 

@@ -2,13 +2,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hopfed.kernels import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels import reference
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 12), st.integers(1, 90), st.integers(0, 40))

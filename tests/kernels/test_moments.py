@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hopfed.kernels import moments, reference
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels import moments, reference
 
 shapes = st.tuples(st.integers(1, 150), st.integers(1, 200))
 seeds = st.integers(0, 2**32 - 1)

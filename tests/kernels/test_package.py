@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 import pytest
-from hopfed.kernels.threads import for_each, thread_count
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels.threads import for_each, thread_count
 
 
 def test_importing_the_package_loads_no_numba():

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from hopfed.kernels import reference
-from hopfed.kernels.philox import counter_word, key, philox4x32, thresholds
 from numba import njit
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels import reference
+from hopfed.kernels.philox import counter_word, key, philox4x32, thresholds
 
 # The known-answer vectors of Random123: counter, key, output.
 KNOWN = [

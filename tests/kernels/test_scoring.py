@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hopfed.kernels import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
+from hopfed.kernels import reference
 
 seeds = st.integers(0, 2**32 - 1)
 

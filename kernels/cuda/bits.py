@@ -1,0 +1,200 @@
+"""Examples of +-1 held as bits on a device, in the words of `hopfed.kernels.bits.PackedBits`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hopfed.kernels.bits import WORD, PackedBits, n_words
+from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
+from numpy.typing import DTypeLike
+
+from hopfed.errors import ArgumentError
+
+WARPS = BLOCK // 32  # warps of a block
+_UNPACKED = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePacked:
+    """An (M, N) array of +-1 in bits on a device.
+
+    Parameters
+    ----------
+    words : (M, ceil(n / 64)) uint64 array of the device, C-contiguous; column j is bit j % 64 of
+        word j // 64, bit 1 means +1, padding bits are 0 (not checked: that costs a pass).
+    n : number of columns N.
+
+    Raises
+    ------
+    ArgumentError : words not on a device, or of another dtype or shape.
+    """
+
+    words: Any
+    n: int
+
+    def __post_init__(self) -> None:
+        words = self.words
+        device = device_of("words", words)
+        if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != n_words(self.n):
+            rule = f"uint64 of shape (M, {n_words(self.n)})"
+            raise ArgumentError("words", rule, f"{words.dtype} of shape {words.shape}")
+        if not words.flags.c_contiguous:
+            object.__setattr__(self, "words", device.xp.ascontiguousarray(words))
+
+    @property
+    def device(self) -> Any:
+        """Device of the words."""
+        return device_of("words", self.words)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return self.words.shape[0], self.n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the words."""
+        return self.words.nbytes
+
+    def __len__(self) -> int:
+        return self.words.shape[0]
+
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> DevicePacked:
+        """Rows `rows` (a slice, a mask or an index array)."""
+        if isinstance(rows, int | np.integer):
+            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
+        return DevicePacked(self.words[rows], self.n)
+
+
+def check_packed(name: str, p: object) -> DevicePacked:
+    """Return `p` if it is a DevicePacked, else raise the ArgumentError for argument `name`."""
+    if not isinstance(p, DevicePacked):
+        raise ArgumentError(name, "a DevicePacked, as made by pack()", type(p).__name__)
+    return p
+
+
+def to_device(p: PackedBits, device: Any = None) -> DevicePacked:
+    """Copy packed bits from the host to `device` (the first CUDA device by default)."""
+    device = device or cuda()
+    return DevicePacked(device.xp.asarray(p.words), p.n)
+
+
+def to_host(p: DevicePacked) -> PackedBits:
+    """Copy packed bits to the host, where their padding is checked."""
+    return PackedBits(check_packed("p", p).words.get(), p.n)
+
+
+def pack(x: Any) -> DevicePacked:
+    """Pack an (M, N) device array of +-1, of 0/1, or of booleans; `hopfed.kernels.bits.pack`.
+
+    Raises
+    ------
+    ArgumentError : not two-dimensional, not real numbers, or holding another value; 0 and -1 may
+        not both occur.
+    """
+    device = device_of("x", x)
+    xp = device.xp
+    if x.ndim != 2 or x.dtype.kind not in "biuf":
+        raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
+    m, n = x.shape
+    words = xp.empty((m, n_words(n)), np.uint64)
+    if x.size:
+        seen = xp.zeros(1, np.uint32)
+        args = (_as_int8(xp, x), np.int64(m), np.int64(n), words, seen)
+        device.launch("bits", "pack_rows", blocks(words.size, WARPS), args)
+        found = int(seen[0])
+        if found & 4 or found & 3 == 3:
+            raise _bad_value(xp, x)
+    return DevicePacked(words, n)
+
+
+def _as_int8(xp: Any, x: Any) -> Any:
+    """Return `x` as contiguous int8 in which every value but -1, 0 and 1 has become 2."""
+    if x.dtype == np.int8 or x.dtype == np.bool_:
+        return xp.ascontiguousarray(x).view(np.int8)
+    out = xp.full(x.shape, 2, np.int8)
+    for value in (-1, 0, 1):
+        if value >= 0 or x.dtype.kind != "u":
+            out[x == value] = value
+    return out
+
+
+def _bad_value(xp: Any, x: Any) -> ArgumentError:
+    """Name the first value that pack() refuses; a 0 among -1 counts as one."""
+    bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
+    bad = bad if bool(bad.any()) else x == 0
+    row, column = divmod(int(bad.ravel().argmax()), x.shape[1])
+    got = f"{x[row, column]} at row {row}, column {column}"
+    return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
+
+
+def unpack(p: DevicePacked, dtype: DTypeLike = np.int8) -> Any:
+    """Return the (M, N) device array of +-1 held by `p`, of real or signed dtype `dtype`."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "if":
+        raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
+    native = dtype if dtype.name in _UNPACKED else np.dtype(np.int8)
+    m, n = check_packed("p", p).shape
+    out = p.device.xp.empty((m, n), native)
+    unpack_into(p, slice(0, m), slice(0, n_words(n)), out)
+    return out.astype(dtype, copy=False)
+
+
+def unpack_into(p: DevicePacked, rows: slice, words: slice, out: Any) -> None:
+    """Write the entries of some rows and words as +-1 into contiguous `out`, the rest of it 0.
+
+    out : (rows, width), int8, float32 or float64; columns beyond the last of `p` become 0.
+    """
+    if out.size == 0:
+        return
+    count, width = rows.stop - rows.start, out.shape[1]
+    entries = max(0, min(p.n - WORD * words.start, WORD * (words.stop - words.start), width))
+    start = p.words[rows.start :, words.start :] if entries else p.words
+    args = (
+        start, np.int64(p.words.shape[1]), np.int64(count), np.int64(entries), np.int64(width), out,
+    )  # fmt: skip
+    p.device.launch("bits", f"unpack_{out.dtype.name}", blocks(count * width), args)
+
+
+def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:
+    """Stack the rows of `parts`, which must have one device and one number of columns."""
+    if not parts:
+        raise ArgumentError("parts", "a non-empty sequence of DevicePacked", parts)
+    widths = sorted({check_packed("parts", p).n for p in parts})
+    if len(widths) > 1:
+        raise ArgumentError("parts", "all of one number of columns", widths)
+    return DevicePacked(parts[0].device.xp.concatenate([p.words for p in parts]), widths[0])
+
+
+def transpose(p: DevicePacked) -> DevicePacked:
+    """Return the (N, M) transpose, by 64 x 64 blocks of bits."""
+    m, n = check_packed("p", p).shape
+    words = p.device.xp.zeros((n, n_words(m)), np.uint64)
+    if words.size:
+        args = (p.words, np.int64(m), np.int64(n), words)
+        grid = blocks(n_words(m) * n_words(n), WARPS)
+        p.device.launch("bits", "transpose_bits", grid, args)
+    return DevicePacked(words, m)
+
+
+def column_sums(p: DevicePacked) -> Any:
+    """Return the N sums over rows of the +-1 entries, int64 on the device."""
+    m, n = check_packed("p", p).shape
+    counts = p.device.xp.zeros(n, np.uint64)
+    if p.words.size:
+        rows = max(256, -(-m // 60_000))  # the second side of a grid is at most 65,535
+        args = (p.words, np.int64(m), np.int64(n), np.int64(rows), counts)
+        p.device.launch("bits", "count_columns", (n_words(n), -(-m // rows)), args)
+    return 2 * counts.astype(np.int64) - m
+
+
+def row_counts(p: DevicePacked) -> Any:
+    """Return the number of set bits of each row, (M,) int32 on the device."""
+    counts = p.device.xp.zeros(len(p), np.int32)
+    if p.words.size:
+        args = (p.words, np.int64(len(p)), np.int64(p.words.shape[1]), counts)
+        p.device.launch("bits", "count_rows", blocks(len(p), WARPS), args)
+    return counts

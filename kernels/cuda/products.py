@@ -1,0 +1,77 @@
+"""Thin products of packed data with float matrices on a device, without a float copy of the data.
+
+A tile of rows is unpacked into a buffer that stays in the second-level cache, and cuBLAS
+multiplies it: +-1 is exact, so the precision is that of the float matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hopfed.kernels.bits import n_words
+from hopfed.kernels.cuda.bits import DevicePacked, check_packed, unpack_into
+from hopfed.kernels.cuda.device import same_device, shrinking
+
+from hopfed.errors import ArgumentError
+
+ENTRIES = 1 << 23  # of a tile: 32 MB in float32, within the 50 MB cache of a Hopper chip
+
+
+def matmat(p: DevicePacked, X: Any) -> Any:
+    """Return ``eta X``, (M, k), for packed (M, N) eta and device X of shape (N, k) or (N,).
+
+    float32 X is multiplied in float32 (never TF32), any other real X in float64.
+    """
+    X, vector = _operand("X", X, p, check_packed("p", p).shape[1])
+
+    def add(tile: Any, rows: slice, out: Any) -> None:
+        p.device.gemm(tile, X, out[rows], ta=False, tb=False, add=False)
+
+    out = _by_tiles(p, X, len(p), add)
+    return out[:, 0] if vector else out
+
+
+def rmatmat(p: DevicePacked, U: Any) -> Any:
+    """Return ``eta^T U``, (N, k), for packed (M, N) eta and device U of shape (M, k) or (M,)."""
+    U, vector = _operand("U", U, p, check_packed("p", p).shape[0])
+
+    def add(tile: Any, rows: slice, out: Any) -> None:
+        p.device.gemm(tile, U[rows], out, ta=True, tb=False, add=rows.start > 0)
+
+    out = _by_tiles(p, U, p.n, add)
+    return out[:, 0] if vector else out
+
+
+def _by_tiles(
+    p: DevicePacked, X: Any, rows: int, add: Callable[[Any, slice, Any], None]
+) -> Any:
+    """Unpack a tile of rows of `p` after the other in the type of X, and hand it to `add`."""
+    m, n = p.shape
+    out = p.device.xp.zeros((rows, X.shape[1]), X.dtype)
+    if out.size == 0 or m == 0 or n == 0:
+        return out
+
+    def work(size: int) -> Any:
+        buffer = p.device.xp.empty((size, n), X.dtype)
+        for start in range(0, m, size):
+            span = slice(start, min(start + size, m))
+            tile = buffer[: span.stop - start]
+            unpack_into(p, span, slice(0, n_words(n)), tile)
+            add(tile, span, out)
+        return out
+
+    size = min(m, max(1, ENTRIES // n))
+    return shrinking(p.device, "a product of packed data", size, 1, work)
+
+
+def _operand(name: str, X: Any, p: DevicePacked, rows: int) -> tuple[Any, bool]:
+    """Return X as a C-contiguous float matrix of `rows` rows, and whether it was a vector."""
+    device = p.device
+    same_device(device, **{name: X})
+    if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":
+        rule = f"a real array of shape ({rows}, k) or ({rows},)"
+        raise ArgumentError(name, rule, f"{X.dtype} of shape {X.shape}")
+    X = device.xp.ascontiguousarray(X, np.float32 if X.dtype == np.float32 else np.float64)
+    return (X[:, None], True) if X.ndim == 1 else (X, False)

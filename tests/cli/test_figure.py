@@ -1,0 +1,83 @@
+"""`hopfed figure` as a user runs it."""
+
+import numpy as np
+import pytest
+
+from hopfed.cli import main
+from hopfed.runs import Run
+
+MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
+
+
+@pytest.fixture
+def hopfed(capsys):
+    """Run the command line; answer (exit status, stdout, stderr)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "run.h5"
+    settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", "3"]
+    main(["run", "bbp", *settings, "--out", str(path)])
+    return path
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_every_format(hopfed, run_file, tmp_path, suffix):
+    out = tmp_path / f"figure{suffix}"
+    status, text, _ = hopfed("figure", run_file, "--out", out)
+    assert status == 0
+    assert "wrote" in text
+    assert out.read_bytes().startswith(MAGIC[suffix])
+
+
+def test_the_same_run_draws_the_same_svg(hopfed, run_file, tmp_path):
+    pictures = []
+    for name in ("a.svg", "b.svg"):
+        hopfed("figure", run_file, "--out", tmp_path / name)
+        text = (tmp_path / name).read_text()
+        pictures.append([line for line in text.splitlines() if "dc:date" not in line])
+    assert pictures[0] == pictures[1]
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("figure.txt", "a .png, .pdf, .svg file"),
+        ("figure", "a .png, .pdf, .svg file"),
+        ("absent/figure.png", "in a folder that exists"),
+    ],
+)
+def test_where_it_cannot_go(hopfed, run_file, tmp_path, out, words):
+    status, text, errors = hopfed("figure", run_file, "--out", tmp_path / out)
+    assert (status, text) == (2, "")
+    assert words in errors
+    assert errors.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
+    out = tmp_path / "figure.png"
+    half, strange = tmp_path / "half.h5", tmp_path / "strange.h5"
+    Run("bbp", {}, {}, {}, committed=1, planned=2).save(half)
+    Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
+    for path, words in (
+        (half, "1 of 2 seeds"),
+        (strange, "no figure for runs of 'dance'"),
+        (tmp_path / "absent.h5", "no such run file"),
+    ):
+        status, _, errors = hopfed("figure", path, "--out", out)
+        assert status == 2
+        assert words in errors
+        assert not out.exists()

@@ -1,0 +1,220 @@
+"""`hopfed run`, `list`, `show` and `compare` as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import pytest
+
+from hopfed.cli import main
+from hopfed.cli.show import number
+from hopfed.experiments import NAMES
+from hopfed.runs import FORMAT, Run
+
+SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")
+
+
+@pytest.fixture
+def hopfed(capsys):
+    """Run the command line; answer (exit status, stdout, stderr)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def run_file(hopfed, tmp_path):
+    status, _, _ = hopfed("run", "bbp", *SMALL, "--out", tmp_path / "run.h5")
+    assert status == 0
+    return tmp_path / "run.h5"
+
+
+def refused(answer, *words):
+    """One line on standard error, exit status 2, nothing on standard output."""
+    status, out, err = answer
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_run_prints_ours_beside_the_papers(hopfed):
+    status, out, err = hopfed("run", "bbp", *SMALL)
+    assert status == 0
+    assert err == ""
+    for word in ("ours", "paper", "aim", ".0163", "median overlap gap, finite size", "3 seeds in"):
+        assert word in out
+
+
+def test_run_as_json(hopfed, run_file):
+    status, out, _ = hopfed("run", "bbp", *SMALL, "--json")
+    answer = json.loads(out)
+    assert status == 0
+    assert answer["config"]["M"] == [100, 200]
+    assert answer["summary"] == Run.load(run_file).summary
+
+
+def test_workers_and_resume_give_the_same_file(hopfed, run_file, tmp_path):
+    other = tmp_path / "other.h5"
+    assert hopfed("run", "bbp", *SMALL[:-1], "2", "--out", other, "--workers", 2)[0] == 0
+    assert hopfed("run", "bbp", "--seeds", 3, "--out", other, "--resume")[0] == 0
+    assert other.read_bytes() == run_file.read_bytes()
+    status, out, _ = hopfed("compare", run_file, other)
+    assert status == 0
+    arrays = len(Run.load(other).arrays)
+    assert f"{arrays} of {arrays} arrays are equal to the last bit" in out
+
+
+def test_resume_takes_the_settings_of_the_file(hopfed, run_file):
+    assert hopfed("run", "bbp", "--out", run_file, "--resume")[0] == 0
+    again = hopfed("run", "bbp", "--out", run_file, "--resume", "--set", "N=80")
+    refused(again, "made with N = 60, not 80")
+    again = hopfed("run", "bbp", "--out", run_file, "--resume", "--preset", "quick")
+    refused(again, "made with N = 60, not 400")
+    refused(hopfed("run", "mp", "--out", run_file, "--resume"), "not of bbp")
+    refused(hopfed("run", "bbp", "--out", run_file), "--resume")
+    refused(hopfed("run", "bbp", "--resume"), "--out")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "bpb"), ("did you mean bbp?",)),
+        (("run", "bbp", "--set", "exposure=1"), ("did you mean exposures?",)),
+        (("run", "bbp", "--set", "N"), ("key=value",)),
+        (("run", "bbp", "--set", "N=many"), ("N must be a whole number, got 'many'",)),
+        (("run", "bbp", "--set", "quality=1.5"), ("quality must be in (0, 1), got 1.5",)),
+        (("run", "bbp", "--seeds", "0"), ("seeds must be at least 1",)),
+        (("run", "bbp", "--preset", "big"), ("quick", "default", "paper")),
+        (("run", "bbp", *SMALL, "--workers", "0"), ("workers must be at least 1",)),
+        (("run", "bbp", *SMALL, "--out", "/nowhere/run.h5"), ("in a folder that exists",)),
+        (("run",), ("NAME",)),
+        (("list", "bpb"), ("did you mean bbp?",)),
+        (("show", "/nowhere/run.h5"), ("no such run file",)),
+        (("compare", "/nowhere/run.h5", "/nowhere/run.h5"), ("no such run file",)),
+    ],
+)
+def test_what_is_wrong_is_one_line(hopfed, arguments, words):
+    refused(hopfed(*arguments), *words)
+
+
+def test_list(hopfed):
+    status, out, _ = hopfed("list")
+    assert status == 0
+    for name in NAMES:
+        assert f"{name}: " in out
+    assert "minutes: quick" in out
+    status, out, _ = hopfed("list", "heavy_tails")
+    assert status == 0
+    assert "Student-t" in out
+    assert "degrees" in out
+    assert "3.0,5.0,8.0,inf" in out
+
+
+def test_show(hopfed, run_file):
+    status, out, _ = hopfed("show", run_file)
+    assert status == 0
+    for word in ("bbp, complete", "100,200", "numpy", "eigenvalues", "float64 [3, 2, 10]", "ours"):
+        assert word in out
+    shown = json.loads(hopfed("show", run_file, "--json")[1])
+    assert shown["committed"] == shown["planned"] == 3
+    assert shown["arrays"]["khat"] == "int64 [3, 2]"
+
+
+def test_show_and_compare_recoveries(hopfed, tmp_path):
+    import numpy as np
+
+    for name, scores in (("a", [0.9, 0.8]), ("b", [0.9, 0.7])):
+        summary = {"scores": scores, "khat": 2, "status": "ok"}
+        Run("recover", {"seed": 0}, {"x": np.ones(2)}, summary).save(tmp_path / f"{name}.h5")
+    assert "0.9, 0.8" in hopfed("show", tmp_path / "a.h5")[1]
+    status, out, _ = hopfed("compare", tmp_path / "a.h5", tmp_path / "b.h5")
+    assert status == 0
+    assert "0.9, 0.7" in out
+    assert "1 of 1 arrays" in out
+
+
+def test_compare_tells_what_differs(hopfed, run_file, tmp_path):
+    other = tmp_path / "other.h5"
+    hopfed("run", "bbp", *SMALL, "--set", "quality=0.5", "--out", other)
+    status, out, _ = hopfed("compare", run_file, other)
+    assert status == 0
+    assert "0.9 | 0.5" in out
+    assert "arrays are equal" in out
+
+
+def test_an_interrupted_file_is_shown_as_such_and_not_compared(hopfed, run_file):
+    with h5py.File(run_file, "r+") as file:
+        file.attrs["planned"] = 9
+    status, out, _ = hopfed("show", run_file)
+    assert status == 0
+    assert "interrupted: 3 of 9 seeds" in out
+    assert "ours" not in out
+    refused(hopfed("compare", run_file, run_file), "3 of 9 seeds", "--resume")
+
+
+def test_files_that_are_none_of_ours(hopfed, run_file, tmp_path):
+    with h5py.File(run_file, "r+") as file:
+        file.attrs["hopfed_format"] = FORMAT + 1
+    for command in (("show",), ("run", "bbp", "--resume", "--out")):
+        refused(hopfed(*command, run_file), "newer hopfed", "upgrade")
+    text = tmp_path / "text.h5"
+    text.write_text("no HDF5")
+    refused(hopfed("show", text), "not a readable run file")
+
+
+def test_kill_and_resume_on_the_command_line(hopfed, tmp_path):
+    """The real command, killed once in the middle; the other killings are in test_execute."""
+    out, whole = tmp_path / "killed.h5", tmp_path / "whole.h5"
+    settings = ("--set", "N=200", "--set", "M=400,800", "--seeds", "30")
+    command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]
+    process = subprocess.Popen([*command, *settings, "--out", str(out)], stdout=subprocess.DEVNULL)
+    while not out.exists() or Run.load(out).committed < 3:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 3 <= Run.load(out).committed < 30
+    assert hopfed("run", "bbp", "--out", out, "--resume")[0] == 0
+    assert hopfed("run", "bbp", *settings, "--out", whole)[0] == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_ctrl_c_keeps_what_is_committed(tmp_path):
+    out = tmp_path / "stopped.h5"
+    command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]
+    process = subprocess.Popen(
+        [*command, "--seeds", "200", "--workers", "2", "--out", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not out.exists() or Run.load(out).committed < 1:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.split() == ["interrupted"]
+    assert not Run.load(out).complete
+
+
+def test_numbers_and_their_spread():
+    assert number(0.123456) == "0.1235"
+    assert number([0.5, None]) == "0.5"
+    assert number((1234.5678, 0.25)) == "1235 ± 0.25"
+    assert number(None) == "-"
+    assert number(7) == "7"
