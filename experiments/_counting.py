@@ -30,7 +30,7 @@ def white_mean(N: int, M: int) -> float:
     Examples
     --------
     >>> round(white_mean(100, 400), 4)
-    2.2022
+    2.1963
     """
     centre, scale = tracy_widom.wishart_scaling(M, N)
     return float((centre + scale * tracy_widom.moments(1).mean) / M)

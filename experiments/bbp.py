@@ -6,6 +6,13 @@ with two predictions: the *plain* one (41, 42) from the nominal exposures and or
 and the *finite-size* one from the exposures of the draw and the actual archetypes, whose only
 asymptotic part is the noise (`hopfed.theory.spikes.finite_size`). Labels and archetypes only score.
 
+Measured (paper preset, 50 draws, +- standard error over draws): R^2 over draws of each of the nine
+strong outliers at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper reports;
+median overlap gap .00036 +- .00003, plain .0107, the paper .0163. All 80 weak archetypes whose
+outlier theory puts above the test level are seen, and 2 of the 323 that it leaves in the bulk, as
+many as the 1% test allows. Between edge and test level, where theory says an outlier but no test can
+tell it from noise, are 47, nearly all single examples at M = 6,400: 21% of them are seen.
+
 Run it with ``hopfed run bbp --preset paper --out bbp.h5``.
 """
 
@@ -84,7 +91,7 @@ PRESETS = {
 RECORD = Record(
     claim="outliers and overlaps of archetypes follow the BBP formulas",
     source="hopfield federation, Fig. 5",
-    minutes={"quick": 0.1, "default": 0.2, "paper": 0.5},
+    minutes={"quick": 0.05, "default": 0.1, "paper": 0.2},
     measures={
         "r2_lowest": Measure("lowest R^2 of one outlier, finite size", aim=">= .98"),
         "r2_lowest_plain": Measure("lowest R^2 of one outlier, plain"),

@@ -10,6 +10,10 @@ the price of holding for every N and M without a constant left open. At r = .9 t
 counting noise of the exposures alone, a few independent numbers, makes up 78% of the deviation: no
 log N there, which every matrix bound pays.
 
+Measured (paper preset, 50 seeds, 1,050 draws): the bound is never passed and lies 3.8 to 4.8 times
+above the mean deviation, with the universal proxy and in the paper's form up to 9.8 and 9.5 times;
+the slope in log M is -.510 +- .005.
+
 Run it with ``hopfed run concentration --preset paper --out concentration.h5``.
 """
 
@@ -75,7 +79,7 @@ PRESETS = {
 RECORD = Record(
     claim="the operator concentrates around its mean as M^(-1/2), within an explicit bound",
     source="hopfield federation, Thm 1",
-    minutes={"quick": 0.1, "default": 0.5, "paper": 2},
+    minutes={"quick": 0.05, "default": 0.2, "paper": 0.8},
     measures={
         "exceeded": Measure("draws above the 5% Bernstein bound", aim="<= .05"),
         "slope": Measure("slope of log deviation in log M", "-1/2", "-.5"),

@@ -11,6 +11,10 @@ At finite N Tyler's spectrum is a little wider than the law: its weights have re
 the draws. The estimator does not know the tails, so its own nulls can be drawn without them: a few
 matrices of Gaussian noise give the factor by which its largest eigenvalue exceeds Wishart's.
 
+Measured (paper preset, 50 seeds, three archetypes; the paper has 15.1 against 2.6): the covariance
+counts 39.0 +- 4.5 at nu = 3 and 14.6 at nu = 8, Tyler 3.01 +- .10 and 3.00; over all 400 draws Tyler
+is wrong twice, .5% at a nominal 1%. The subspace overlap at nu = 3 is .66 against .986.
+
 Run it with ``hopfed run heavy_tails --preset paper --out heavy_tails.h5``.
 """
 
@@ -84,7 +88,7 @@ PRESETS = {
 RECORD = Record(
     claim="under heavy tails Tyler's shape matrix counts the archetypes, the covariance does not",
     source="hopfield federation, supplement",
-    minutes={"quick": 0.1, "default": 0.3, "paper": 0.5},
+    minutes={"quick": 0.05, "default": 0.6, "paper": 1.5},
     measures={
         "sample_heaviest": Measure("counted at the lowest nu, covariance", "15.1"),
         "tyler_heaviest": Measure("counted at the lowest nu, Tyler", "2.6", "3"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -63,7 +65,11 @@ def _against(row: list[Axes], run: Run, what: str, measured: np.ndarray) -> None
         axes.axline((low, low), (high, high), color="0.6", lw=0.8, zorder=0)
         for i in range(measured.shape[1]):
             for k in range(strong):
-                style = {"marker": MARKERS[i % len(MARKERS)], "color": f"C{k}", "mfc": "none"}
+                style: dict[str, Any] = {
+                    "marker": MARKERS[i % len(MARKERS)],
+                    "color": f"C{k}",
+                    "mfc": "none",
+                }
                 points = predicted[name][:, i, k], measured[:, i, k]
                 axes.plot(*points, ls="none", ms=2.5, mew=0.4, **style)
         axes.set(xlabel=f"predicted {what[:-1]}", title=_title(run, what, name, title))
@@ -75,9 +81,7 @@ def _title(run: Run, what: str, name: str, title: str) -> str:
     suffix = "_plain" if name == "plain" else ""
     if what == "overlaps":
         return f"{title}: gap {run.summary[f'gap{suffix}'][0]:.2g}"
-    explained = run.summary[f"r2_pooled{suffix}"][
-        0
-    ]  # None where one seed leaves nothing to explain
+    explained = run.summary[f"r2_pooled{suffix}"][0]  # None where the draws do not vary
     return title if explained is None else f"{title}: $R^2$ = {explained:.4f}"
 
 

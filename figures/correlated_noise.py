@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -61,7 +63,13 @@ def _counts(axes: Axes, run: Run, i: int) -> None:
     qualities = np.array(run.config["qualities"])
     khat, foreseen = run.arrays["khat"][:, i], run.arrays["foreseen"][:, i]
     for k, (name, colour, marker) in enumerate(METHODS):
-        style = {"color": colour, "marker": marker, "mfc": "none", "elinewidth": 0.7, "ls": "none"}
+        style: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "mfc": "none",
+            "elinewidth": 0.7,
+            "ls": "none",
+        }
         mean, sd = khat[..., k].mean(axis=0), khat[..., k].std(axis=0)
         axes.errorbar(qualities, mean, sd, label=name, **style)
         if k:

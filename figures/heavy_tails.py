@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -57,7 +59,7 @@ def _over_degrees(axes: Axes, run: Run, values: np.ndarray) -> None:
     for k, (name, colour, marker) in enumerate(METHODS):
         for j, q in enumerate(ratios):
             mean, sd = values[:, :, j, k].mean(axis=0), values[:, :, j, k].std(axis=0)
-            style = {"color": colour, "ls": LINES[j % len(LINES)], "marker": marker}
+            style: dict[str, Any] = {"color": colour, "ls": LINES[j % len(LINES)], "marker": marker}
             shift = 0.08 * (j - (len(ratios) - 1) / 2)
             style |= {"mfc": "none", "elinewidth": 0.7, "label": f"{name}, q = {q:g}"}
             axes.errorbar(place + shift, mean, sd, **style)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -90,7 +92,13 @@ def _points(
     rate, n = np.array(rates), run.summary["nulls"]
     bar = 1.96 * np.sqrt(np.maximum(rate * (1 - rate), 1 / n) / n)
     x = np.arange(len(rate)) + shift
-    style = {"ls": "none", "marker": marker, "color": colour, "elinewidth": 0.7, "mfc": "none"}
+    style: dict[str, Any] = {
+        "ls": "none",
+        "marker": marker,
+        "color": colour,
+        "elinewidth": 0.7,
+        "mfc": "none",
+    }
     axes.errorbar(x, 100 * rate, 100 * bar, label=label, **style)
 
 

@@ -119,7 +119,7 @@ def describe(value: Any) -> str:
 
 def _kinds(cls: type) -> dict[str, Any]:
     hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls)}  # type: ignore[arg-type]
+    return {f.name: hints[f.name] for f in fields(cls)}
 
 
 def _element(kind: Any) -> type | None:

@@ -36,7 +36,8 @@ class JointDiagonalization:
     ----------
     groups : random groups that all clients together form inside their own data.
     steps : Newton steps at most, from each start.
-    starts : random combinations to start from; the next one works on what is left.
+    starts : random combinations to start from, at most; each works on what the last one left, and
+        one that finds nothing is the last.
     """
 
     groups: int = 10
@@ -103,9 +104,10 @@ def joint_candidates(
     for _ in range(config.starts):
         U = rest @ joint_eigenbasis(rest.T @ A @ rest, rng, config.steps)
         states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
+        before = len(found)
         found = merge(space, found, states[accepted(space, states)])
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
-        if rest.shape[1] < 2:
+        if len(found) == before or rest.shape[1] < 2:
             break
     return found
 
@@ -125,7 +127,7 @@ def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.
         D = U.T @ A @ U
         d = np.diagonal(D, axis1=1, axis2=2)
         off = float((D**2).sum() - (d**2).sum())
-        if off > last * (1 - 1e-4):
+        if off > last * (1 - 1e-3):
             break
         last = off
         # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.

@@ -134,9 +134,9 @@ class Run:
             )
         arrays: dict[str, np.ndarray] = {}
         file.visititems(lambda name, item: _collect(arrays, name, item))
-        counts = {name: int(file.attrs[name]) for name in ("committed", "planned")}
-        parts = {name: json.loads(file.attrs[name]) for name in _JSON_PARTS}
-        return cls(kind=str(file.attrs["kind"]), arrays=arrays, **parts, **counts)
+        parts: dict[str, Any] = {name: json.loads(file.attrs[name]) for name in _JSON_PARTS}
+        parts |= {name: int(file.attrs[name]) for name in ("committed", "planned")}
+        return cls(kind=str(file.attrs["kind"]), arrays=arrays, **parts)
 
 
 def _collect(arrays: dict[str, np.ndarray], name: str, item: Any) -> None:

@@ -34,6 +34,8 @@ class Search:
         found nothing.
     settings : pairs (p, beta) of eigenvalue exponent and inverse temperature.
     patience : passes in a row without a find before giving up.
+    reluctance : the same while the search has found nothing at all: data that hold no archetypes
+        should not be searched for long, and where there are some the first is soon found.
     memory : the layered memory that is run; one layer, serial heat bath, by default.
     """
 
@@ -41,10 +43,11 @@ class Search:
     sweeps: int = 150
     settings: tuple[tuple[float, float], ...] = SETTINGS
     patience: int = 12
+    reluctance: int = 5
     memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
 
     def __post_init__(self) -> None:
-        for name in ("starts", "sweeps", "patience"):
+        for name in ("starts", "sweeps", "patience", "reluctance"):
             if getattr(self, name) < 1:
                 raise ArgumentError(name, "at least 1", getattr(self, name))
         if not self.settings:
@@ -64,7 +67,8 @@ def search_candidates(
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
     starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
-    while len(found) < space.dim and failures < config.patience:
+    patience = config.reluctance
+    while len(found) < space.dim and failures < patience:
         p, beta = config.settings[turn % len(config.settings)]
         U, values = _remainder(base, space, found)
         state = _mixtures(U, starts, stream(seed, "mixtures", number))
@@ -85,6 +89,7 @@ def search_candidates(
         found = merge(space, found, fresh[accepted(space, fresh)])
         if len(found) > before:
             starts, sweeps, failures = config.starts, config.sweeps, 0
+            patience = config.patience
             continue
         failures, turn = failures + 1, turn + 1
         starts, sweeps = min(128, int(starts * 1.3) + 1), min(600, int(sweeps * 1.15))

@@ -1,0 +1,144 @@
+// Synchronous updates of the layered memory on J = W W^T. Of an update, cuBLAS makes the fields
+// h = c W^T and the new coefficients A = sigma W, a piece of the sites at a time; these kernels do
+// all the rest: mixing of the layers with energy and score, draws and decisions, and the end.
+// The number of the update is read from device memory, so that one captured graph serves them all.
+#include "common.cu"
+
+#define WARPS 4
+#define SITES_OF_THREAD 8  // those that share a Philox block
+
+struct Pair {
+    u64 low, high;
+};
+
+// Coefficients c (S L, rank) of the fields from A, with energy (S) and score (S, L) of the state;
+// q (S, L, L) is scratch. One block of threads for each block of layers. along: sum of cue times
+// spins, which is reset for the update to come.
+extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_mix(
+    const float* a, int layers, int rank, i64 n, int quadratic, double repulsion, double field,
+    double* q, float* c, i64* along, double* energy, double* score) {
+    __shared__ double part[WARPS][32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    i64 s = blockIdx.x;
+    a += s * layers * rank;
+    c += s * layers * rank;
+    q += s * layers * layers;
+    for (int id = warp; id < layers * layers; id += WARPS) {
+        int u = id / layers, v = id % layers;
+        if (v > u) continue;
+        double total = 0;
+        for (int k = lane; k < rank; k += 32)
+            total += (double)a[u * rank + k] * (double)a[v * rank + k];
+        part[warp][lane] = total;
+        __syncwarp();
+        if (lane == 0) {
+            for (int i = 1; i < 32; ++i) total += part[warp][i];
+            q[u * layers + v] = q[v * layers + u] = total;
+        }
+        __syncwarp();
+    }
+    __syncthreads();
+    for (int k = threadIdx.x; k < rank; k += blockDim.x)
+        for (int u = 0; u < layers; ++u) {
+            float total = a[u * rank + k];
+            for (int v = 0; v < layers; ++v) {
+                double overlap = quadratic ? q[u * layers + v] / (double)n : 1.0;
+                if (v != u) total -= (float)(repulsion * overlap) * a[v * rank + k];
+            }
+            c[u * rank + k] = total;
+        }
+    if (threadIdx.x == 0) {
+        double total = -field * (double)along[s];
+        for (int u = 0; u < layers; ++u) {
+            score[s * layers + u] = q[u * layers + u] / (double)n;
+            total -= q[u * layers + u];
+            for (int v = 0; v < layers; ++v) {
+                double x = q[u * layers + v];
+                if (v != u) total += repulsion * (quadratic ? x * x / (double)n : x);
+            }
+        }
+        energy[s] = total;
+        along[s] = 0;
+    }
+}
+
+// Decide the sites first..first + width - 1 of all layers from their fields h (S L, width), which
+// are replaced by the new spins. Rows of spins are `pitch` apart, a multiple of 32, as width is.
+// A thread has 8 sites of one layer; 128 threads a block, `pieces` blocks a layer.
+extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_update(
+    float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
+    const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
+    const float* betas, const float* lookup, const i64* level, const int* step, u32 k0, u32 k1,
+    u32 stream, u32 first_update, u32 first_chain, const u32* active, u64* moved, u64* along) {
+    __shared__ int total[2];
+    if (threadIdx.x < 2) total[threadIdx.x] = 0;
+    __syncthreads();
+    i64 row = blockIdx.x / pieces, s = row / layers, layer = row % layers;
+    i64 at = (blockIdx.x % pieces * blockDim.x + threadIdx.x) * SITES_OF_THREAD;
+    if (at < width && first + at < n) {
+        int t = *step, flips = 0, sum = 0;
+        bool on = active[s];
+        float beta = betas[t];
+        const float* table = lookup + level[t] * 65536;
+        u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, first_chain + (u32)row, stream};
+        philox4x32(x, k0, k1);
+        float* field_at = h + row * width + at;
+        Pair fields[2] = {reinterpret_cast<Pair*>(field_at)[0], reinterpret_cast<Pair*>(field_at)[1]};
+        u64* spin_word = reinterpret_cast<u64*>(spins + row * pitch + first + at);
+        u64 old = *spin_word, now = 0;
+        i64 b = s < cue_blocks ? s : cue_blocks - 1, l = layer < cue_layers ? layer : cue_layers - 1;
+        const i8* given = cue + (b * cue_layers + l) * n;
+        float* values = reinterpret_cast<float*>(fields);
+#pragma unroll
+        for (int i = 0; i < SITES_OF_THREAD; ++i) {
+            i64 site = first + at + i;
+            int spin = (i8)(old >> (8 * i)), next = spin;
+            int push = field != 0 && site < n ? given[site] : 0;
+            float sum_of_fields = values[i] - diagonal[site] * (float)spin + field * (float)push;
+            if (on && site < n) next = beta * sum_of_fields >= table[lane16(x, i)] ? 1 : -1;
+            flips += next != spin;
+            sum += push * next;
+            now |= (u64)(unsigned char)next << (8 * i);
+            values[i] = (float)next;
+        }
+        *spin_word = now;
+        reinterpret_cast<Pair*>(field_at)[0] = fields[0];
+        reinterpret_cast<Pair*>(field_at)[1] = fields[1];
+        if (flips) atomicAdd(&total[0], flips);
+        if (sum) atomicAdd(&total[1], sum);
+    } else if (at < width) {  // padding: its rows of W are zero
+        for (int i = 0; i < SITES_OF_THREAD; ++i) h[row * width + at + i] = 1;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && total[0]) atomicAdd(&moved[s], (u64)total[0]);
+    if (threadIdx.x == 0 && total[1]) atomicAdd(&along[s], (u64)(i64)total[1]);
+}
+
+// Close an update: counts, blocks that are done (nothing moved and no noise is to come), the next.
+// One block of threads.
+extern "C" __global__ void lam_advance(
+    i64 n_blocks, int* step, u32* active, const unsigned char* still, i64* used, u64* moved,
+    i64* changed, u32* n_active) {
+    __shared__ u32 busy;
+    if (threadIdx.x == 0) busy = 0;
+    __syncthreads();
+    int t = *step;
+    for (i64 s = threadIdx.x; s < n_blocks; s += blockDim.x) {
+        if (active[s]) {
+            used[s] += 1;
+            changed[s] = (i64)moved[s];
+            if (still[t] && moved[s] == 0) active[s] = 0;
+        }
+        moved[s] = 0;
+        if (active[s]) atomicAdd(&busy, 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        *n_active = busy;
+        *step = t + 1;
+    }
+}
+
+EXPORT(lam_mix)
+EXPORT(lam_update)
+EXPORT(lam_advance)

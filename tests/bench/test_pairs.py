@@ -1,0 +1,103 @@
+"""Every benchmark at sizes of no interest: its ways agree, and its counts are those of a hand."""
+
+import pytest
+
+from hopfed.bench import PAIRS, load
+from hopfed.bench.devices import CPU
+from hopfed.bench.measure import measure_point
+
+CEILING = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
+
+TINY = {
+    "gram": {"M": 30, "N": 130},
+    "build": {"M": 130, "N": 30},
+    "products": {"M": 40, "N": 130, "k": 3},
+    "eig": {"M": 60, "N": 150, "K": 2},
+    "dream": {"M": 20, "N": 60},
+    "lam": {"S": 2, "L": 3, "N": 200, "R": 5},
+    "heatbath": {"S": 3, "N": 100, "R": 5},
+    "shuffle": {"M": 60, "N": 200},
+    "e2e": {"M": 120, "N": 100, "K": 2},
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_ways_agree(name):
+    benchmark = load(name)
+    rows = measure_point(benchmark, TINY[name], CPU, CEILING, 0.0)
+    assert [row.way for row in rows] == [way.label for way in benchmark.ways]
+    for row, way in zip(rows, benchmark.ways, strict=True):
+        assert not row.absent
+        assert row.seconds > 0
+        assert row.bytes > 0
+        assert row.share > 0
+        assert (row.gap is None) == (way is benchmark.ways[0])
+        if way.tolerance is not None and row.gap is not None:
+            assert row.gap <= way.tolerance
+    assert rows[1].ratio == 1.0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_sizes_vary_more_than_one_letter(name):
+    benchmark = load(name)
+    assert benchmark.name == name
+    letters = set(TINY[name])
+    for sizes in ("small", "full"):
+        sweeps = benchmark.sizes[sizes]
+        assert len({sweep.vary for sweep in sweeps}) == len(sweeps) >= 2
+        for sweep in sweeps:
+            assert {sweep.vary, *sweep.fixed} == letters
+            assert sweep.vary not in sweep.fixed
+            assert list(sweep.values) == sorted(set(sweep.values))
+    for target in benchmark.targets:
+        assert target.point in benchmark.points("full")
+
+
+# Sizes -> (bytes, operations) of the ways in order, counted by hand.
+BY_HAND = [
+    # 65 columns take two words; 2 * 3 / 2 = 3 pairs; 2 x 2 int32, or float32, out.
+    ("gram", {"M": 2, "N": 65}, 0, 2 * 2 * 8 + 16, {"words": 6}),
+    ("gram", {"M": 2, "N": 65}, 1, 4 * 130 + 16, {"float32": 2 * 3 * 65}),
+    # 128 examples of 2 sites: 256 int8, 32 bytes of bits four times, 4 entries of 16 bytes.
+    ("build", {"M": 128, "N": 2}, 0, 256 + 4 * 32 + 64, {"words": 3 * 2}),
+    ("build", {"M": 128, "N": 2}, 1, 256 * 9 + 16, {"float32": 2 * 3 * 128}),
+    # 10 x 64 bits are 80 bytes, read twice; X and C X 64 x 3, eta X 10 x 3 out and in, in float32.
+    ("products", {"M": 10, "N": 64, "k": 3}, 0, 160 + 4 * 444, {"float32": 2 * 1920}),
+    ("products", {"M": 10, "N": 64, "k": 3}, 1, 2 * 2560 + 4 * 444, {"float32": 4 * 1920}),
+    ("products", {"M": 10, "N": 64, "k": 3}, 2, 13 * 640 + 4 * 444, {"float32": 4 * 1920}),
+    # 2 x 3 layers of 10 spins: 60 in and out, a factor of 10 x 5 float32; two products of
+    # 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
+    (
+        "lam",
+        {"S": 2, "L": 3, "N": 10, "R": 5},
+        0,
+        120 + 200,
+        {"float32": 4 * 300 + 2 * (2 * 2 * 9 * 5)},
+    ),
+    ("lam", {"S": 2, "L": 3, "N": 10, "R": 5}, 1, 94 * 60 + 400, None),
+    # Coefficients and five sweeps of fields: six times 3 x 10 x 5 multiply-adds.
+    ("heatbath", {"S": 3, "N": 10, "R": 5}, 0, 60 + 200, {"float32": 6 * 300}),
+    # One matrix of 2 x 2: 3 sums of 4 products, 200 steps of 2 * 8 operations.
+    ("dream", {"M": 4, "N": 2}, 2, 64 + 200 * 320, {"float64": 24 + 3200}),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "index", "moved", "operations"), BY_HAND)
+def test_costs_by_hand(name, point, index, moved, operations):
+    cost = load(name).ways[index].cost(**point)
+    assert cost.bytes == moved
+    if operations is not None:
+        assert cost.operations == operations
+
+
+def test_cost_of_a_spectrum_by_hand():
+    """16 examples over 64 sites, 2 eigenpairs."""
+    ways = {way.label: way for way in load("eig").ways}
+    gram = ways["Gram route"].cost(M=16, N=64, K=2)
+    assert gram.operations["words"] == 16 * 17 / 2
+    assert gram.operations["float64"] == pytest.approx(2 * 4 / 3 * 16**3 + 6 * 16 * 64 * 2)
+    one = ways["Krylov route"].cost(M=16, N=64, K=2, products=1)
+    three = ways["Krylov route"].cost(M=16, N=64, K=2, products=3)
+    assert one.operations["float32"] == 2 * 16 * 64 * 64
+    # Three pairs of blocks, each twice through Q^T B and Q times that.
+    assert three.operations["float32"] == 3 * one.operations["float32"] + 3 * 8 * 64 * 64 * 64

@@ -1,0 +1,99 @@
+"""`hopfed bench` as a user runs it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hopfed.bench import load
+from hopfed.bench.record import Sweep
+from hopfed.cli import main
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line; answer (exit status, stdout, stderr)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """The Gram matrices of a few examples, beside ceilings that take no time to measure."""
+    sweeps = (Sweep("N", (64, 128), {"M": 8}), Sweep("M", (8, 16), {"N": 128}))
+    monkeypatch.setattr(
+        "hopfed.bench.gram.BENCHMARK", replace(load("gram"), sizes={"small": sweeps}, targets=())
+    )
+    rates = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
+    monkeypatch.setattr("hopfed.bench.report.ceilings", lambda device: rates)
+
+
+def test_list(run):
+    status, text, _ = run("bench")
+    assert status == 0
+    for word in ("gram: inner products", "recover: recovery", "processor: ", "GPU: ", "numpy "):
+        assert word in text
+
+
+def test_list_as_json(run):
+    _, text, _ = run("bench", "--json")
+    found = json.loads(text)
+    assert set(found) == {"benchmarks", "machine"}
+    assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
+    assert set(found["benchmarks"]) == {
+        "gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e",
+        "recover", "all",
+    }  # fmt: skip
+
+
+def test_table_and_figure(run, tiny, tmp_path):
+    figure = tmp_path / "gram.png"
+    status, text, _ = run("bench", "gram", "--figure", figure)
+    assert status == 0
+    assert "float32 BLAS" in text
+    assert "words" in text
+    assert "exponent of N at M = 8: bits " in text
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json(run, tiny):
+    _, text, _ = run("bench", "gram", "--json")
+    found = json.loads(text)
+    assert set(found) == {"machine", "ceilings", "benchmarks"}
+    rows = found["benchmarks"]["gram"]["rows"]
+    assert len(rows) == 2 * 3  # the sweeps share a point
+    assert set(rows[0]) == {
+        "device", "way", "point", "seconds", "ratio", "bytes", "operations", "share", "bound",
+        "gap", "absent",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("grm",), "did you mean gram?"),
+        (("heathbath",), "did you mean heatbath?"),
+        (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
+        (("gram", "--seeds", 3), "--seeds must be left out unless recover is measured"),
+        (("recover", "--seeds", 0), "0 is not in the range"),
+        (("recover", "--figure", "a.png"), "--figure must be left out for recover"),
+        (("gram", "--figure", "a.txt"), "--figure must be a .png, .pdf, .svg file"),
+        (("gram", "--figure", "nowhere/a.png"), "--figure must be in a folder that exists"),
+    ],
+)
+def test_errors_are_one_line(run, arguments, words):
+    status, text, error = run("bench", *arguments)
+    assert status == 2
+    assert text == ""
+    assert error.count("\n") == 1
+    assert error.startswith("error: ")
+    assert words in error
