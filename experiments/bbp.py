@@ -10,8 +10,8 @@ Measured (paper preset, 50 draws, +- standard error over draws): R^2 over draws 
 strong outliers at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper reports;
 median overlap gap .00036 +- .00003, plain .0107, the paper .0163. All 80 weak archetypes whose
 outlier theory puts above the test level are seen, and 2 of the 323 that it leaves in the bulk, as
-many as the 1% test allows. Between edge and test level, where theory says an outlier but no test can
-tell it from noise, are 47, nearly all single examples at M = 6,400: 21% of them are seen.
+many as the 1% test allows. Between edge and test level, where theory says an outlier but no test
+can tell it from noise, are 47, single examples at M = 6,400: 21% of them are seen.
 
 Run it with ``hopfed run bbp --preset paper --out bbp.h5``.
 """

@@ -16,10 +16,10 @@ classical one after whitening. Quality 0 is the null.
 A weak archetype can be lost at the generalised edge, as the paper found, but the law says when,
 and whitening recovers it: it moves the noise's own large eigenvalues out of the way.
 
-Measured (paper preset, 50 seeds): false spikes on nulls 19.1 +- 1.4 at rho = .3 (the paper 17.5), 78
-at rho = .6, 41 with blocks; .013 at the generalised edge, .007 whitened. Where the law foresees all
-three, 3.01 +- .14 and 3.00 +- .11 are counted (the paper 1.3 of 3). The count is the foreseen one in
-88% and 96% of the draws with archetypes; the misses are where an outlier lies within a
+Measured (paper preset, 50 seeds): false spikes on nulls 19.1 +- 1.4 at rho = .3 (the paper 17.5),
+78 at rho = .6, 41 with blocks; .013 at the generalised edge, .007 whitened. Where the law foresees
+all three, 3.01 +- .14 and 3.00 +- .11 are counted (the paper 1.3 of 3). The count is the foreseen
+one in 88% and 96% of the draws with archetypes. The misses are where an outlier lies within a
 Tracy-Widom width of the test level (r = .1 to .25), and at rho = .6, r = .4, where one too many is
 counted in 10%: the eigenvectors taken out share some of the noise's correlation, and rho is fitted
 a little low.

@@ -12,8 +12,8 @@ the draws. The estimator does not know the tails, so its own nulls can be drawn 
 matrices of Gaussian noise give the factor by which its largest eigenvalue exceeds Wishart's.
 
 Measured (paper preset, 50 seeds, three archetypes; the paper has 15.1 against 2.6): the covariance
-counts 39.0 +- 4.5 at nu = 3 and 14.6 at nu = 8, Tyler 3.01 +- .10 and 3.00; over all 400 draws Tyler
-is wrong twice, .5% at a nominal 1%. The subspace overlap at nu = 3 is .66 against .986.
+counts 39.0 +- 4.5 at nu = 3 and 14.6 at nu = 8, Tyler 3.01 +- .10 and 3.00; over all 400 draws
+Tyler is wrong twice, .5% at a nominal 1%. The subspace overlap at nu = 3 is .66 against .986.
 
 Run it with ``hopfed run heavy_tails --preset paper --out heavy_tails.h5``.
 """

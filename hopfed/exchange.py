@@ -4,7 +4,9 @@
    sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and every
    product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
    its N (N + 1) / 2 sums where those are fewer bytes.
-2. Basis V down, K x K projections of random groups up (joint diagonalisation).
+2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, which tell
+   good clients from noisy ones; and the K x K projections of random groups (joint
+   diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
 4. If asked for: archetypes down, sums of the examples nearest to each up (the refit of A7).
 """
@@ -18,8 +20,8 @@ import numpy as np
 from hopfed import kernels
 from hopfed.arrays import Array
 from hopfed.joint import group_projections
-from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool
-from hopfed.rank import Sample
+from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool, times
+from hopfed.rank import NoiseProfile, Sample
 from hopfed.spectrum import Spectrum, Wanted, eigenpairs
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
@@ -77,10 +79,16 @@ class Federation:
         """N."""
         return self.clients[0].n_sites
 
-    def sample(self, values: np.ndarray, complete: bool, quality: float | None) -> Sample:
+    def sample(
+        self,
+        values: np.ndarray,
+        complete: bool,
+        quality: float | None,
+        profile: NoiseProfile | None = None,
+    ) -> Sample:
         """Describe the pooled sample to a rank rule."""
         m = sum(op.mass for op in self.clients)
-        return Sample(values, self.n_sites, m, complete, quality, tuple(self.clients))
+        return Sample(values, self.n_sites, m, complete, quality, tuple(self.clients), profile)
 
     def spectrum(self, wanted: Wanted) -> Spectrum:
         """Leading eigenpairs of the pooled operator (exchange 1)."""
@@ -102,6 +110,14 @@ class Federation:
         )
         return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
 
+    def profile(self, V: np.ndarray) -> NoiseProfile:
+        """How much of each client's trace lies along each eigenvector (exchange 2)."""
+        columns = V.astype(np.float32)
+        captured = [(times(op.rows, columns) ** 2).sum(axis=0) / op.mass for op in self.clients]
+        self.traffic.exchange(up=4 * V.shape[1], down=4 * V.size)
+        mass = np.array([op.mass for op in self.clients])
+        return NoiseProfile(np.array(captured, dtype=np.float64), mass / mass.sum(), self.n_sites)
+
     def project(self, V: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
         """K x K sums of at least `groups` groups over all clients, and counts (exchange 2)."""
         each = -(-groups // len(self.clients))
@@ -110,7 +126,7 @@ class Federation:
             for c, op in enumerate(self.clients)
         ]
         K = V.shape[1]
-        self.traffic.exchange(up=4 * each * (K * (K + 1) // 2 + 1), down=4 * V.size)
+        self.traffic.exchange(up=4 * each * (K * (K + 1) // 2 + 1), down=0)
         sums, counts = zip(*answers, strict=True)
         return np.concatenate(sums), np.concatenate(counts)
 

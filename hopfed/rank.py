@@ -20,6 +20,8 @@ from hopfed.errors import ArgumentError
 from hopfed.operators import FactorOperator
 from hopfed.sharpen import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
+from hopfed.theory.covariance import Population, noise_threshold
+from hopfed.theory.profile import profile_edge
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -54,6 +56,46 @@ class RankEstimate:
 
 
 @dataclass(frozen=True)
+class NoiseProfile:
+    """Noise whose variance depends on the example: owners of different qualities (A4).
+
+    ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
+    eigenvectors is spread over N - k directions of noise.
+
+    Attributes
+    ----------
+    captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector.
+    weights : (L,) each owner's share of the examples.
+    n_sites : N.
+    """
+
+    captured: np.ndarray
+    weights: np.ndarray
+    n_sites: int
+
+    def variances(self, k: int) -> np.ndarray:
+        """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal."""
+        left = self.n_sites - self.captured[:, :k].sum(axis=1)
+        return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
+
+    def mean(self, k: int) -> float:
+        """Bulk variance of the pooled operator beside k spikes."""
+        return float(self.weights @ self.variances(k))
+
+    def kurtosis(self, k: int) -> float:
+        """Excess kurtosis of the pooled noise: owners weigh by the square of their variance."""
+        variances = self.variances(k)
+        own = spikes.excess_kurtosis(np.sqrt(1 - variances))
+        square = self.weights * variances**2
+        return float(square @ own / square.sum())
+
+    def alike(self, k: int, ratio: float = 1.05) -> bool:
+        """Whether the owners' noise is the same, up to a ratio of variances."""
+        variances = self.variances(k)
+        return bool(variances.max() <= ratio * variances.min())
+
+
+@dataclass(frozen=True)
 class Sample:
     """The eigenvalues of C and what is known of the sample they came from."""
 
@@ -63,6 +105,7 @@ class Sample:
     complete: bool = True
     quality: float | None = None
     operators: tuple[FactorOperator, ...] = ()
+    profile: NoiseProfile | None = None
 
     def __post_init__(self) -> None:
         if self.quality is not None and not 0 < self.quality <= 1:
@@ -77,6 +120,8 @@ class Sample:
         """Bulk variance once the k leading eigenvalues are taken for spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
+        if self.profile is not None:
+            return self.profile.mean(k)
         return noise_variance(self.values[:k], self.n_sites, self.aspect)
 
 
@@ -105,13 +150,12 @@ class TracyWidom:
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
-        quantile = float(tracy_widom.isf(self.alpha))
-        start = float(tracy_widom.isf(min(START_LEVEL, self.alpha)))
+        start = min(START_LEVEL, self.alpha)
         k = _robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
-        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, quantile))
+        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
         s2 = sample.variance(k)
         rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
-        return _estimate(sample, k, _edge(sample, k, s2, quantile), s2, rule)
+        return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
 
 
 @dataclass(frozen=True)
@@ -121,8 +165,13 @@ class MarchenkoPastur:
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
 
-        def edge(k: int, s2: float) -> float:  # noqa: ARG001
-            return float(marchenko_pastur.edges(sample.aspect, s2)[1]) * _shift(sample, s2)
+        def edge(k: int, s2: float) -> float:
+            if sample.profile is None:
+                location = float(marchenko_pastur.edges(sample.aspect, s2)[1])
+            else:
+                r = np.sqrt(1 - sample.profile.variances(k))
+                location = profile_edge(r, sample.aspect, sample.profile.weights).location
+            return location * _shift(sample, k, s2)
 
         k = _climb(sample, _robust_start(sample, edge), edge)
         s2 = sample.variance(k)
@@ -208,7 +257,7 @@ def _robust_start(sample: Sample, edge: Edge) -> int:
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
     would stop at its first step. The median of the bulk does not mind.
     """
-    if sample.quality is not None or not sample.complete:
+    if sample.quality is not None or sample.profile is not None or not sample.complete:
         return 0
     k = 0
     for _ in range(50):
@@ -250,13 +299,23 @@ def _most(sample: Sample) -> int:
     return int(min(len(sample.values), sample.n_sites - 1, np.ceil(sample.n_examples) - 1))
 
 
-def _edge(sample: Sample, k: int, s2: float, quantile: float) -> float:
+def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
+    """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
     m, n = sample.n_examples - k, sample.n_sites - k
-    centre, scale = tracy_widom.wishart_scaling(max(m, 1.0), max(n, 1.0))
-    return float(s2 * (centre + scale * quantile) / sample.n_examples) * _shift(sample, s2)
+    if sample.profile is None:
+        centre, scale = tracy_widom.wishart_scaling(max(m, 1.0), max(n, 1.0))
+        tau = s2 * (centre + scale * tracy_widom.isf(alpha)) / sample.n_examples
+    else:
+        # The law of the variances lives on the examples: they take the place of the sites.
+        law = Population(sample.profile.variances(k), sample.profile.weights)
+        samples, sites = max(int(n), 2), max(round(m), 2)
+        tau = samples / sample.n_examples * noise_threshold(law, sites, samples, alpha)
+    return float(tau) * _shift(sample, k, s2)
 
 
-def _shift(sample: Sample, s2: float) -> float:
+def _shift(sample: Sample, k: int, s2: float) -> float:
+    if sample.profile is not None:
+        return 1 + sample.profile.kurtosis(k) / np.sqrt(sample.n_examples * sample.n_sites)
     r = float(np.sqrt(max(1.0 - s2, 0.0)))
     return float(spikes.edge_shift(min(r, 1 - 1e-9), sample.n_examples, sample.n_sites))
 

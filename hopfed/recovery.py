@@ -15,8 +15,16 @@ from hopfed.factorize import METHODS, Archetypes, Groups, factorize
 from hopfed.joint import JointDiagonalization
 from hopfed.kernels import PackedBits
 from hopfed.operators import FactorOperator
-from hopfed.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
+from hopfed.rank import (
+    Fixed,
+    MarchenkoPastur,
+    RankEstimate,
+    RankRule,
+    Shuffle,
+    TracyWidom,
+)
 from hopfed.search import Search
+from hopfed.spectrum import Spectrum
 
 
 @dataclass(frozen=True)
@@ -140,9 +148,9 @@ def run_recovery(
         return rule(federation.sample(values, complete, quality)).khat
 
     spectrum = federation.spectrum(count)
-    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality))
+    rank, spectrum = _recount(federation, rule, spectrum, quality)
     projections = None
-    if method in ("auto", "joint") and spectrum.vectors.shape[1]:
+    if method in ("auto", "joint") and rank.khat:
         projections = Groups(*federation.project(spectrum.vectors, groups))
     found = factorize(
         spectrum,
@@ -164,6 +172,27 @@ def run_recovery(
         rule=rank.rule,
         n_examples=[c.shape[0] for c in clients],
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
+    )
+
+
+def _recount(
+    federation: Federation, rule: RankRule, spectrum: Spectrum, quality: float | None
+) -> tuple[RankEstimate, Spectrum]:
+    """Count again once the clients' own noise is known: unequal noise widens the bulk.
+
+    Under one common variance the examples of a noisy client pass for archetypes. The second count
+    is of the vectors at hand, and never higher than the first.
+    """
+    first = rule(federation.sample(spectrum.values, spectrum.complete, quality))
+    if first.khat == 0 or quality is not None or len(federation.clients) == 1:
+        return first, spectrum
+    profile = federation.profile(spectrum.vectors)
+    if profile.alike(first.khat):
+        return first, spectrum
+    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
+    keep = min(rank.khat, spectrum.vectors.shape[1])
+    return rank, replace(
+        spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
     )
 
 

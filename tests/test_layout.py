@@ -36,7 +36,7 @@ MAY_IMPORT = {
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "data": LOW | {"kernels", "data"},
     "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
-    "recovery": CORE | {"data", "exchange", "factorize", "joint", "operators", "rank", "search"},
+    "recovery": CORE | {"data", "exchange", "factorize", "joint", "operators", "rank", "search", "spectrum"},
     "metrics": {"errors"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "factorize", "figures", "runs", "theory"},

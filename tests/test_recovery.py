@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from helpers import sample
-from hopfed.kernels import pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hopfed
 from hopfed.data.channel import draw_examples
 from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import pack
 from hopfed.metrics import retrieval
 from hopfed.recovery import run_recovery, split
 

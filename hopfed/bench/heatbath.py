@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hopfed import kernels
+from hopfed.arrays import to_host
 from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Way
 from hopfed.data.channel import rademacher
 from hopfed.rng import stream
@@ -20,15 +23,16 @@ def _setup(S: int, N: int, R: int) -> Data:
     return {"state": rademacher(S, N, rng), "W": W, "beta": BETA}
 
 
-def _kernel(data: Data) -> np.ndarray:
+def _kernel(data: Data) -> Any:
     return kernels.heat_bath(
         data["state"], data["W"], beta=data["beta"], sweeps=SWEEPS, seed=0
     ).state
 
 
-def _loop(data: Data) -> np.ndarray:
+def _loop(data: Data) -> Any:
     """Site by site as well, all chains at once, the coefficients kept up to date."""
-    W, beta, rng = data["W"], data["beta"], np.random.default_rng(0)
+    W, beta, xp = data["W"], data["beta"], data["xp"]
+    rng = xp.random.default_rng(0)
     s = data["state"].T.astype(np.float32)  # sites first: rows are contiguous
     A = s.T @ W
     own = (W * W).sum(axis=1)
@@ -36,10 +40,9 @@ def _loop(data: Data) -> np.ndarray:
         u = rng.random(s.shape, dtype=np.float32)
         for i in range(len(s)):
             fields = A @ W[i] - own[i] * s[i]
-            new = np.where(u[i] < (1 + np.tanh(beta * fields)) / 2, 1, -1).astype(np.float32)
-            if (turned := new != s[i]).any():
-                A[turned] += 2 * new[turned, None] * W[i]
-                s[i] = new
+            new = xp.where(u[i] < (1 + xp.tanh(beta * fields)) / 2, 1, -1).astype(np.float32)
+            A += (new - s[i])[:, None] * W[i]
+            s[i] = new
     return s.T.astype(np.int8)
 
 
@@ -48,9 +51,9 @@ def _cost(S: int, N: int, R: int) -> Cost:
     return Cost(2 * S * N + 4 * N * R, {"float32": (1 + SWEEPS) * 2 * S * N * R})
 
 
-def _gap(a: np.ndarray, b: np.ndarray) -> float:
+def _gap(a: Any, b: Any) -> float:
     """Share of the spins that differ."""
-    return float((a != b).mean())
+    return float((to_host(a) != to_host(b)).mean())
 
 
 BENCHMARK = Benchmark(
@@ -75,4 +78,5 @@ BENCHMARK = Benchmark(
             Sweep("S", (8, 32, 128, 512), {"N": 2_000, "R": 140}),
         ),
     },
+    cuda=True,
 )

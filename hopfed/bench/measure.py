@@ -11,7 +11,7 @@ from hopfed.bench.ceilings import bound
 from hopfed.bench.devices import CPU, Device
 from hopfed.bench.record import Benchmark, Cost, Point, Way
 from hopfed.bench.timing import best_seconds
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import HopfedError
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def measure_point(
         try:
             result = way.run(way.prepare(quiet))
             calls[way.label] = partial(way.run, way.prepare(data))
-        except (MemoryError, ArgumentError, TypeError) as error:
+        except (MemoryError, HopfedError, TypeError) as error:
             absent[way.label] = _reason(error, device)
             continue
         gap = _gap(benchmark, way, point, first, result) if done else None

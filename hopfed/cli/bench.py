@@ -118,8 +118,13 @@ def _print_machine(machine: dict[str, str]) -> None:
     out.print("versions: " + ", ".join(versions), markup=False)
 
 
+def _wide() -> Console:
+    """Where tables go: a terminal has its own width, a file room for all columns."""
+    return out if out.is_terminal else Console(highlight=False, width=WIDTH)
+
+
 def _print_pairs(result: dict[str, Any]) -> None:
-    console = out if out.is_terminal else Console(highlight=False, width=WIDTH)
+    console = _wide()
     _print_machine(result["machine"])
     for device, rates in result["ceilings"].items():
         words = (f"{unit} {_si(rate)}{'B' * (unit == 'copy')}/s" for unit, rate in rates.items())
@@ -182,6 +187,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
 
 
 def _print_recovery(result: dict[str, Any]) -> None:
+    console = _wide()
     names = ("N", "K", "M", "r", "clients", "method", "archetypes")
     grid = table(*names, "complete", "false", "median s", "worst s")
     for row in result["recovery"]:
@@ -192,7 +198,7 @@ def _print_recovery(result: dict[str, Any]) -> None:
             f"{row['seconds_median']:.2f}",
             f"{row['seconds_max']:.2f}",
         )
-    out.print(grid)
+    console.print(grid)
     out.print("complete: every archetype at |m| >= 0.99; worst s includes compilation, once\n")
     ratio = result["ratio"]
     case = ratio["case"]

@@ -10,6 +10,7 @@ pass them on. Importing this package needs neither CuPy nor a device.
     products   matmat, rmatmat
     heatbath   heat_bath, descend
     lam        lam_step, lam_step_many
+    scoring    scores, distinct, canonical_sign
     eigen      leading eigenpairs: full_spectrum, block_krylov; shuffle_null, batched
     simulated  small kernels in Numba, for Numba's simulator
 """

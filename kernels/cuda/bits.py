@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hopfed.kernels.bits import WORD, PackedBits, n_words
-from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.bits import WORD, PackedBits, n_words
+from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
 _UNPACKED = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
@@ -107,7 +107,7 @@ def pack(x: Any) -> DevicePacked:
         device.launch("bits", "pack_rows", blocks(words.size, WARPS), args)
         found = int(seen[0])
         if found & 4 or found & 3 == 3:
-            raise _bad_value(xp, x)
+            raise _bad_value(x)
     return DevicePacked(words, n)
 
 
@@ -122,7 +122,7 @@ def _as_int8(xp: Any, x: Any) -> Any:
     return out
 
 
-def _bad_value(xp: Any, x: Any) -> ArgumentError:
+def _bad_value(x: Any) -> ArgumentError:
     """Name the first value that pack() refuses; a 0 among -1 counts as one."""
     bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
     bad = bad if bool(bad.any()) else x == 0

@@ -7,6 +7,7 @@ that the code around the kernels is tested where there is no GPU.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +19,7 @@ import numpy as np
 from hopfed.errors import ArgumentError, BackendError
 
 FOLDER = Path(__file__).parent
+WORKSPACE = 32 << 20  # bytes; what cuBLAS is said to want on Hopper
 OPTIONS = ("-std=c++17", "-fmad=false")  # fused only where fmaf says so, as the emulator does
 BLOCK = 256  # threads of a block, where a kernel does not ask for another number
 
@@ -26,8 +28,8 @@ BLOCK = 256  # threads of a block, where a kernel does not ask for another numbe
 def source(name: str) -> str:
     """CUDA C++ of `name`.cu with common.cu put in, so that no search path is needed."""
     common = (FOLDER / "common.cu").read_text(encoding="utf-8")
-    return (FOLDER / f"{name}.cu").read_text(encoding="utf-8").replace(
-        '#include "common.cu"', common
+    return (
+        (FOLDER / f"{name}.cu").read_text(encoding="utf-8").replace('#include "common.cu"', common)
     )
 
 
@@ -63,14 +65,17 @@ class Cuda:
         self.capability = 10 * properties["major"] + properties["minor"]
         self.shared_limit = int(properties["sharedMemPerBlockOptin"])
         self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
+        self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
+        self._capturing = False
 
     def kernel(self, module: str, name: str, shared: int = 0) -> Any:
         """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory."""
         found = self._kernels.get((module, name))
         if found is None:
-            compiled = self.xp.RawModule(code=source(module), options=OPTIONS)
-            found = self._kernels[module, name] = compiled.get_function(name)
+            if module not in self._modules:
+                self._modules[module] = self.xp.RawModule(code=source(module), options=OPTIONS)
+            found = self._kernels[module, name] = self._modules[module].get_function(name)
         if shared > 48 << 10:  # beyond this a kernel must ask
             found.max_dynamic_shared_size_bytes = shared
         return found
@@ -109,12 +114,16 @@ class Cuda:
                 lead[1], beta.ctypes.data, out.data.ptr, _INT32, lead[2],
                 cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT,
             )  # fmt: skip
+            return
+        product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
+        rest = (
+            one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1], beta.ctypes.data,
+            out.data.ptr, lead[2],
+        )  # fmt: skip
+        if self._capturing:
+            _direct_gemm(a.dtype, handle, *shape, *rest)
         else:
-            product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
-            product(
-                handle, *shape, one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1],
-                beta.ctypes.data, out.data.ptr, lead[2],
-            )  # fmt: skip
+            product(handle, *shape, *rest)
 
     def free_memory(self) -> int:
         """Bytes that an allocation may hope for: those free, and those the pool holds unused."""
@@ -145,14 +154,66 @@ class Cuda:
             yield stream
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Record `work` on the current stream as a graph; return what replays it there."""
+        """Record `work` on the current stream as a graph; return what replays it there.
+
+        Every kernel of `work` must have run before, for loading one cannot be recorded. CuPy
+        refuses cuBLAS while it records, though cuBLAS allows it; so the library is called past
+        CuPy, with a work space of the graph's own. Without the library, `work` itself is returned.
+        """
+        from cupy_backends.cuda.libs import cublas
+
+        if _cublas() is None:
+            return work
         stream = self.xp.cuda.get_current_stream()
+        handle = self.xp.cuda.device.get_cublas_handle()
+        space = self.xp.empty(WORKSPACE, np.uint8)
+        cublas.setStream(handle, stream.ptr)
+        _succeed(_cublas().cublasSetWorkspace_v2(*_longs(handle, space.data.ptr, space.nbytes)))
+        self._capturing = True
         stream.begin_capture()
         try:
             work()
         finally:
+            self._capturing = False
             graph = stream.end_capture()
-        return lambda: graph.launch(stream)
+            cublas.setStream(handle, stream.ptr)  # back to the library's own work space
+
+        def replay() -> None:
+            graph.launch(stream)
+
+        replay.space = space  # type: ignore[attr-defined]  # the graph writes there
+        return replay
+
+
+def _longs(*values: int) -> tuple[ctypes.c_size_t, ...]:
+    return tuple(ctypes.c_size_t(int(v)) for v in values)
+
+
+@lru_cache(maxsize=1)
+def _cublas() -> Any:
+    """Return the cuBLAS that CuPy has loaded, or None."""
+    for version in (13, 12, 11):
+        try:
+            return ctypes.CDLL(f"libcublas.so.{version}")
+        except OSError:
+            continue
+    return None
+
+
+def _succeed(status: int) -> None:
+    if status:
+        raise BackendError(f"cuBLAS failed with status {status}")
+
+
+def _direct_gemm(dtype: Any, handle: int, *args: int) -> None:
+    """cublasSgemm or cublasDgemm; five sides as int, then pointers, each followed by its pitch."""
+    call = _cublas().cublasSgemm_v2 if dtype == np.float32 else _cublas().cublasDgemm_v2
+    kinds = "iiiiippipippi"
+    values = (
+        ctypes.c_int(x) if kind == "i" else ctypes.c_void_p(x)
+        for kind, x in zip(kinds, args, strict=True)
+    )
+    _succeed(call(ctypes.c_void_p(handle), *values))
 
 
 _INT8, _INT32 = 3, 10  # CUDA_R_8I, CUDA_R_32I of library_types.h

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD
 from hopfed.kernels.cuda.bits import (
     DevicePacked,
@@ -21,8 +23,6 @@ from hopfed.kernels.cuda.bits import (
     unpack_into,
 )
 from hopfed.kernels.cuda.device import blocks, device_of, same_device, shrinking
-
-from hopfed.errors import ArgumentError
 
 METHODS = ("popcount", "bits", "int8")
 TILES = {"popcount": (64, 64), "bits": (128, 64)}  # rows of a and b of one block, as in gram.cu

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
 from hopfed.kernels.heatbath import Descent, HeatBath
 from hopfed.kernels.layout import check_counters, check_schedule
 from hopfed.kernels.philox import thresholds
-from numpy.typing import ArrayLike
-
-from hopfed.errors import ArgumentError
 
 THREADS = 128  # of a block, as in heatbath.cu
 
@@ -94,7 +94,5 @@ def _run(
         np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
         first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold), used, score, settled,
     )  # fmt: skip
-    device.launch(
-        "heatbath", "heat_bath", (n_chains, 1), args, THREADS, shared_bytes(device, rank)
-    )
+    device.launch("heatbath", "heat_bath", (n_chains, 1), args, THREADS, shared_bytes(device, rank))
     return state, used, score, settled.astype(np.bool_)

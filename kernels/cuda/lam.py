@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
-from hopfed.kernels.cuda.device import device_of
-from hopfed.kernels.cuda.lam_run import LamRun
-from hopfed.kernels.lam import LamUpdate
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.cuda.device import device_of
+from hopfed.kernels.cuda.lam_run import LamRun
+from hopfed.kernels.lam import LamUpdate
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
 

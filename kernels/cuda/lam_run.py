@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of, same_device, shrinking
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
 from hopfed.kernels.lam import COUPLINGS, LamUpdate
 from hopfed.kernels.layout import SITES, check_counters, check_schedule
 from hopfed.kernels.philox import thresholds
-from numpy.typing import ArrayLike
-
-from hopfed.errors import ArgumentError
 
 THREADS = 128
 PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
@@ -171,8 +171,7 @@ class LamRun:
         if not self.shape[0]:
             self.replay = lambda: None
             return
-        self._on_stream(self._update)  # no block is active yet: nothing changes
-        self._on_stream(lambda: self.active.fill(1))
+        self._on_stream(self._first)
         self._left, once = self.updates, self._on_stream(self._captured)
 
         def replay() -> None:
@@ -182,12 +181,18 @@ class LamRun:
 
         self.replay = replay
 
-    def _captured(self) -> Any:
-        def work() -> None:
-            self._update()
-            self._advance()
+    def _one(self) -> None:
+        self._update()
+        self._advance()
 
-        return self.device.capture(work)
+    def _first(self) -> None:
+        """Update with no block active: it changes nothing but makes the coefficients."""
+        self._one()
+        self.step.fill(0)
+        self.active.fill(1)
+
+    def _captured(self) -> Any:
+        return self.device.capture(self._one)
 
     def _on_stream(self, work: Any) -> Any:
         """Do `work` with this run's own stream as the current one."""

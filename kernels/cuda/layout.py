@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hopfed.kernels.cuda.device import device_of, same_device
-from hopfed.kernels.layout import LANES, SITES, Layout
 
 from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels.cuda.device import device_of, same_device
+from hopfed.kernels.layout import LANES, SITES, Layout
 
 
 def lay_out(W: Any) -> Layout:

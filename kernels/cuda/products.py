@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import n_words
 from hopfed.kernels.cuda.bits import DevicePacked, check_packed, unpack_into
 from hopfed.kernels.cuda.device import same_device, shrinking
-
-from hopfed.errors import ArgumentError
 
 ENTRIES = 1 << 23  # of a tile: 32 MB in float32, within the 50 MB cache of a Hopper chip
 
@@ -44,9 +44,7 @@ def rmatmat(p: DevicePacked, U: Any) -> Any:
     return out[:, 0] if vector else out
 
 
-def _by_tiles(
-    p: DevicePacked, X: Any, rows: int, add: Callable[[Any, slice, Any], None]
-) -> Any:
+def _by_tiles(p: DevicePacked, X: Any, rows: int, add: Callable[[Any, slice, Any], None]) -> Any:
     """Unpack a tile of rows of `p` after the other in the type of X, and hand it to `add`."""
     m, n = p.shape
     out = p.device.xp.zeros((rows, X.shape[1]), X.dtype)

@@ -1,0 +1,249 @@
+"""Packed data, Gram matrices, products and scores on a device, against the CPU.
+
+Every test runs on the emulated device, where there is a C++ compiler, and on a GPU (`-m gpu`).
+"""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels import reference
+from hopfed.kernels.cuda import bits, eigen, gram, products, scoring
+from hopfed.kernels.cuda.device import cuda
+from hopfed.kernels.cuda.emulator import Emulated
+
+SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (0, 5), (70, 0)]
+
+
+@pytest.fixture(scope="module", params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    if request.param == "emulated":
+        if not (shutil.which("g++") or shutil.which("c++")):
+            pytest.skip("no C++ compiler to emulate a device with")
+        return Emulated()
+    try:
+        return cuda()
+    except BackendError as error:
+        if os.environ.get("HOPFED_REQUIRE") == "cupy":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def signs(shape, seed=0):
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_packing_and_back(device, shape):
+    x = signs(shape)
+    p, wanted = bits.pack(device.xp.asarray(x)), kernels.pack(x)
+    assert p.shape == wanted.shape
+    assert p.nbytes == wanted.nbytes
+    np.testing.assert_array_equal(bits.to_host(p).words, wanted.words)
+    np.testing.assert_array_equal(bits.to_device(wanted, device).words.get(), wanted.words)
+    for dtype in (np.int8, np.int32, np.float32, np.float64):
+        back = bits.unpack(p, dtype)
+        assert back.dtype == dtype
+        np.testing.assert_array_equal(back.get(), x)
+    turned = bits.transpose(p)
+    np.testing.assert_array_equal(bits.to_host(turned).words, kernels.transpose(wanted).words)
+    np.testing.assert_array_equal(bits.column_sums(p).get(), x.sum(axis=0, dtype=np.int64))
+    both = bits.concatenate([p, p])
+    np.testing.assert_array_equal(bits.unpack(both).get(), np.concatenate([x, x]))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.int64, np.float32])
+def test_packing_any_dtype_and_strides(device, dtype):
+    x = signs((20, 150)) > 0
+    x = x if dtype == np.bool_ else x.astype(dtype)
+    got = bits.pack(device.xp.asarray(x)[::2, ::-3])
+    np.testing.assert_array_equal(got.words.get(), kernels.pack(x[::2, ::-3]).words)
+
+
+def test_packing_refuses_what_the_cpu_refuses(device):
+    for bad, value in ((2, 2), (0, 0), (np.nan, np.nan)):
+        x = signs((5, 70)).astype(np.float64)
+        x[3, 65] = bad
+        message = f"got {value:.1f} at row 3, column 65"
+        with pytest.raises(ArgumentError, match=message):
+            bits.pack(device.xp.asarray(x))
+    for bad in (np.ones(3), np.ones((2, 2), complex)):
+        with pytest.raises(ArgumentError, match="two-dimensional real"):
+            bits.pack(device.xp.asarray(bad))
+    with pytest.raises(ArgumentError, match="a CuPy array"):
+        bits.pack(np.ones((2, 2)))
+    with pytest.raises(ArgumentError, match="uint64"):
+        bits.DevicePacked(device.xp.zeros((2, 1), np.int64), 3)
+    with pytest.raises(ArgumentError, match="dtype must be"):
+        bits.unpack(bits.pack(device.xp.ones((2, 2))), np.uint8)
+
+
+@pytest.mark.parametrize("method", gram.METHODS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gram_matrices_are_exact(device, monkeypatch, shape, method):
+    monkeypatch.setattr(gram, "COLUMNS", 128)  # several blocks, the last one short
+    monkeypatch.setattr(gram, "PANEL", 64)
+    x, y = signs(shape), signs((shape[0] // 2 + 1, shape[1]), 1)
+    p, q = bits.pack(device.xp.asarray(x)), bits.pack(device.xp.asarray(y))
+    got = gram.gram(p, method)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got.get(), reference.gram(x))
+    gram.gram_accumulate(got, p, method)
+    np.testing.assert_array_equal(got.get(), 2 * reference.gram(x))
+    np.testing.assert_array_equal(gram.cross_gram(p, q, method).get(), reference.cross_gram(x, y))
+
+
+def test_second_moments(device):
+    for shape in ((1, 1), (40, 30), (7, 130)):
+        x = signs(shape)
+        p = bits.pack(device.xp.asarray(x))
+        np.testing.assert_array_equal(gram.second_moment(p).get(), reference.second_moment(x))
+        w = np.random.default_rng(0).standard_normal(shape[0])
+        for weights in (w, device.xp.asarray(w)):
+            got = gram.second_moment(p, weights)
+            np.testing.assert_allclose(got.get(), reference.second_moment(x, w), atol=1e-12)
+    with pytest.raises(ArgumentError, match="weights must be"):
+        gram.second_moment(p, np.ones(8))
+    with pytest.raises(ArgumentError, match="finite"):
+        gram.second_moment(p, np.full(7, np.nan))
+
+
+def test_the_fastest_way_is_measured_once(device, monkeypatch):
+    monkeypatch.setattr(gram, "_fastest", {})
+    found = gram.fastest(device)
+    assert found in gram.METHODS
+    monkeypatch.setattr(gram, "_add", None)  # a second measurement would call it
+    assert gram.fastest(device) == found
+
+
+def test_gram_arguments(device):
+    p = bits.pack(device.xp.asarray(signs((4, 9))))
+    with pytest.raises(ArgumentError, match="method must be"):
+        gram.gram(p, "magic")
+    with pytest.raises(ArgumentError, match="DevicePacked"):
+        gram.gram(np.ones((2, 2)))
+    for bad in (device.xp.zeros((4, 4), np.int64), device.xp.zeros((8, 4), np.int32)[::2]):
+        with pytest.raises(ArgumentError, match="out must be"):
+            gram.gram_accumulate(bad, p)
+    with pytest.raises(ArgumentError, match="b must be"):
+        gram.cross_gram(p, bits.pack(device.xp.asarray(signs((4, 8)))))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_products(device, monkeypatch, shape, dtype):
+    monkeypatch.setattr(products, "ENTRIES", 4000)  # several tiles
+    x, rng = signs(shape), np.random.default_rng(2)
+    p, host = bits.pack(device.xp.asarray(x)), kernels.pack(x)
+    for k in (0, 1, 5):
+        X = (10 * rng.standard_normal((shape[1], k))).astype(dtype)[:, ::-1]
+        U = (10 * rng.standard_normal((shape[0], k))).astype(dtype)
+        for got, wanted in (
+            (products.matmat(p, device.xp.asarray(X)), kernels.matmat(host, X)),
+            (products.rmatmat(p, device.xp.asarray(U)), kernels.rmatmat(host, U)),
+        ):
+            assert got.dtype == wanted.dtype
+            tolerance = 1e-4 if dtype == np.float32 else 1e-10
+            np.testing.assert_allclose(got.get(), wanted, rtol=tolerance, atol=10 * tolerance)
+    vector = products.matmat(p, device.xp.ones(shape[1], dtype))
+    np.testing.assert_allclose(vector.get(), x.sum(axis=1))
+    with pytest.raises(ArgumentError, match="X must be"):
+        products.matmat(p, device.xp.ones((shape[1] + 1, 2)))
+    with pytest.raises(ArgumentError, match="a CuPy array"):
+        products.matmat(p, np.ones((shape[1], 2)))
+
+
+def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
+    x = signs((64, 100))
+    p, sizes, empty = bits.pack(device.xp.asarray(x)), [], device.xp.empty
+
+    class Scarce:
+        def __getattr__(self, name):
+            return getattr(kept, name)
+
+        def empty(self, shape, dtype):
+            sizes.append(shape[0])
+            if shape[0] > limit:
+                raise device.out_of_memory(*short)
+            return empty(shape, dtype)
+
+    short = (1, 2) if device.name != "emulated device" else ()
+    kept, limit = device.xp, 20
+    ones = device.xp.ones((100, 2))
+    monkeypatch.setattr(device, "xp", Scarce())
+    np.testing.assert_array_equal(products.matmat(p, ones)[:, 0].get(), x.sum(axis=1))
+    assert sizes == [64, 32, 16]
+    limit = 0
+    with pytest.raises(BackendError, match="out of device memory for a product"):
+        products.matmat(p, ones)
+
+
+def test_scores_duplicates_and_signs(device):
+    xi = signs((6, 200))
+    rng = np.random.default_rng(3)
+    noisy = [np.where(rng.random((5, 200)) < rate, -row, row) for row in xi for rate in (0.01, 0.3)]
+    patterns = np.concatenate([xi, -xi, *noisy]).astype(np.int8)
+    V = np.linalg.qr(xi.T.astype(float))[0]
+    got = scoring.scores(device.xp.asarray(patterns), device.xp.asarray(V))
+    wanted = kernels.scores(patterns, V)
+    np.testing.assert_allclose(got.get(), wanted, rtol=1e-12)
+    for known in (None, xi[:2]):
+        other = None if known is None else device.xp.asarray(known)
+        kept = scoring.distinct(device.xp.asarray(patterns), wanted, overlap=0.8, known=other)
+        np.testing.assert_array_equal(
+            kept, kernels.distinct(patterns, wanted, overlap=0.8, known=known)
+        )
+    turned = scoring.canonical_sign(device.xp.asarray(patterns))
+    np.testing.assert_array_equal(turned.get(), kernels.canonical_sign(patterns))
+    packed = scoring.canonical_sign(bits.pack(device.xp.asarray(patterns)))
+    np.testing.assert_array_equal(bits.unpack(packed).get(), turned.get())
+
+
+@pytest.mark.parametrize("shape", [(30, 90), (90, 30), (1, 1), (1, 40)])
+def test_eigenpairs(device, shape):
+    x = signs(shape)
+    C = x.T.astype(float) @ x / shape[0]
+    wanted, count = np.linalg.eigvalsh(C)[::-1], min(3, *shape)
+    p = bits.pack(device.xp.asarray(x))
+    values, vectors = eigen.full_spectrum(p, count)
+    np.testing.assert_allclose(values.get(), wanted[: min(shape)].clip(0), atol=1e-9)
+    np.testing.assert_allclose(C @ vectors.get(), vectors.get() * values.get()[:count], atol=1e-9)
+    values, vectors, residuals = eigen.block_krylov(p, count)
+    np.testing.assert_allclose(values.get(), wanted[:count], rtol=1e-5)
+    assert (residuals.get() <= 1e-4 * wanted[0]).all()
+    with pytest.raises(ArgumentError, match="count must be"):
+        eigen.full_spectrum(p, min(shape) + 1)
+
+
+@pytest.mark.parametrize("shape", [(40, 100), (100, 40)])
+@pytest.mark.parametrize("null", eigen.NULLS)
+def test_shuffle_null(device, shape, null):
+    x = np.where(np.random.default_rng(5).random(shape) < 0.8, 1, -1).astype(np.int8)
+    p = bits.pack(device.xp.asarray(x))
+    tops = eigen.shuffle_null(p, repeats=6, null=null, seed=7).get()
+    again = eigen.shuffle_null(p, repeats=2, null=null, seed=7, first=4).get()
+    np.testing.assert_allclose(again, tops[4:], rtol=1e-9)  # each repeat on its own counter
+    edge = (1 + np.sqrt(shape[1] / shape[0])) ** 2
+    if null == "signs":  # independent entries: the Marchenko-Pastur edge
+        assert (abs(tops - edge) < 0.3 * edge).all()
+    else:  # the column means are kept
+        copies = bits.transpose(
+            eigen._scrambled(bits.transpose(p), null, *np.array([7, 0, 0], np.uint32))
+        )
+        copy = bits.unpack(copies).get()
+        np.testing.assert_array_equal(copy.sum(axis=0), x.sum(axis=0))
+        assert (copy != x).any()
+        assert (tops > edge).all()
+
+
+def test_devices_may_not_mix():
+    one, other = Emulated(0), Emulated(1)
+    p = bits.DevicePacked(one.xp.zeros((2, 1), np.uint64), 3)
+    with pytest.raises(ArgumentError, match="device 0 like the arguments before it"):
+        products.matmat(p, other.xp.ones((3, 2)))
+    with pytest.raises(ArgumentError, match="device 1"):
+        gram.cross_gram(p, bits.DevicePacked(other.xp.zeros((2, 1), np.uint64), 3))

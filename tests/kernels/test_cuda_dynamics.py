@@ -1,0 +1,221 @@
+"""Heat bath and layered memory on a device, against the CPU and the reference.
+
+The draws are the same; fields are rounded differently. Where they are exact in float32 (entries of
+W are multiples of 1 / 32) trajectories are equal. Elsewhere a draw falls between two roundings with
+probability about eps sqrt(R) beta |W_i| |a| a visit, eps = 6e-8, and one such spin may turn a whole
+chain: the tests below allow one chain in ten to depart, and expect none.
+
+Every test runs on the emulated device, where there is a C++ compiler, and on a GPU (`-m gpu`).
+"""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels import reference
+from hopfed.kernels.cuda import heatbath, lam, lam_run
+from hopfed.kernels.cuda.device import cuda
+from hopfed.kernels.cuda.emulator import Emulated
+
+SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
+
+
+@pytest.fixture(scope="module", params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    if request.param == "emulated":
+        if not (shutil.which("g++") or shutil.which("c++")):
+            pytest.skip("no C++ compiler to emulate a device with")
+        return Emulated()
+    try:
+        return cuda()
+    except BackendError as error:
+        if os.environ.get("HOPFED_REQUIRE") == "cupy":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def signs(shape, seed=0):
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+def exact_factor(n, r, seed=0):
+    return np.random.default_rng(seed).integers(-8, 9, (n, r)) / 32
+
+
+def assert_same(got, wanted, fields=None):
+    """Equal integers and close reals, field by field, of equal dtype and shape."""
+    for name in fields or wanted._fields:
+        x, y = getattr(got, name), getattr(wanted, name)
+        assert (x.dtype, x.shape) == (y.dtype, y.shape), name
+        if y.dtype.kind == "f":
+            np.testing.assert_allclose(x.get(), y, rtol=1e-5, atol=1e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(x.get(), y, err_msg=name)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_heat_bath_and_descent(device, size):
+    S, N, R = size
+    state, W = signs((S, N)), exact_factor(N, R)
+    x, w = device.xp.asarray(state), device.xp.asarray(W)
+    options = {"seed": 2**40 + 3, "stream": 3, "first_sweep": 7, "first_chain": 2, "sweeps": 9}
+    for beta in (1.5, np.linspace(0.5, 4, 9), np.linspace(0.5, 4, S)[:, None]):
+        run = heatbath.heat_bath(x, w, beta=beta, **options)
+        assert_same(run, kernels.heat_bath(state, W, beta=beta, **options))
+    np.testing.assert_array_equal(
+        run.state.get(), reference.heat_bath(state, W, beta=beta, **options)
+    )
+    assert_same(heatbath.descend(x, w), kernels.descend(state, W))
+    np.testing.assert_array_equal(x.get(), state)  # not changed
+    for none in (heatbath.heat_bath(x, w, beta=1, sweeps=0, seed=0), heatbath.descend(x, w, 0)):
+        np.testing.assert_array_equal(none.state.get(), state)
+        assert (none.sweeps.get() == 0).all()
+
+
+def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device):
+    W = np.linalg.qr(np.random.default_rng(1).standard_normal((250, 30)))[0]
+    state = signs((20, 250))
+    options = {"beta": 3.0, "sweeps": 70, "seed": 9}
+    x, w = device.xp.asarray(state), device.xp.asarray(W)
+    for stop, weights in ((0.72, None), (None, np.arange(30.0))):
+        more = {"stop_score": stop, "score_weights": weights}
+        run = heatbath.heat_bath(x, w, **options, **more)
+        wanted = kernels.heat_bath(state, W, **options, **more)
+        same = (run.state.get() == wanted.state).all(axis=1)
+        assert same.sum() >= 18
+        np.testing.assert_array_equal(run.sweeps.get()[same], wanted.sweeps[same])
+        np.testing.assert_allclose(run.score.get()[same], wanted.score[same], rtol=1e-5)
+    part = heatbath.heat_bath(x[7:], w, first_chain=7, **options, **more)
+    np.testing.assert_array_equal(part.state.get(), run.state.get()[7:])
+
+
+OPTIONS = [
+    {},
+    {"coupling": "linear", "repulsion": 0.1, "self_field": True},
+    {"field": 0.25, "noise": [0.5, 0.3, 0.2, 0, 0, 0, 0, 0, 0], "repulsion": 0.0},
+    {"field": 0.25, "noise": 0.0, "coupling": "linear", "beta": [1, 1, 1, 2, 2, 2, 3, 3, 0]},
+]
+
+
+@pytest.mark.parametrize("name", ["lam_step", "lam_sweep"])
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("piece", [lam_run.PIECE_BYTES, 4000])
+def test_layered_memory(device, monkeypatch, name, options, piece):
+    monkeypatch.setattr(lam_run, "PIECE_BYTES", piece)  # whole layers, or pieces of 32 sites
+    for S, L, N, R in ((1, 1, 1, 0), (3, 2, 40, 5), (5, 3, 100, 33), (2, 1, 65, 1), (0, 2, 5, 1)):
+        state, W = signs((S, L, N)), exact_factor(N, R)
+        more = {"beta": 1.5, "updates": 9, "seed": 2**40 + 3, "stream": 3, **options}
+        more |= {"first_update": 7, "first_block": 2}
+        for cue in (signs(N, 2), signs((L, N), 3), signs((S, 1, N), 4)):
+            x, w = device.xp.asarray(state), device.xp.asarray(W)
+            given = device.xp.asarray(cue) if "field" in options else None
+            run = getattr(lam, name)(x, w, cue=given, **more)
+            wanted = getattr(kernels, name)(
+                state, W, cue=cue if "field" in options else None, **more
+            )
+            serial = name == "lam_sweep"
+            fields = wanted._fields if serial else ("state", "energy", "changed", "score")
+            assert_same(run, wanted, fields)
+            assert (run.updates.get() <= wanted.updates).all()
+            np.testing.assert_array_equal(x.get(), state)  # not changed
+            if "field" not in options:
+                break
+
+
+def test_a_block_at_rest_stops_on_its_own(device):
+    W = signs((3, 200)).T / np.sqrt(200)
+    state = np.stack([(W[:, :1] > 0).T * 2 - 1, signs((1, 200), 5)]).astype(np.int8)
+    run = lam.lam_step(
+        device.xp.asarray(state), device.xp.asarray(W), beta=2.0, noise=0.0, updates=40
+    )
+    assert run.updates.get()[0] == 1
+    assert (run.updates.get() < 40).all()
+    assert (run.changed.get() == 0).all()
+
+
+def test_several_operators_at_once(device):
+    states = [signs((k, 2, n)) for k, n in ((2, 50), (3, 70))]
+    factors = [exact_factor(50, 4), exact_factor(70, 7)]
+    on_device = [[device.xp.asarray(x) for x in group] for group in (states, factors)]
+    options = {"beta": 2.0, "updates": 5, "seed": 3}
+    runs = lam.lam_step_many(*on_device, first_block=4, **options)
+    for run, state, W, first in zip(runs, states, factors, (4, 6), strict=True):
+        wanted = kernels.lam_step(state, W, first_block=first, **options)
+        assert_same(run, wanted, ("state", "energy", "changed", "score"))
+    assert lam.lam_step_many([], [], **options) == []
+    with pytest.raises(ArgumentError, match="as many as factors"):
+        lam.lam_step_many(on_device[0], [], **options)
+
+
+def test_layered_memory_with_rounded_fields(device):
+    W = np.linalg.qr(np.random.default_rng(1).standard_normal((200, 20)))[0]
+    state = signs((20, 3, 200))
+    options = {"beta": 3.0, "updates": 20, "seed": 5, "noise": 0.5}
+    run = lam.lam_step(device.xp.asarray(state), device.xp.asarray(W), **options)
+    same = (run.state.get() == kernels.lam_step(state, W, **options).state).all(axis=(1, 2))
+    assert same.sum() >= 18
+
+
+@pytest.mark.gpu
+def test_updates_are_replayed_from_a_graph(device):
+    if device.name == "emulated device":
+        return
+    from hopfed.kernels.cuda import device as module
+
+    assert module._cublas() is not None
+
+
+def test_wrong_arguments_name_themselves(device):
+    xp = device.xp
+    state, W = xp.asarray(signs((2, 30))), xp.asarray(exact_factor(30, 4))
+    layers = xp.asarray(signs((2, 3, 30)))
+    bad = W.copy()
+    bad[3, 1] = np.nan
+    for got, rule in (
+        ((state.astype(np.int16), W), "state must be int8"),
+        ((state * np.int8(0), W), "state must be all"),
+        ((state, W[1:]), "W must be a real array"),
+        ((state, bad), "W must be finite"),
+        ((state, W.get().view(np.ndarray)), "W must be a CuPy array"),
+        ((state.get(), W), "state must be a CuPy array"),
+    ):
+        with pytest.raises(ArgumentError, match=rule):
+            heatbath.heat_bath(*got, beta=1.0, sweeps=2, seed=0)
+    for options, rule in (
+        ({"beta": -1.0}, "beta must be"),
+        ({"sweeps": -1}, "sweeps must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"first_sweep": 2**32}, "first_sweep must be"),
+        ({"score_weights": np.ones(3)}, "score_weights must be"),
+    ):
+        with pytest.raises(ArgumentError, match=rule):
+            heatbath.heat_bath(state, W, **{"beta": 1.0, "sweeps": 2, "seed": 0, **options})
+    for options, rule in (
+        ({"updates": 0}, "updates must be"),
+        ({"coupling": "cubic"}, "coupling must be"),
+        ({"repulsion": np.nan}, "repulsion must be"),
+        ({"field": 0.1}, "cue must be given"),
+        ({"field": 0.1, "cue": xp.asarray(signs((3, 3, 30)))}, "cue must be"),
+        ({"noise": [1.0, 2.0]}, "noise must be"),
+    ):
+        for function in (lam.lam_step, lam.lam_sweep):
+            with pytest.raises(ArgumentError, match=rule):
+                function(layers, W, **{"beta": 1.0, **options})
+
+
+def test_a_rank_beyond_the_shared_memory_is_refused():
+    one = Emulated()
+    state, W = one.xp.asarray(signs((1, 32))), one.xp.zeros((32, 1 << 16), np.float32)
+    with pytest.raises(BackendError, match="a rank of 65536 does not fit"):
+        heatbath.heat_bath(state, W, beta=1.0, sweeps=1, seed=0)
+
+
+def test_devices_may_not_mix():
+    one, other = Emulated(0), Emulated(1)
+    state = one.xp.asarray(signs((2, 30)))
+    with pytest.raises(ArgumentError, match="W must be on device 0"):
+        heatbath.descend(state, other.xp.zeros((30, 2)))

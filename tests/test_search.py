@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from helpers import sample
+from test_select import subspace
+
+from hopfed.errors import ArgumentError
+from hopfed.lam import LayeredMemory
+from hopfed.metrics import retrieval
+from hopfed.search import Search, search_candidates
+
+
+def test_search_finds_all_and_nothing_false():
+    xi, eta = sample(40, 400, 4000, 0.8, 0)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    assert (score.found(), score.false_discoveries) == (40, 0)
+
+
+def test_known_patterns_are_kept_and_not_found_again():
+    xi, eta = sample(6, 300, 2000, 0.8, 1)
+    found = search_candidates(subspace(eta), Search(), 1, known=xi[:4])
+    np.testing.assert_array_equal(found[:4], xi[:4])
+    assert len(found) == 6
+    assert retrieval(found, xi).found() == 6
+
+
+def test_layered_memories_search_as_well():
+    xi, eta = sample(5, 300, 1500, 0.8, 2)
+    for order in ("serial", "synchronous"):
+        memory = LayeredMemory(layers=3, repulsion=0.1, order=order)
+        config = Search(starts=20, sweeps=60, settings=((0.25, 6.0),), memory=memory)
+        score = retrieval(search_candidates(subspace(eta), config, 3), xi)
+        assert (score.found(), score.false_discoveries) == (5, 0)
+
+
+def test_the_same_seed_repeats_the_search():
+    eta = sample(20, 300, 3000, 0.7, 3)[1]
+    space = subspace(eta)
+    one, two = (search_candidates(space, Search(), 9) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_it_gives_up_where_there_is_nothing_binary():
+    eta = np.sign(np.random.default_rng(4).standard_normal((1500, 12)) @ np.eye(12, 150))
+    eta = np.sign(np.random.default_rng(5).standard_normal((1500, 150)) * 0.3 + eta.sum(1)[:, None])
+    found = search_candidates(subspace(eta), Search(reluctance=2, starts=4, sweeps=20), 0)
+    assert len(found) <= 1  # the constant pattern, if anything
+
+
+def test_bad_settings():
+    with pytest.raises(ArgumentError, match="starts must be at least 1"):
+        Search(starts=0)
+    with pytest.raises(ArgumentError, match="settings must be"):
+        Search(settings=())

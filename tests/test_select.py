@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopfed.data.channel import rademacher
+from hopfed.operators import FactorOperator
+from hopfed.rank import Sample, TracyWidom
+from hopfed.select import accepted, fit_exposures, merge, select
+from hopfed.spectrum import eigenpairs
+from hopfed.subspace import Subspace
+
+
+def subspace(eta):
+    M, N = eta.shape
+    rule = TracyWidom()
+    spectrum = eigenpairs(
+        FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).khat
+    )
+    return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
+    xi, eta = sample(8, 400, 1600, 0.6, seed)
+    space = subspace(eta)
+    gap = (space.scores(xi) - space.predicted_scores(xi)) * np.sqrt(400)
+    assert np.abs(gap).max() < 0.5
+    assert accepted(space, xi).all()
+    strangers = rademacher(50, 400, np.random.default_rng(seed))
+    assert not accepted(space, strangers).any()
+    mixtures = np.sign(xi[:3].sum(axis=0, keepdims=True)).astype(np.int8)
+    assert not accepted(space, mixtures).any()
+
+
+def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
+    exposures = np.array([0.4, 0.3, 0.2, 0.1])
+    xi, eta = sample(4, 500, 4000, 0.7, 0, exposures=exposures)
+    space = subspace(eta)
+    combination = np.sign(xi[0].astype(int) + xi[1] + xi[2]).astype(np.int8)
+    kept, fit = select(space, np.vstack([combination, xi]))
+    np.testing.assert_array_equal(kept, xi)  # heaviest first, the combination gone
+    np.testing.assert_allclose(fit.weights / 0.49, exposures, atol=0.03)
+    np.testing.assert_allclose(fit.shares, 1, atol=0.05)
+    assert fit.explained > 0.99
+
+
+def test_exact_binary_combinations_of_correlated_archetypes_are_dropped():
+    # Four patterns with xi_4 = -xi_1 xi_2 xi_3: their signed halves are binary and in their span.
+    rng = np.random.default_rng(1)
+    a, b, c = rademacher(3, 600, rng)
+    xi = np.stack([a, b, c, -(a * b * c)]).astype(np.int8)
+    from hopfed.data.channel import draw_examples
+
+    space = subspace(draw_examples(xi, 3000, 0.8, rng)[0])
+    false = ((xi * [[1], [1], [1], [-1]]).sum(axis=0) // 2).astype(np.int8)
+    candidates = np.vstack([xi, false[None]]) if (np.abs(false) == 1).all() else xi
+    kept, _ = select(space, candidates)
+    np.testing.assert_array_equal(np.unique(kept, axis=0), np.unique(xi, axis=0))
+
+
+def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
+    xi, eta = sample(3, 300, 2000, 0.8, 2)
+    like = xi[0].copy()
+    like[:10] *= -1  # 93% alike, an archetype of its own
+    from hopfed.data.channel import draw_examples
+
+    both = np.vstack([xi, like])
+    eta = draw_examples(both, 3000, 0.8, np.random.default_rng(3))[0]
+    space = subspace(eta)
+    none = np.zeros((0, 300), np.int8)
+    merged = merge(space, none, np.vstack([both, -both, both]))
+    assert len(merged) == 4
+    assert merge(space, merged, none) is merged
+
+
+def test_nothing_to_fit():
+    space = Subspace(np.zeros((10, 0)), np.zeros(0), np.zeros(0))
+    fit = fit_exposures(space, np.zeros((0, 10), np.int8))
+    assert fit.explained == 0
+    kept, _ = select(space, np.zeros((0, 10), np.int8))
+    assert kept.shape == (0, 10)
+
+
+def test_polish_rests_at_archetypes():
+    xi, eta = sample(5, 400, 2000, 0.8, 4)
+    space = subspace(eta)
+    noisy = np.where(np.random.default_rng(5).random(xi.shape) < 0.15, -xi, xi)
+    np.testing.assert_array_equal(space.polish(noisy), xi)
+    assert space.polish(xi).dtype == np.int8
+
+
+@pytest.mark.parametrize("K", [1, 4])
+def test_subspace_quantities_are_invariant_under_sign(K):
+    xi, eta = sample(K, 200, 800, 0.8, 6)
+    space = subspace(eta)
+    np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
+    np.testing.assert_allclose(space.predicted_scores(-xi), space.predicted_scores(xi))
