@@ -6,11 +6,26 @@ place that knows how to find the namespace of an array and how to bring it to th
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()  # finding the libraries takes milliseconds: once
+
+
+def blas_threads(limit: int | None) -> Any:
+    """Context in which BLAS uses at most `limit` threads; as many as it likes when None."""
+    return _blas().limit(limits=limit, user_api="blas") if limit else nullcontext()
+
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
 

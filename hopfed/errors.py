@@ -32,6 +32,9 @@ class ArgumentError(HopfedError, ValueError):
         self.rule = rule
         self.got = got
 
+    def __reduce__(self) -> tuple[type, tuple[str, str, object]]:
+        return type(self), (self.argument, self.rule, self.got)
+
 
 class DataError(HopfedError, ValueError):
     """Input data cannot be used as they are: unreadable, empty, of unequal width, not binary."""

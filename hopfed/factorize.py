@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.ica import ica_candidates
 from hopfed.joint import JointDiagonalization, joint_candidates
@@ -82,7 +82,7 @@ def factorize(
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
     # Thousands of small products: handing each to a second BLAS thread costs more than it gains,
     # and ten times as much where another program holds the core that the thread waits for.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with blas_threads(1):
         space = Subspace.of(spectrum, rank)
         kept, fit = _search(space, rank, groups, method, joint, search, seed)
         return _result(space, spectrum, rank, kept, fit)

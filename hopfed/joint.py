@@ -24,7 +24,6 @@ from hopfed.rng import stream
 from hopfed.select import accepted, merge
 from hopfed.subspace import Subspace
 
-
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
 
 

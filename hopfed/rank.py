@@ -40,6 +40,7 @@ class RankEstimate:
     strengths : (khat,) spike strengths kappa in units of the bulk variance, by (60).
     overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by (42).
     rule : the rule in words.
+    unequal : whether owners of different noise were told apart.
     """
 
     khat: int
@@ -48,6 +49,7 @@ class RankEstimate:
     strengths: np.ndarray = field(repr=False)
     overlaps: np.ndarray = field(repr=False)
     rule: str
+    unequal: bool = False
 
     @property
     def quality(self) -> float:
@@ -323,4 +325,5 @@ def _shift(sample: Sample, k: int, s2: float) -> float:
 def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:
     q = sample.aspect
     kappa = np.nan_to_num(spikes.strength(sample.values[:k], q, s2), nan=np.sqrt(q))
-    return RankEstimate(k, tau, s2, kappa, np.asarray(spikes.overlap(kappa, q)), rule)
+    gamma = np.asarray(spikes.overlap(kappa, q))
+    return RankEstimate(k, tau, s2, kappa, gamma, rule, sample.profile is not None)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from hopfed.rank import RankEstimate
 from hopfed.select import ExposureFit
 from hopfed.spectrum import Spectrum
+from hopfed.theory import marchenko_pastur
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
+
+STRAY_BULK = 0.06  # Kolmogorov distance of the bulk from its law; the channel stays below 0.04
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,15 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
             f"{directions} above the noise, but only {found} binary pattern(s) explain "
             f"{max(fit.explained, 0.0):.0%} of them. Nothing else is reported as found.",
         )
+    stray = bulk_distance(spectrum, rank)
+    if stray > STRAY_BULK + 3 / len(spectrum.values):
+        return Verdict(
+            "poor fit",
+            f"The noise of these data is not that of one quality: their bulk departs from the "
+            f"Marchenko-Pastur law by {stray:.2f} (Kolmogorov distance), so the count of "
+            f"{rank.khat} and some of the {found} patterns may be false. If examples of different "
+            "quality are mixed, give each source as a client of its own.",
+        )
     if found < rank.khat:
         return Verdict(
             "incomplete",
@@ -49,3 +63,23 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
             "(more starts), give more examples, or more clients or groups.",
         )
     return Verdict("ok", f"All {found} archetypes that the spectrum shows were found.")
+
+
+def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
+    """Kolmogorov distance of the noise eigenvalues from their Marchenko-Pastur law.
+
+    0 where it cannot be told: part of the spectrum only, owners of different noise, a tiny bulk.
+    """
+    k, N, M = rank.khat, spectrum.n_sites, spectrum.n_examples
+    size = int(min(N, round(M)))
+    if not spectrum.complete or rank.unequal or size - k < 16:
+        return 0.0
+    bulk = np.zeros(size - k)
+    values = spectrum.values[k:size]
+    bulk[len(bulk) - len(values) :] = values[::-1]
+    q = (N - k) / (M - k)
+    atom = float(marchenko_pastur.atom(q))
+    law = marchenko_pastur.cdf(np.maximum(bulk, 1e-12) * M / (M - k), q, rank.variance)
+    law = (law - atom) / (1 - atom)
+    steps = np.arange(len(bulk) + 1) / len(bulk)
+    return float(max(np.abs(law - steps[1:]).max(), np.abs(law - steps[:-1]).max()))

@@ -1,5 +1,7 @@
 """Errors, random streams, array namespaces and metrics: small modules, one file."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,6 +41,7 @@ def test_errors_are_of_one_family():
     assert isinstance(error, HopfedError)
     assert isinstance(error, ValueError)
     assert str(error) == "q must be above 0, got -1"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_namespaces():

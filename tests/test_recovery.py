@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hopfed
-from hopfed.data.channel import draw_examples
+from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack
 from hopfed.metrics import retrieval
@@ -44,7 +44,7 @@ def test_lam_alone_needs_one_operator_only():
     xi, eta = sample(80, 1000, 10000, 0.8, 2)
     run = run_recovery(np.array_split(eta, 3), seed=2, method="lam")
     assert complete(run.archetypes, xi)
-    assert run.traffic.exchanges == 1
+    assert run.traffic.exchanges == 2  # the operator, and what each client's noise is
 
 
 def test_ica_baseline_finds_nearly_all_of_few_archetypes():
@@ -148,6 +148,34 @@ def test_smooth_mixtures_are_not_noisy_archetypes_either():
     found = hopfed.recover(eta, seed=0)
     assert found.status == "poor fit"
     assert len(found) < found.khat / 2
+
+
+@pytest.mark.parametrize(
+    ("N", "M", "qualities"),
+    [
+        (400, 400, (0.9, 0.9, 0.9, 0.9, 0.0)),
+        (1000, 800, (0.9, 0.9, 0.9, 0.9, 0.1)),
+        (400, 400, (0.8, 0.2, 0.2)),
+        (400, 200, (0.95, 0.5)),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "lam"])
+def test_clients_of_unequal_quality_add_no_false_archetypes(N, M, qualities, method):
+    rng = np.random.default_rng(16)
+    xi = rademacher(3, N, rng)
+    clients = [draw_examples(xi, M, r, rng)[0] for r in qualities]
+    found = hopfed.recover(clients, seed=0, method=method)
+    assert complete(found, xi)
+    assert (found.khat, found.status) == (3, "ok")
+
+
+def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
+    rng = np.random.default_rng(17)
+    xi = rademacher(3, 400, rng)
+    mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in (0.95, 0.5)])
+    found = hopfed.recover(mixed, seed=0)
+    assert found.status == "poor fit"
+    assert "not that of one quality" in found.advice
 
 
 def test_noise_alone_gives_nothing():

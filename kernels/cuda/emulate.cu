@@ -10,6 +10,7 @@
 #define HOPFED_EMULATE
 
 #include <math.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <utility>
@@ -34,9 +35,10 @@ struct Gate {  // a barrier that can be used again
     int arrived = 0, generation = 0;
 };
 struct Fibre {
-    ucontext_t context;
+    ucontext_t context;  // to enter the stack once; after that setjmp, which makes no system call
+    jmp_buf place;
     std::vector<char> stack;
-    bool done = false;
+    bool started = false, done = false;
 };
 static std::vector<Fibre> fibres;
 static std::vector<Gate> warps;
@@ -44,13 +46,11 @@ static std::vector<u64> slots;   // a value of each thread, for warp operations
 static std::vector<u32> words;   // six words of each thread, for the matrix instruction
 static std::vector<double> shared;
 static Gate block;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static int current;
 
 static void yield() {
-    int me = current;
-    swapcontext(&fibres[me].context, &scheduler);
-    threadIdx.x = me;
+    if (!_setjmp(fibres[current].place)) _longjmp(scheduler, 1);
 }
 static void wait(Gate& gate, int members) {
     int generation = gate.generation;
@@ -78,7 +78,7 @@ struct Launch {
     static void enter() {
         apply(kernel, args);
         fibres[current].done = true;
-        swapcontext(&fibres[current].context, &scheduler);
+        _longjmp(scheduler, 1);
     }
 };
 template <class K>
@@ -86,15 +86,22 @@ K Launch<K>::kernel;
 template <class K>
 void** Launch<K>::args;
 
+static void __attribute__((noinline)) resume(Fibre& f) {
+    if (_setjmp(scheduler)) return;
+    if (f.started) _longjmp(f.place, 1);
+    f.started = true;
+    setcontext(&f.context);
+}
+
 template <class K>
 static void run_block(int threads) {
     for (int i = 0; i < threads; ++i) {
         Fibre& f = fibres[i];
-        f.done = false;
+        f.started = f.done = false;
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.data();
         f.context.uc_stack.ss_size = f.stack.size();
-        f.context.uc_link = &scheduler;
+        f.context.uc_link = nullptr;
         makecontext(&f.context, Launch<K>::enter, 0);
     }
     for (int left = threads; left;) {
@@ -103,7 +110,7 @@ static void run_block(int threads) {
             if (fibres[i].done) continue;
             current = i;
             threadIdx.x = i;
-            swapcontext(&scheduler, &fibres[i].context);
+            resume(fibres[i]);
             left += !fibres[i].done;
         }
     }

@@ -157,30 +157,30 @@ class _Bytes:
     def __init__(self, device: Any, out: Any, a: DevicePacked, b: DevicePacked, symmetric: bool):
         self.device, self.out, self.a, self.b, self.symmetric = device, out, a, b, symmetric
         self.done = 0  # words of each row that are in the result
+        # cuBLAS writes whole multiples of 4, so an odd matrix needs a padded one beside it.
+        shape = (_up(len(a)), _up(len(b)))
+        self.sums = out if out.shape == shape else device.xp.zeros(shape, np.int32)
 
     def __call__(self, columns: int) -> None:
         """Add what is left in blocks of `columns` columns, a multiple of 64."""
         xp, rows, others = self.device.xp, _up(len(self.a)), _up(len(self.b))
         left = xp.zeros((rows, columns), np.int8)  # sides are multiples of 16 for the tensor cores
         right = left if self.symmetric else xp.zeros((others, columns), np.int8)
-        # cuBLAS writes whole multiples of 4, so an odd matrix needs a copy beside it.
-        whole = self.out.shape == (rows, others)
-        out = self.out if whole else xp.zeros((rows, others), np.int32)
         step, n_words = columns // WORD, self.a.words.shape[1]
         while self.done < n_words:
             words = slice(self.done, min(self.done + step, n_words))
             unpack_into(self.a, slice(0, len(self.a)), words, left[: len(self.a)])
             if not self.symmetric:
                 unpack_into(self.b, slice(0, len(self.b)), words, right[: len(self.b)])
-            self._panels(left, right, out)
+            self._panels(left, right)
             self.done = words.stop
-        if not whole:
-            self.out += out[: self.out.shape[0], : self.out.shape[1]]
+        if self.sums is not self.out:
+            self.out += self.sums[: self.out.shape[0], : self.out.shape[1]]
 
-    def _panels(self, left: Any, right: Any, out: Any) -> None:
+    def _panels(self, left: Any, right: Any) -> None:
         for i in range(0, len(left), PANEL):
             for j in range(0, min(len(right), i + 1 if self.symmetric else len(right)), PANEL):
-                part = out[i : i + PANEL, j : j + PANEL]
+                part = self.sums[i : i + PANEL, j : j + PANEL]
                 self.device.gemm(
                     left[i : i + PANEL], right[j : j + PANEL], part, ta=False, tb=True, add=True
                 )

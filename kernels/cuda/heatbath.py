@@ -81,8 +81,9 @@ def _run(
     used, score = xp.zeros(n_chains, np.int64), xp.zeros(n_chains, np.float64)
     settled = xp.zeros(n_chains, np.uint32)
     if betas.size == 0:  # nothing to do but the score
-        coefficients = xp.matmul(state.astype(np.float64), W.astype(np.float64))
-        score = xp.matmul(coefficients**2, xp.asarray(weights, np.float64)) / n
+        if W.size and n_chains:
+            coefficients = xp.matmul(state.astype(np.float64), W.astype(np.float64))
+            score = (coefficients**2 * xp.asarray(weights, np.float64)).sum(axis=1) / n
         return state, used, score, settled.astype(np.bool_)
     layout = lay_out(W)
     rank = layout.rows.shape[1]

@@ -234,7 +234,7 @@ class LamRun:
         n = self.shape[2]
         if self.shape[0]:
             self._on_stream(self._mix)
+        state = self._on_stream(lambda: self.spins[:, :n].reshape(self.shape).copy())
         if self.own is not None:
             self.own.synchronize()
-        state = self.spins[:, :n].reshape(self.shape).copy()
         return LamUpdate(state, self.energy, self.changed, self.score, self.used)

@@ -19,7 +19,9 @@ def lay_out(W: Any) -> Layout:
     rows[:n, :r] = W
     blocks = rows.reshape(len(rows) // SITES, SITES, rows.shape[1])[:, :, :r]
     columns = xp.ascontiguousarray(blocks.transpose(0, 2, 1))
-    overlaps = xp.ascontiguousarray(xp.matmul(blocks, columns))
+    shape = (len(blocks), SITES, SITES)
+    overlaps = xp.matmul(blocks, columns) if r else xp.zeros(shape, np.float32)
+    overlaps = xp.ascontiguousarray(overlaps)
     diagonal = xp.ascontiguousarray(xp.diagonal(overlaps, axis1=1, axis2=2)).ravel()
     return Layout(rows, columns, overlaps, diagonal)
 
