@@ -51,6 +51,25 @@ class Recovery:
     constant_columns: np.ndarray
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How to recover; see `recover` for the meaning of each field."""
+
+    quality: float | None = None
+    method: str = "auto"
+    threshold: str = "tw"
+    alpha: float | None = None
+    groups: int = 10
+    search: Search | None = None
+    refit: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
+        if self.quality is not None and not 0 < self.quality <= 1:
+            raise ArgumentError("quality", "in (0, 1]", self.quality)
+
+
 def rank_rule(threshold: str, alpha: float | None, seed: int) -> RankRule:
     """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
     if threshold == "tw":
@@ -121,25 +140,14 @@ def recover(
     ).archetypes
 
 
-def run_recovery(
-    examples: Any,
-    *,
-    seed: int,
-    quality: float | None = None,
-    method: str = "auto",
-    threshold: str = "tw",
-    alpha: float | None = None,
-    groups: int = 10,
-    search: Search | None = None,
-    refit: bool = False,
-) -> Recovery:
-    """Do what `recover` does, and keep the traffic and the spectrum as well."""
-    if method not in METHODS:
-        raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
-    if quality is not None and not 0 < quality <= 1:
-        raise ArgumentError("quality", "in (0, 1]", quality)
-    rule = rank_rule(threshold, alpha, seed)
-    joint = JointDiagonalization(groups=groups)
+def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
+    """Do what `recover` does, and keep the traffic and the spectrum as well.
+
+    `options` are the fields of `Settings`.
+    """
+    settings = Settings(**options)
+    rule = rank_rule(settings.threshold, settings.alpha, seed)
+    quality = settings.quality
     clients = _clients(examples)
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
     mean = federation.mean()
@@ -150,19 +158,19 @@ def run_recovery(
     spectrum = federation.spectrum(count)
     rank, spectrum = _recount(federation, rule, spectrum, quality)
     projections = None
-    if method in ("auto", "joint") and rank.khat:
-        projections = Groups(*federation.project(spectrum.vectors, groups))
+    if settings.method in ("auto", "joint") and rank.khat:
+        projections = Groups(*federation.project(spectrum.vectors, settings.groups))
     found = factorize(
         spectrum,
         rank,
         groups=projections,
-        method=method,
-        joint=joint,
-        search=search,
+        method=settings.method,
+        joint=JointDiagonalization(groups=settings.groups),
+        search=settings.search,
         seed=seed,
     )
     patterns = orient(found.patterns, mean)
-    if refit and len(patterns):
+    if settings.refit and len(patterns):
         patterns = federation.refit(patterns)
     return Recovery(
         archetypes=replace(found, patterns=patterns),

@@ -39,22 +39,23 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
             "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
-    directions = "direction" if rank.khat == 1 else "directions"
-    if found < rank.khat / 2 or (found and fit.explained < GOOD_FIT * found / rank.khat):
-        return Verdict(
-            "poor fit",
-            f"These data do not look like noisy archetypes: the spectrum shows {rank.khat} "
-            f"{directions} above the noise, but only {found} binary pattern(s) explain "
-            f"{max(fit.explained, 0.0):.0%} of them. Nothing else is reported as found.",
-        )
     stray = bulk_distance(spectrum, rank)
-    if stray > STRAY_BULK + 3 / len(spectrum.values):
+    unlike = found < rank.khat / 2
+    if stray > STRAY_BULK + 3 / len(spectrum.values) and not unlike:
         return Verdict(
             "poor fit",
             f"The noise of these data is not that of one quality: their bulk departs from the "
             f"Marchenko-Pastur law by {stray:.2f} (Kolmogorov distance), so the count of "
             f"{rank.khat} and some of the {found} patterns may be false. If examples of different "
             "quality are mixed, give each source as a client of its own.",
+        )
+    if unlike or fit.explained < GOOD_FIT * found / rank.khat:
+        patterns = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
+        return Verdict(
+            "poor fit",
+            "These data do not look like noisy archetypes: of the directions above the noise, "
+            f"which the spectrum counts as {rank.khat}, {patterns} {max(fit.explained, 0.0):.0%}. "
+            "Nothing else is reported as found.",
         )
     if found < rank.khat:
         return Verdict(

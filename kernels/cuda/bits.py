@@ -127,7 +127,7 @@ def _bad_value(x: Any) -> ArgumentError:
     bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
     bad = bad if bool(bad.any()) else x == 0
     row, column = divmod(int(bad.ravel().argmax()), x.shape[1])
-    got = f"{x[row, column]} at row {row}, column {column}"
+    got = f"{x[row, column].item()} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 

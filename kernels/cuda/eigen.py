@@ -149,9 +149,9 @@ def _scrambled(
     order = p.device.xp.empty((min(m, 1 << 12), n), np.uint32)
     for row in range(0, m, len(order)):
         count = min(len(order), m - row)
-        args = (
+        given = (
             words[row:], np.int64(count), np.int64(n), np.int64(n_words(n)), np.uint32(row), order,
             k0, k1, repeat,
         )  # fmt: skip
-        p.device.launch("shuffle", "permute_rows", (-(-count // 128), 1), args, 128)
+        p.device.launch("shuffle", "permute_rows", (-(-count // 128), 1), given, 128)
     return DevicePacked(words, n)

@@ -148,7 +148,8 @@ def _as_c(x: Any) -> Any:
         return ctypes.c_void_p(x.ctypes.data)
     if not isinstance(x, np.generic):
         raise BackendError(f"a kernel takes arrays and NumPy scalars, got {type(x).__name__}")
-    return np.ctypeslib.as_ctypes_type(x.dtype)(x.item())
+    kind: Any = x.dtype
+    return np.ctypeslib.as_ctypes_type(kind)(x.item())
 
 
 @lru_cache(maxsize=16)

@@ -35,7 +35,7 @@ def check_spins(name: str, state: Any, shape: str, ndim: int) -> Any:
     state = xp.ascontiguousarray(state)
     wrong = (state != 1) & (state != -1)
     if bool(wrong.any()):
-        raise ArgumentError(name, "all +-1", state[wrong][0])
+        raise ArgumentError(name, "all +-1", state[wrong][0].item())
     return state
 
 
@@ -46,7 +46,7 @@ def check_factor(device: Any, W: Any, n: int) -> Any:
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
     W = device.xp.ascontiguousarray(W, np.float32)
     if not bool(device.xp.isfinite(W).all()):
-        raise ArgumentError("W", "finite in float32", W[~device.xp.isfinite(W)][0])
+        raise ArgumentError("W", "finite in float32", W[~device.xp.isfinite(W)][0].item())
     return W
 
 

@@ -7,23 +7,6 @@ import pytest
 
 from hopfed.bench import load
 from hopfed.bench.record import Sweep
-from hopfed.cli import main
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command line; answer (exit status, stdout, stderr)."""
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -37,15 +20,15 @@ def tiny(monkeypatch):
     monkeypatch.setattr("hopfed.bench.report.ceilings", lambda device: rates)
 
 
-def test_list(run):
-    status, text, _ = run("bench")
+def test_list(hopfed):
+    status, text, _ = hopfed("bench")
     assert status == 0
     for word in ("gram: inner products", "recover: recovery", "processor: ", "GPU: ", "numpy "):
         assert word in text
 
 
-def test_list_as_json(run):
-    _, text, _ = run("bench", "--json")
+def test_list_as_json(hopfed):
+    _, text, _ = hopfed("bench", "--json")
     found = json.loads(text)
     assert set(found) == {"benchmarks", "machine"}
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
@@ -55,9 +38,9 @@ def test_list_as_json(run):
     }  # fmt: skip
 
 
-def test_table_and_figure(run, tiny, tmp_path):
+def test_table_and_figure(hopfed, tiny, tmp_path):
     figure = tmp_path / "gram.png"
-    status, text, _ = run("bench", "gram", "--figure", figure)
+    status, text, _ = hopfed("bench", "gram", "--figure", figure)
     assert status == 0
     assert "float32 BLAS" in text
     assert "words" in text
@@ -65,8 +48,8 @@ def test_table_and_figure(run, tiny, tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_json(run, tiny):
-    _, text, _ = run("bench", "gram", "--json")
+def test_json(hopfed, tiny):
+    _, text, _ = hopfed("bench", "gram", "--json")
     found = json.loads(text)
     assert set(found) == {"machine", "ceilings", "benchmarks"}
     rows = found["benchmarks"]["gram"]["rows"]
@@ -90,8 +73,8 @@ def test_json(run, tiny):
         (("gram", "--figure", "nowhere/a.png"), "--figure must be in a folder that exists"),
     ],
 )
-def test_errors_are_one_line(run, arguments, words):
-    status, text, error = run("bench", *arguments)
+def test_errors_are_one_line(hopfed, arguments, words):
+    status, text, error = hopfed("bench", *arguments)
     assert status == 2
     assert text == ""
     assert error.count("\n") == 1

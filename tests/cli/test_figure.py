@@ -9,22 +9,6 @@ from hopfed.runs import Run
 MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
 
-@pytest.fixture
-def hopfed(capsys):
-    """Run the command line; answer (exit status, stdout, stderr)."""
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "run.h5"

@@ -7,24 +7,7 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.cli import main
 from hopfed.metrics import retrieval
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command line; answer (exit status, stdout, stderr)."""
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture
@@ -39,10 +22,12 @@ def three_files(tmp_path):
     return xi, [tmp_path / n for n in ("a.npy", "b.csv", "c.h5")]
 
 
-def test_three_owners_three_formats(run, three_files, tmp_path):
+def test_three_owners_three_formats(hopfed, three_files, tmp_path):
     xi, files = three_files
     out, figure = tmp_path / "run.h5", tmp_path / "f.png"
-    status, text, _ = run("recover", *files, "--out", out, "--figure", figure, "--shape", "16x16")
+    status, text, _ = hopfed(
+        "recover", *files, "--out", out, "--figure", figure, "--shape", "16x16"
+    )
     assert status == 0
     assert "ok: All 5 archetypes" in text
     assert "each client sent at most" in text
@@ -53,9 +38,9 @@ def test_three_owners_three_formats(run, three_files, tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_json(run, three_files):
+def test_json(hopfed, three_files):
     _, files = three_files
-    status, text, _ = run("recover", *files, "--json", "--refit")
+    status, text, _ = hopfed("recover", *files, "--json", "--refit")
     report = json.loads(text)
     assert status == 0
     keys = "n_archetypes khat quality scores predicted_scores exposures fit status seconds"
@@ -66,10 +51,10 @@ def test_json(run, three_files):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
-def test_single_file_split_over_clients(run, three_files, tmp_path, suffix):
+def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     _, files = three_files
     figure = tmp_path / f"f{suffix}"
-    status, text, _ = run("recover", files[0], "--clients", 4, "--figure", figure)
+    status, text, _ = hopfed("recover", files[0], "--clients", 4, "--figure", figure)
     assert status == 0
     assert "4 client(s)" in text
     assert figure.stat().st_size > 1000
@@ -88,15 +73,15 @@ def test_single_file_split_over_clients(run, three_files, tmp_path, suffix):
         ("--method", "ica"),
     ],
 )
-def test_options(run, three_files, options):
-    status, text, _ = run("recover", *three_files[1], "--json", *options)
+def test_options(hopfed, three_files, options):
+    status, text, _ = hopfed("recover", *three_files[1], "--json", *options)
     assert status == 0
     assert json.loads(text)["n_archetypes"] >= 4
 
 
-def test_noise_is_reported_as_noise(run, tmp_path):
+def test_noise_is_reported_as_noise(hopfed, tmp_path):
     np.save(tmp_path / "n.npy", np.random.default_rng(0).integers(0, 2, (300, 100)))
-    status, text, _ = run("recover", tmp_path / "n.npy", "--out", tmp_path / "r.h5")
+    status, text, _ = hopfed("recover", tmp_path / "n.npy", "--out", tmp_path / "r.h5")
     assert status == 0
     assert "no signal" in text
     with h5py.File(tmp_path / "r.h5") as file:
@@ -135,13 +120,13 @@ def bad_inputs(tmp_path):
     ]
 
 
-def test_bad_input_is_one_line_and_status_2_with_nothing_written(run, tmp_path, monkeypatch):
+def test_bad_input_is_one_line_and_status_2_with_nothing_written(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cases = bad_inputs(tmp_path)
     before = sorted(p.name for p in tmp_path.iterdir())
     for arguments, message in cases:
         extra = () if "--out" in arguments else ("--out", "run.h5")
-        status, text, error = run("recover", *arguments, *extra)
+        status, text, error = hopfed("recover", *arguments, *extra)
         assert (status, text) == (2, ""), arguments
         assert message in error, (arguments, error)
         assert error.startswith("error: ")
@@ -149,7 +134,7 @@ def test_bad_input_is_one_line_and_status_2_with_nothing_written(run, tmp_path, 
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_silhouettes_of_three_owners(run, silhouettes, tmp_path):
+def test_silhouettes_of_three_owners(hopfed, silhouettes, tmp_path):
     from hopfed.data.channel import draw_examples
 
     xi = silhouettes[[1, 22, 57, 80]]
@@ -157,27 +142,27 @@ def test_silhouettes_of_three_owners(run, silhouettes, tmp_path):
         eta = draw_examples(xi, 300, 0.6, np.random.default_rng([5, c]))[0]
         np.save(tmp_path / f"{c}.npy", eta)
     files = [tmp_path / f"{c}.npy" for c in range(3)]
-    status, text, _ = run("recover", *files, "--out", tmp_path / "r.h5", "--json")
+    status, text, _ = hopfed("recover", *files, "--out", tmp_path / "r.h5", "--json")
     with h5py.File(tmp_path / "r.h5") as file:
         score = retrieval(file["/archetypes/patterns"][()], xi)
     assert status == 0
     assert (score.found(), score.false_discoveries) == (4, 0)
 
 
-def test_demo(run, tmp_path):
-    status, text, _ = run("demo", "--figure", tmp_path / "d.png")
+def test_demo(hopfed, tmp_path):
+    status, text, _ = hopfed("demo", "--figure", tmp_path / "d.png")
     assert status == 0
     assert "26 of 26 letters at |m| >= 0.99, 0 false discoveries" in text
     assert (tmp_path / "d.png").stat().st_size > 10_000
 
 
-def test_doctor_and_help(run):
-    status, text, _ = run("doctor")
+def test_doctor_and_help(hopfed):
+    status, text, _ = hopfed("doctor")
     assert status == 0
     assert "numpy" in text
     assert "GPU" in text
     for command in ("recover", "demo", "doctor", "bench"):
-        status, text, _ = run(command, "--help")
+        status, text, _ = hopfed(command, "--help")
         assert status == 0
         assert "Example: hopfed " + command in " ".join(text.split())
-    assert run("frobnicate")[0] == 2
+    assert hopfed("frobnicate")[0] == 2

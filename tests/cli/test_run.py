@@ -10,28 +10,11 @@ import time
 import h5py
 import pytest
 
-from hopfed.cli import main
 from hopfed.cli.show import number
 from hopfed.experiments import NAMES
 from hopfed.runs import FORMAT, Run
 
 SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")
-
-
-@pytest.fixture
-def hopfed(capsys):
-    """Run the command line; answer (exit status, stdout, stderr)."""
-
-    def call(*arguments):
-        status = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -5,32 +5,21 @@ import json
 import numpy as np
 import pytest
 
-from hopfed.cli import main
 from hopfed.theory import marchenko_pastur, planning, spikes, storage, tracy_widom
 
 
 @pytest.fixture
-def hopfed(capsys):
-    """Run `hopfed theory`; answer (exit status, stdout, stderr)."""
-
-    def call(line):
-        status = 0
-        try:
-            main(["theory", *line.split()])
-        except SystemExit as stop:
-            status = stop.code or 0
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
+def theory(hopfed):
+    """Run `hopfed theory LINE`; answer (exit status, stdout, stderr)."""
+    return lambda line: hopfed("theory", *line.split())
 
 
 @pytest.fixture
-def tables(hopfed):
+def tables(theory):
     """Answer the tables of `hopfed theory ... --json`."""
 
     def call(line):
-        status, out, err = hopfed(line + " --json")
+        status, out, err = theory(line + " --json")
         assert (status, err) == (0, "")
         return json.loads(out)
 
@@ -136,9 +125,9 @@ def test_capacity(tables):
         "capacity --t 0,1 --simulate 200",
     ],
 )
-def test_tables_and_figures(hopfed, tmp_path, line):
+def test_tables_and_figures(theory, tmp_path, line):
     figure = tmp_path / "figure.svg"
-    status, out, err = hopfed(f"{line} --figure {figure}")
+    status, out, err = theory(f"{line} --figure {figure}")
     assert (status, err) == (0, "")
     assert len(out.splitlines()) >= 3
     assert f"wrote {figure}" in out.replace("\n", "")
@@ -193,8 +182,8 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("law", "No such command 'law'"),
     ],
 )
-def test_what_is_wrong_is_one_line(hopfed, line, words):
-    status, out, err = hopfed(line)
+def test_what_is_wrong_is_one_line(theory, line, words):
+    status, out, err = theory(line)
     assert status == 2
     assert out == ""
     assert words in err

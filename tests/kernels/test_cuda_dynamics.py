@@ -17,6 +17,7 @@ import pytest
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
+from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import heatbath, lam, lam_run
 from hopfed.kernels.cuda.device import cuda
 from hopfed.kernels.cuda.emulator import Emulated
@@ -160,13 +161,22 @@ def test_layered_memory_with_rounded_fields(device):
     assert same.sum() >= 18
 
 
-@pytest.mark.gpu
-def test_updates_are_replayed_from_a_graph(device):
-    if device.name == "emulated device":
-        return
-    from hopfed.kernels.cuda import device as module
+def test_a_captured_product_is_replayed(device):
+    if device.name != "emulated device":
+        assert device_module._cublas() is not None  # else nothing would be captured
+    a, b = device.xp.asarray(exact_factor(9, 4)), device.xp.asarray(exact_factor(4, 7))
+    out = device.xp.zeros((9, 7))
 
-    assert module._cublas() is not None
+    def work():
+        device.gemm(a, b, out, ta=False, tb=False, add=True)
+
+    with device.stream() as stream:
+        work()
+        replay = device.capture(work)
+        replay()
+        replay()
+        stream.synchronize()
+    np.testing.assert_array_equal(out.get(), 3 * (a.get() @ b.get()))
 
 
 def test_wrong_arguments_name_themselves(device):
