@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.threads import for_each, spans
 
 WORD = 64
@@ -88,6 +89,7 @@ def check_packed(name: str, p: object) -> PackedBits:
     return p
 
 
+@with_twin("bits")
 def pack(x: np.ndarray) -> PackedBits:
     """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
 
@@ -151,6 +153,7 @@ def _named(x: np.ndarray, row: int, column: int) -> ArgumentError:
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
+@with_twin("bits")
 def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
 
@@ -177,6 +180,7 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     return out.astype(dtype, copy=False)
 
 
+@with_twin("bits")
 def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
     """Stack the rows of `parts`, which must have the same number of columns.
 
@@ -194,6 +198,7 @@ def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
     return PackedBits(np.concatenate([p.words for p in parts]), widths[0])
 
 
+@with_twin("bits")
 def transpose(p: PackedBits) -> PackedBits:
     """Return the (N, M) transpose, by 64 x 64 blocks of bits.
 
@@ -215,6 +220,7 @@ def transpose(p: PackedBits) -> PackedBits:
     return PackedBits(words, m)
 
 
+@with_twin("bits")
 def column_sums(p: PackedBits) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries, int64.
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
     check_counters,
@@ -62,6 +63,7 @@ class Descent(NamedTuple):
     settled: np.ndarray
 
 
+@with_twin("heatbath")
 def heat_bath(
     state: np.ndarray,
     W: np.ndarray,
@@ -119,6 +121,7 @@ def heat_bath(
     return HeatBath(*_run(state, W, betas, counters, weights, stop, cold=False)[:3])
 
 
+@with_twin("heatbath")
 def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
 

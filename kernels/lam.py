@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
     check_counters,
@@ -59,6 +60,7 @@ class LamUpdate(NamedTuple):
     updates: np.ndarray
 
 
+@with_twin("lam")
 def lam_step(
     state: np.ndarray,
     W: np.ndarray,
@@ -104,6 +106,7 @@ def lam_step(
     return _update(False, **locals())
 
 
+@with_twin("lam")
 def lam_sweep(
     state: np.ndarray,
     W: np.ndarray,

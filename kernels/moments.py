@@ -10,11 +10,13 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.threads import for_each, spans, thread_count
 
 _BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights
 
 
+@with_twin("gram")
 def gram(p: PackedBits) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
@@ -33,6 +35,7 @@ def gram(p: PackedBits) -> np.ndarray:
     return out
 
 
+@with_twin("gram")
 def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`.
 
@@ -72,6 +75,7 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     for_each(task, reversed(range(len(rows))))  # the longest first
 
 
+@with_twin("gram")
 def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
 
@@ -102,6 +106,7 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     return out
 
 
+@with_twin("gram")
 def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.threads import for_each, spans, thread_count
 
 GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
@@ -20,6 +21,7 @@ GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matri
 LEAST = 1 << 21  # multiplications below which it does not pay to start a thread
 
 
+@with_twin("products")
 def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
@@ -40,6 +42,7 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     return out[:, 0] if vector else out
 
 
+@with_twin("products")
 def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 

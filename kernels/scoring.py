@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, pack
+from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.moments import cross_gram
 from hopfed.kernels.products import matmat
 from hopfed.kernels.threads import spans
@@ -23,6 +24,7 @@ _CHUNK = 1024  # candidates compared with those already kept at a time
 Patterns = Any  # PackedBits, or a (C, N) array that pack() takes
 
 
+@with_twin("scoring")
 def scores(patterns: Patterns, V: np.ndarray) -> np.ndarray:
     """Return ``(1/N) |V^T sigma_c|^2`` for each of C patterns, (C,) float64.
 
@@ -44,6 +46,7 @@ def scores(patterns: Patterns, V: np.ndarray) -> np.ndarray:
     return np.einsum("ck,ck->c", projections, projections) / max(p.n, 1)
 
 
+@with_twin("scoring")
 def distinct(
     patterns: Patterns,
     score: np.ndarray,
@@ -94,6 +97,7 @@ def distinct(
     return kept
 
 
+@with_twin("scoring")
 def canonical_sign(patterns: Patterns) -> Patterns:
     """Return the patterns, each multiplied by +-1 so that its first entry is +1; same kind out.
 
