@@ -179,8 +179,8 @@ def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     table = {}
     for name, alarms in arrays.items():
         if name.startswith(("tw_", "shuffle_")):
-            rule, level = name.split("_")
-            table[f"{rule}_signs_{level}"] = alarms.mean(axis=(0, 2))
+            rule, _, percent = name.partition("_")
+            table[f"{rule}_signs_{percent}"] = alarms.mean(axis=(0, 2))
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
     for level in LEVELS:

@@ -1,10 +1,10 @@
 import h5py
 import numpy as np
 import pytest
-from hopfed.kernels import unpack
 
 from hopfed.data.readers import as_examples, read_examples
 from hopfed.errors import DataError
+from hopfed.kernels import unpack
 
 X = np.array([[1, -1, 1], [-1, -1, 1], [1, 1, -1]], dtype=np.int8)
 

@@ -1,4 +1,4 @@
-"""The public functions send arrays on a device to their CUDA twins (here on the emulated device)."""
+"""Public functions send device arrays to their CUDA twins; here on the emulated device."""
 
 import shutil
 
