@@ -29,12 +29,13 @@ def _kernel(data: Data) -> Any:
 
 
 def _expression(held: Data) -> Any:
-    """Equations (8)-(12) as they read; the state is held as float32."""
+    """Equations (8)-(12) as they read; the state is held as float32, products are large ones."""
     s, W, own, xp = held["s"], held["W"], held["own"], held["xp"]
-    A = s @ W
-    overlaps = A @ A.transpose(0, 2, 1)
-    overlaps *= 1 - xp.eye(A.shape[1], dtype=A.dtype)
-    fields = (A - (REPULSION / s.shape[2]) * (overlaps @ A)) @ W.T - own * s
+    S, L, N = s.shape
+    A = (s.reshape(S * L, N) @ W).reshape(S, L, -1)
+    overlaps = (A @ A.transpose(0, 2, 1)) * (1 - xp.eye(L, dtype=A.dtype))
+    c = A - (REPULSION / N) * (overlaps @ A)
+    fields = (c.reshape(S * L, -1) @ W.T).reshape(S, L, N) - own * s
     u = xp.random.default_rng(0).random(s.shape, dtype=xp.float32)
     up = xp.tanh(BETA * fields) + held["noise"] * (2 * u - 1) >= 0
     return xp.where(up, xp.float32(1), xp.float32(-1))
