@@ -32,7 +32,10 @@ from hopfed.rng import stream
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
-FULL_LIMIT = 5_000  # the smaller side up to which every eigenvalue is computed, in seconds
+FULL_LIMIT = 3_000  # the smaller side up to which every eigenvalue is computed, in seconds
+EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its products taken instead
+
+ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
 
@@ -117,7 +120,7 @@ def eigenpairs(
 def _choose(operator: HebbianOperator) -> str:
     if isinstance(operator, FactorOperator):
         rows = operator.rows.shape[0]
-        if min(rows, operator.n_sites) > FULL_LIMIT:
+        if min(rows, operator.n_sites) > EXPLICIT_LIMIT:
             return "krylov"
         return "gram" if rows <= operator.n_sites else "dense"
     return "dense" if isinstance(operator, DenseOperator) else "krylov"
@@ -131,10 +134,10 @@ def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
         rows = to_host(operator.rows).astype(np.float64)
         G = rows @ rows.T
     G *= root[:, None] * root[None, :]
-    values, small, count = _leading(G, wanted)
-    lift = root[:, None] * small / np.sqrt(values[:count])
+    values, small, iterated = _leading(G, wanted)
+    lift = root[:, None] * small / np.sqrt(values[: small.shape[1]])
     vectors = to_host(transposed_times(operator.rows, lift))
-    return _checked(operator, values, vectors, "gram")
+    return _checked(operator, values, vectors, "gram", iterated)
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
@@ -147,38 +150,59 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
         C = (rows.T * (to_host(operator.weights) / operator.mass)) @ rows
     else:
         raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
-    values, vectors, _ = _leading(np.asarray(C, dtype=np.float64), wanted)
-    return _checked(operator, values, vectors, "dense")
+    values, vectors, iterated = _leading(np.asarray(C, dtype=np.float64), wanted)
+    return _checked(operator, values, vectors, "dense", iterated)
 
 
-def _leading(A: np.ndarray, wanted: Wanted) -> tuple[np.ndarray, np.ndarray, int]:
-    """All eigenvalues of `A`, descending, and the eigenvectors of those wanted."""
+def _leading(A: np.ndarray, wanted: Wanted) -> tuple[np.ndarray, np.ndarray, str | None]:
+    """Eigenvalues of `A`, descending, and the eigenvectors of those wanted.
+
+    All eigenvalues and None up to FULL_LIMIT; beyond, the leading ones by block Krylov on A, and
+    its status.
+    """
     n = len(A)
+    if n > FULL_LIMIT:
+        whole = DenseOperator(n, 1.0, 1.0, A)
+        found = block_krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
+        return found.values, found.vectors, found.status
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
         values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
         count = _count(wanted, values[::-1], True)
         if count == 0:
-            return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), 0
+            return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), None
         # A second reduction to tridiagonal form is cheaper than all n vectors at once.
         subset = (n - count, n - 1)
         vectors = scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
-    vectors = vectors[:, ::-1]
-    return np.maximum(values[::-1], 0.0), vectors, count
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1], None
 
 
 def _checked(
-    operator: HebbianOperator, values: np.ndarray, vectors: np.ndarray, route: str
+    operator: HebbianOperator,
+    values: np.ndarray,
+    vectors: np.ndarray,
+    route: str,
+    iterated: str | None,
 ) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
     vectors = canonical_gauge(np.ascontiguousarray(vectors))
     found = values[: vectors.shape[1]]
     residuals = np.linalg.norm(to_host(operator.matmat(vectors)) - vectors * found, axis=0)
-    good = bool((residuals <= 1e-6 * values[:1].max(initial=1.0)).all())
-    status = "converged" if good else "residuals above 1e-6: use route='krylov'"
-    n = operator.n_sites
-    return Spectrum(values, vectors, residuals, n, operator.n_examples, True, route, 1, status)
+    status = iterated or "converged"
+    if iterated is None and (residuals > 1e-6 * values[:1].max(initial=1.0)).any():
+        status = "residuals above 1e-6: use route='krylov'"
+    return Spectrum(
+        values=values,
+        vectors=vectors,
+        residuals=residuals,
+        n_sites=operator.n_sites,
+        n_examples=operator.n_examples,
+        complete=iterated is None,
+        route=route,
+        products=1,
+        status=status,
+    )
 
 
 def block_krylov(

@@ -52,6 +52,20 @@ def test_every_form_and_route_sees_one_spectrum(seed):
         assert other.status == "converged"
 
 
+@pytest.mark.parametrize("shape", [(150, 400), (400, 150)])
+def test_large_small_sides_are_iterated_on(monkeypatch, shape):
+    M, N = shape
+    eta = sample(5, N, M, 0.8, 8)[1]
+    op = FactorOperator.from_examples(eta)
+    want = eigenpairs(op, 5)
+    monkeypatch.setattr("hopfed.spectrum.FULL_LIMIT", 100)
+    found = eigenpairs(op, 5)
+    assert (want.complete, found.complete) == (True, False)
+    assert (found.route, found.status) == (want.route, "converged")
+    np.testing.assert_allclose(found.values[:5], want.values[:5], rtol=1e-4)
+    assert np.abs((found.vectors * want.vectors).sum(axis=0)).min() > 1 - 1e-4
+
+
 def test_gauge_turns_vectors_and_leaves_values():
     eta = sample(3, 50, 80, 0.8, 1)[1]
     D = np.random.default_rng(2).choice([-1, 1], size=50)

@@ -171,7 +171,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
             if (fit["vary"], fit["fixed"]) == (sweep["vary"], sweep["fixed"])
         ]
         where = words(sweep["fixed"])
-        lines.append(f"exponent of {sweep['vary']} at {where}: {', '.join(fits)}")
+        lines.append(f"exponent of {sweep['vary']} at {where}: {'; '.join(fits)}")
     for target in found["targets"]:
         word = "reached" if target["reached"] else "MISSED"
         lines.append(
