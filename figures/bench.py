@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -30,8 +31,14 @@ def draw(run: Run) -> Figure:
         panels = part.subplots(1, len(sweeps), squeeze=False, sharey=True)[0]
         for axes, sweep in zip(panels, sweeps, strict=True):
             _panel(axes, benchmark, sweep)
-        panels[0].set_ylabel("seconds")
+        panels[0].set(ylabel="seconds", ylim=_decades(benchmark["rows"]))  # shared
     return figure
+
+
+def _decades(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """Whole powers of ten around all times, so that every axis has two labels at least."""
+    times = [row["seconds"] for row in rows if row["seconds"] is not None]
+    return 10.0 ** math.floor(math.log10(min(times))), 10.0 ** math.ceil(math.log10(max(times)))
 
 
 def _panel(axes: Axes, benchmark: dict[str, Any], sweep: dict[str, Any]) -> None:
