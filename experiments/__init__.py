@@ -6,8 +6,8 @@ A module of this package offers
 - `PRESETS`: configs under the names quick, default and paper;
 - `RECORD`: what is claimed, by whom, and what the summary is compared with;
 - `run(config, seed)`: all that one seed gives, a dict of arrays of the same shapes for every seed;
-  or, for a federation, `run_round(config, seed, t, state)`: round t, from the state that round
-  t - 1 left (None at the start), to its arrays and the new state, None when it was the last;
+  or, for a federation, `run_round(config, seed, t, state, engine)`: round t, from the state that
+  round t - 1 left (None at the start), to its arrays and the new state, None when it was the last;
 - `summarise(config, arrays)`: the scalars of the summary, from the arrays of all seeds;
 
 and `hopfed.figures` a module of the same name with `draw(run)`.
@@ -25,7 +25,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 
-NAMES = ("bbp", "mp", "concentration", "heavy_tails", "correlated_noise", "load", "scale")
+NAMES = ("bbp", "mp", "concentration", "heavy_tails", "correlated_noise", "load", "scale", "attacker")
 
 PRESET_NAMES = ("quick", "default", "paper")
 

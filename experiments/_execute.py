@@ -7,8 +7,6 @@ process it ran in, nor what ran before it, nor an interruption can change a bit 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -20,9 +18,15 @@ from hopfed.config import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments._ledger import Ledger
+from hopfed.federation.engines import Engine
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines.pool import PoolEngine
 from hopfed.runs import Run, check_writable
+from hopfed.workers import begin_worker, end_processes
 
-Report = Callable[[int, int], object]  # from (seeds finished, seeds planned)
+ENGINES = ("local", "pool")
+
+Report = Callable[[int, int], object]  # from what is finished and what is planned
 
 
 def execute(
@@ -31,6 +35,7 @@ def execute(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    engine: str = "local",
     workers: int = 1,
     report: Report | None = None,
 ) -> Run:
@@ -42,8 +47,10 @@ def execute(
     config : its settings.
     out : run file, committed seed by seed (round by round, for a federation); None for none.
     resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
-    workers : processes; the results do not depend on it.
-    report : called after every commit.
+    engine : "local": every seed in one process, `workers` of them at a time; "pool", for a
+        federation: the clients of a round in `workers` processes, one seed after the other.
+    workers : processes; the results depend neither on it nor on the engine.
+    report : called after every commit, with rounds for a federation.
 
     Raises
     ------
@@ -58,7 +65,9 @@ def execute(
     True
     """
     require(workers >= 1, "workers", "at least 1", workers)
+    require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     by_round = hasattr(experiment, "run_round")
+    require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
         to_plain(config),
@@ -76,9 +85,14 @@ def execute(
         check_writable(out)
         ledger.write()
     tell = report or _silent
-    tell(len(ledger.done), ledger.planned)
-    loop = _serial if workers == 1 else _parallel
-    loop(ledger, experiment.__name__, config, workers, tell)
+    tell(*ledger.progress())
+    if engine == "pool":
+        with PoolEngine(workers) as clients:
+            _serial(ledger, experiment.__name__, config, tell, clients)
+    elif workers == 1:
+        _serial(ledger, experiment.__name__, config, tell, LocalEngine())
+    else:
+        _parallel(ledger, experiment.__name__, config, workers, tell)
     return ledger.run()
 
 
@@ -86,22 +100,24 @@ def _silent(done: int, planned: int) -> None:
     """Report to nobody."""
 
 
-def _unit(module: str, config: Any, seed: int, t: int, state: Arrays | None) -> Any:
+def _unit(
+    module: str, config: Any, seed: int, t: int, state: Arrays | None, engine: Engine
+) -> Any:
     """One seed, or one round of it: (arrays, state after it or None)."""
     from threadpoolctl import threadpool_limits
 
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
         if hasattr(experiment, "run_round"):
-            return experiment.run_round(config, seed, t, state)
+            return experiment.run_round(config, seed, t, state, engine)
         return experiment.run(config, seed), None
 
 
-def _serial(ledger: Ledger, module: str, config: Any, _: int, tell: Report) -> None:
+def _serial(ledger: Ledger, module: str, config: Any, tell: Report, engine: Engine) -> None:
     for seed in ledger.pending():
         while seed not in ledger.done:
-            ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed)))
-            tell(len(ledger.done), ledger.planned)
+            ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed), engine))
+            tell(*ledger.progress())
 
 
 def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Report) -> None:
@@ -109,13 +125,12 @@ def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Repo
     others = set(multiprocessing.active_children())
     # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
     spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_begin_worker)
+    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
     try:
         _feed(pool, ledger, module, config, workers, tell)
     except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()  # the units under way are of no use any more
+        end_processes(others)  # the units under way are of no use any more
         if isinstance(error, BrokenProcessPool):
             raise HopfedError(
                 "a worker process died, perhaps for want of memory; the seeds committed so far "
@@ -138,7 +153,7 @@ def _feed(
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             seed = running.pop(future)
             ledger.commit(seed, *future.result())
-            tell(len(ledger.done), ledger.planned)
+            tell(*ledger.progress())
             if seed not in ledger.done:
                 running[_submit(pool, ledger, module, config, seed)] = seed
 
@@ -152,22 +167,6 @@ def _submit(
 def _unit_in_worker(*arguments: Any) -> Any:
     """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
     try:
-        return _unit(*arguments)
+        return _unit(*arguments, LocalEngine())
     except HopfedError as error:
         raise HopfedError(str(error)) from None
-
-
-def _begin_worker() -> None:
-    """Prepare a worker: one thread per kernel, silent on Ctrl-C, gone when its parent is."""
-    import signal
-
-    os.environ["HOPFED_NUM_THREADS"] = "1"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-
-
-def _follow(parent: Any) -> None:
-    parent.join()
-    os._exit(1)

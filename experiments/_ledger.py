@@ -64,6 +64,12 @@ class Ledger:
         """Number of seeds."""
         return int(self.config["seeds"])
 
+    def progress(self) -> tuple[int, int]:
+        """Seeds finished and planned; rounds of them, when the config says how many there are."""
+        rounds = int(self.config.get("rounds", 1)) if self.by_round else 1
+        under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
+        return len(self.done) * rounds + under_way, self.planned * rounds
+
     def pending(self) -> list[int]:
         """Seeds that are not finished, in order."""
         return [seed for seed in range(self.planned) if seed not in self.done]

@@ -12,7 +12,7 @@ from hopfed.ica import ica_candidates
 from hopfed.joint import JointDiagonalization, joint_candidates
 from hopfed.rank import RankEstimate
 from hopfed.search import Search, search_candidates
-from hopfed.select import ExposureFit, select
+from hopfed.select import ExposureFit, accepted, merge, select
 from hopfed.spectrum import Spectrum
 from hopfed.subspace import Subspace
 from hopfed.verdict import Verdict, judge
@@ -67,6 +67,7 @@ def factorize(
     method: str = "auto",
     joint: JointDiagonalization | None = None,
     search: Search | None = None,
+    known: np.ndarray | None = None,
     seed: int = 0,
 ) -> Archetypes:
     """Factor the signal of `spectrum` into archetypes.
@@ -77,6 +78,7 @@ def factorize(
     groups : group projections; without them joint diagonalisation has nothing to work on.
     method : "joint", "lam" (one operator, search alone), "ica" (eigenvectors with FastICA, the
         baseline), or "auto": joint first, lam for what is left, the exposure fit decides.
+    known : (C, N) patterns of earlier rounds; those that this operator shows come first.
     """
     if method not in METHODS:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
@@ -84,7 +86,7 @@ def factorize(
     # and ten times as much where another program holds the core that the thread waits for.
     with blas_threads(1):
         space = Subspace.of(spectrum, rank)
-        kept, fit = _search(space, rank, groups, method, joint, search, seed)
+        kept, fit = _search(space, rank, groups, method, joint, search, known, seed)
         return _result(space, spectrum, rank, kept, fit)
 
 
@@ -95,20 +97,30 @@ def _search(
     method: str,
     joint: JointDiagonalization | None,
     search: Search | None,
+    known: np.ndarray | None,
     seed: int,
 ) -> tuple[np.ndarray, ExposureFit]:
     """Collect candidates by `method` and let the exposure fit decide."""
-    candidates = np.zeros((0, space.n_sites), dtype=np.int8)
+    kept, fit = select(space, _shown(space, known))
     joint, search = joint or JointDiagonalization(), search or Search()
-    if method == "ica":
-        candidates = ica_candidates(space, seed)
-    if method in ("auto", "joint") and groups is not None:
-        candidates = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
-    kept, fit = select(space, candidates)
+    if len(kept) < space.dim or space.dim == 0:
+        new = np.zeros((0, space.n_sites), dtype=np.int8)
+        if method == "ica":
+            new = ica_candidates(space, seed)
+        if method in ("auto", "joint") and groups is not None:
+            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
+        kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
     if method in ("auto", "lam") and len(kept) < space.dim:
         candidates = search_candidates(space, search, seed, known=kept)
         kept, fit = select(space, candidates)
     return kept, fit
+
+
+def _shown(space: Subspace, known: np.ndarray | None) -> np.ndarray:
+    """Those of the `known` patterns that this operator shows."""
+    if known is None or len(known) == 0 or space.dim == 0:
+        return np.zeros((0, space.n_sites), dtype=np.int8)
+    return known[accepted(space, known)]
 
 
 def _result(

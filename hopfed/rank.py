@@ -20,8 +20,7 @@ from hopfed.errors import ArgumentError
 from hopfed.operators import FactorOperator
 from hopfed.sharpen import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
-from hopfed.theory.covariance import Population, noise_threshold
-from hopfed.theory.profile import profile_edge
+from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
@@ -59,37 +58,53 @@ class RankEstimate:
 
 @dataclass(frozen=True)
 class NoiseProfile:
-    """Noise whose variance depends on the example: owners of different qualities (A4).
+    """Noise whose variance depends on the example: owners of different quality or weight (A4).
 
     ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
-    eigenvectors is spread over N - k directions of noise.
+    eigenvectors is spread over N - k directions of noise. Examples that enter C with a weight,
+    relative to the mean weight, have their noise multiplied by it. Counting them as
+    ``mass^2 / sum w^2`` equal examples keeps the second moment of the noise and not its edge: with
+    weights that halve from round to round the edge lies higher by more than the width of the
+    Tracy-Widom law.
 
     Attributes
     ----------
-    captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector.
+    captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector;
+        None when not known, the owners' noise is then taken to be the same.
     weights : (L,) each owner's share of the examples.
     n_sites : N.
+    gains : (L,) weight of each owner's examples over the mean weight; None for equal ones.
+    n_examples : examples as they are, whatever their weights; None for the sample's own number.
     """
 
-    captured: np.ndarray
+    captured: np.ndarray | None
     weights: np.ndarray
     n_sites: int
+    gains: np.ndarray | None = None
+    n_examples: float | None = None
 
-    def variances(self, k: int) -> np.ndarray:
+    def own_variances(self, k: int, common: float) -> np.ndarray:
         """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal."""
+        if self.captured is None:
+            return np.full(len(self.weights), common)
         left = self.n_sites - self.captured[:, :k].sum(axis=1)
         return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
+
+    def variances(self, k: int, common: float = 1.0) -> np.ndarray:
+        """(L,) noise variances as they enter C, `common` where the owners' are not known."""
+        own = self.own_variances(k, common)
+        return own if self.gains is None else own * self.gains
 
     def mean(self, k: int) -> float:
         """Bulk variance of the pooled operator beside k spikes."""
         return float(self.weights @ self.variances(k))
 
-    def kurtosis(self, k: int) -> float:
+    def kurtosis(self, k: int, common: float = 1.0) -> float:
         """Excess kurtosis of the pooled noise: owners weigh by the square of their variance."""
-        variances = self.variances(k)
-        own = spikes.excess_kurtosis(np.sqrt(1 - variances))
-        square = self.weights * variances**2
-        return float(square @ own / square.sum())
+        own = self.own_variances(k, common)
+        excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
+        square = self.weights * self.variances(k, common) ** 2
+        return float(square @ excess / square.sum())
 
     def alike(self, k: int, ratio: float = 1.05) -> bool:
         """Whether the owners' noise is the same, up to a ratio of variances."""
@@ -118,11 +133,17 @@ class Sample:
         """``q = N / M``."""
         return self.n_sites / self.n_examples
 
+    @property
+    def drawn(self) -> float:
+        """Number of examples, whatever their weights."""
+        given = None if self.profile is None else self.profile.n_examples
+        return self.n_examples if given is None else given
+
     def variance(self, k: int) -> float:
         """Bulk variance once the k leading eigenvalues are taken for spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
-        if self.profile is not None:
+        if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)
         return noise_variance(self.values[:k], self.n_sites, self.aspect)
 
@@ -171,8 +192,10 @@ class MarchenkoPastur:
             if sample.profile is None:
                 location = float(marchenko_pastur.edges(sample.aspect, s2)[1])
             else:
-                r = np.sqrt(1 - sample.profile.variances(k))
-                location = profile_edge(r, sample.aspect, sample.profile.weights).location
+                law = Population(sample.profile.variances(k, s2), sample.profile.weights)
+                # The law of the variances lives on the examples: M and N change places.
+                inverse = sample.drawn / sample.n_sites
+                location = upper_edge(law, inverse).location / inverse
             return location * _shift(sample, k, s2)
 
         k = _climb(sample, _robust_start(sample, edge), edge)
@@ -303,23 +326,24 @@ def _most(sample: Sample) -> int:
 
 def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
-    m, n = sample.n_examples - k, sample.n_sites - k
+    m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
-        centre, scale = tracy_widom.wishart_scaling(max(m, 1.0), max(n, 1.0))
-        tau = s2 * (centre + scale * tracy_widom.isf(alpha)) / sample.n_examples
+        centre, scale = tracy_widom.wishart_scaling(m, n)
+        tau = s2 * (centre + scale * tracy_widom.critical_value(alpha)) / sample.drawn
     else:
         # The law of the variances lives on the examples: they take the place of the sites.
-        law = Population(sample.profile.variances(k), sample.profile.weights)
-        samples, sites = max(int(n), 2), max(round(m), 2)
-        tau = samples / sample.n_examples * noise_threshold(law, sites, samples, alpha)
+        law = Population(sample.profile.variances(k, s2), sample.profile.weights)
+        m, n = max(m, 2), max(n, 2)
+        tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
     return float(tau) * _shift(sample, k, s2)
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:
     if sample.profile is not None:
-        return 1 + sample.profile.kurtosis(k) / np.sqrt(sample.n_examples * sample.n_sites)
+        return 1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
     r = float(np.sqrt(max(1.0 - s2, 0.0)))
-    return float(spikes.edge_shift(min(r, 1 - 1e-9), sample.n_examples, sample.n_sites))
+    examples = max(round(sample.n_examples), 1)
+    return float(spikes.edge_shift(min(r, 1 - 1e-9), examples, sample.n_sites))
 
 
 def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:

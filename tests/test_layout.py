@@ -34,11 +34,20 @@ MAY_IMPORT = {
     "verdict": {"rank", "select", "spectrum", "theory"},
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
-    "data": LOW | {"kernels", "data"},
+    "data": LOW | {"config", "kernels", "data"},
     "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
     "recovery": CORE
     | {"data", "exchange", "factorize", "joint", "operators", "rank", "search", "spectrum"},
     "metrics": {"errors"},
+    "agreement": CORE | {"config", "operators"},
+    "plasticity": CORE | {"agreement", "config", "operators", "rank", "spectrum"},
+    "aggregate": {"arrays", "errors"},
+    "memory": LOW,
+    "workers": set(),
+    "federation": LOW | {"workers"},
+    "hopfield": CORE
+    | {"aggregate", "config", "exchange", "factorize", "federation", "joint", "operators"}
+    | {"plasticity", "rank", "search", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }

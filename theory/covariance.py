@@ -171,7 +171,9 @@ def noise_threshold(
     2.283374
     """
     sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
-    level = tracy_widom.isf(_check.scalar("false_alarm", false_alarm, _check.probability))
+    level = tracy_widom.critical_value(
+        _check.scalar("false_alarm", false_alarm, _check.probability)
+    )
     shrink = (samples - 0.5) / samples
     # The semicircle is not part of the average over M examples: undo the shrinking for it.
     edge = upper_edge(population, (sites - 0.5) / (samples - 0.5), radius / shrink)

@@ -90,6 +90,18 @@ def quantile(p: ArrayLike, beta: int = 1) -> np.ndarray:
     return _invert(np.where(left, np.log(p), np.log1p(-p)), left, beta)[()]
 
 
+@lru_cache(maxsize=256)
+def critical_value(alpha: float) -> float:
+    """`isf(alpha)` of the beta = 1 law for one level, remembered: tests ask for it at every step.
+
+    Examples
+    --------
+    >>> round(critical_value(0.05), 6)
+    0.979316
+    """
+    return float(isf(alpha))
+
+
 def isf(p: ArrayLike, beta: int = 1) -> np.ndarray:
     """Value above which the probability is p, for p in (0, 1): the critical value of a test.
 

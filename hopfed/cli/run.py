@@ -24,6 +24,13 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 )
 @click.option("--seeds", type=int, help="Number of seeds.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option(
+    "--engine",
+    type=click.Choice(("local", "pool")),
+    default="local",
+    show_default=True,
+    help="Where the clients of a federation run: in process, or in worker processes.",
+)
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
@@ -31,8 +38,8 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
 
-    With --out every seed is kept as soon as it is finished, and an interrupted run continues with
-    --resume to the same result.
+    With --out every seed, or round of a federation, is kept as soon as it is finished, and an
+    interrupted run continues with --resume to the same result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
@@ -49,6 +56,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
             config,
             out=out_file,
             resume=options["resume"],
+            engine=options["engine"],
             workers=options["workers"],
             report=report,
         )
@@ -80,10 +88,10 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 @contextmanager
 def _progress(name: str) -> Any:
-    """Progress bar on standard error, by seed."""
+    """Progress bar on standard error, by seed, or by seed and round."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (f"{name}: seed", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, planned: bar.update(task, completed=done, total=planned)

@@ -1,1 +1,1 @@
-"""Where examples come from: the synthetic channel (`channel`) and files (`readers`)."""
+"""Where examples come from: channel and schedules, streams, pictures, files."""

@@ -44,7 +44,7 @@ def summarise(config, arrays):
 ROUNDS = (
     WALK.replace("def run(", "def _unused(")
     + """
-def run_round(config, seed, t, state):
+def run_round(config, seed, t, state, engine):
     step = stream(seed, "round", t).standard_normal(config.N)
     here = step if state is None else state["here"] + step
     return {"x": here, "t": np.int64(t)}, ({"here": here} if t < 2 else None)

@@ -1,0 +1,168 @@
+"""A client that sends noise is shut out by its plasticity, and the archetypes are kept (Fig. 6).
+
+Five clients hold examples of K = 3 archetypes; those of the attackers are noise, or nearly so. For
+each rule of plasticity (A8) the federation runs over the same examples, and the weights of good
+clients and of attackers are compared, with the archetypes that the server remembers.
+
+The rules disagree, as A8 says they must: to the entropy rule a batch of noise looks like a novel
+one. The agreement rule shuts noise out, and a client of quality .1, which does hold some signal,
+not quite. `structure`, ours, asks how much of a batch is signal, remembered or new. Without votes
+or carried evidence each round stands on its own examples; the memory is kept apart from it.
+
+Run it with ``hopfed run attacker --preset paper --out attacker.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.data.stream import ArchetypeStream
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._federation import play_variants
+from hopfed.experiments._statistics import mean_and_sd
+from hopfed.federation.engines import Engine
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.plasticity import Smoothing, rule
+from hopfed.rng import stream
+
+RULE_NAMES = ("entropy", "agreement", "structure")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
+    quality : r of the good clients.
+    attackers, noise : number of attackers, and their r, of each scenario in turn.
+    ema : share of a new reading in the weight.
+    memory : "separate", "common" or "literal".
+    seeds : draws.
+    """
+
+    N: int = 1000
+    K: int = 3
+    clients: int = 5
+    examples: int = 800
+    rounds: int = 10
+    quality: float = 0.9
+    attackers: tuple[int, ...] = (1, 1, 2)
+    noise: tuple[float, ...] = (0.1, 0.0, 0.0)
+    ema: float = 0.5
+    memory: str = "separate"
+    seeds: int = 5
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.N >= 50, "N", "at least 50", self.N)
+        for name in ("K", "examples", "rounds", "seeds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        same = len(self.attackers) == len(self.noise)
+        require(same, "noise", f"one for each of {len(self.attackers)} scenarios", self.noise)
+        inside = 1 <= min(self.attackers) and max(self.attackers) < self.clients
+        require(inside, "attackers", f"between 1 and {self.clients - 1}", self.attackers)
+        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
+        for r in self.noise:
+            require(0 <= r < 1, "noise", "in [0, 1)", r)
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Names of the scenarios."""
+        pairs = zip(self.attackers, self.noise, strict=True)
+        return tuple(f"{n} of r={r:g}" for n, r in pairs)
+
+
+PRESETS = {
+    "quick": Config(N=300, examples=300, rounds=4, seeds=2),
+    "default": Config(),
+    "paper": Config(seeds=20),
+}
+
+RECORD = Record(
+    claim="an attacker's weight collapses and the archetypes are kept",
+    source="hopfield federation, Fig. 6",
+    minutes={"quick": 0.2, "default": 1.5, "paper": 5},
+    measures={
+        f"{key}/{name}": Measure(
+            f"{label}, {name}", paper if name == "entropy" else "", aim if name == "structure" else ""
+        )
+        for key, label, paper, aim in (
+            ("good", "weight of good clients, last round", ".4-.6", ""),
+            ("attacker", "largest weight of an attacker, last round", "0", "< .05"),
+            ("magnetisation", "lowest m from round 1 on", "mean > .8", "1"),
+            ("false", "false discoveries, most", "", "0"),
+        )
+        for name in RULE_NAMES
+    },
+)
+
+
+def run_round(
+    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+) -> tuple[Arrays, Arrays | None]:
+    """Play one round of every rule in every scenario."""
+    xi = rademacher(config.K, config.N, stream(seed, "attacker"))
+    variants = {
+        f"{scenario}/{name}": _method(config, xi, i, name, seed)
+        for i, scenario in enumerate(config.scenarios)
+        for name in RULE_NAMES
+    }
+    return play_variants(
+        variants,
+        xi,
+        state,
+        t,
+        rounds=config.rounds,
+        seed=seed,
+        clients=config.clients,
+        engine=engine,
+    )
+
+
+def _method(
+    config: Config, xi: np.ndarray, scenario: int, name: str, seed: int
+) -> HopfieldFederation:
+    """One federation; the attackers are the last clients."""
+    good = config.clients - config.attackers[scenario]
+    qualities = np.where(np.arange(config.clients) < good, config.quality, config.noise[scenario])
+    mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
+    source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
+    return HopfieldFederation(
+        source,
+        Encoding(config.N),
+        rule=rule(name),
+        smoothing=Smoothing(ema=config.ema),
+        memory=config.memory,
+        carry=0.0,
+        votes=False,
+    )
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Weights in the last round, and the worst of the archetypes, over all scenarios."""
+    summary: dict[str, Any] = {}
+    for name in RULE_NAMES:
+        good, bad, lowest, false = [], [], [], []
+        for i, scenario in enumerate(config.scenarios):
+            at = f"{scenario}/{name}"
+            split = config.clients - config.attackers[i]
+            last = arrays[f"{at}/client/weight"][:, -1]
+            good.append(last[:, :split].mean(axis=1))
+            bad.append(last[:, split:].max(axis=1))
+            lowest.append(arrays[f"{at}/magnetisation"][:, 1:].min(axis=(1, 2)))
+            false.append(arrays[f"{at}/false"].max(axis=1))
+        summary |= {
+            f"good/{name}": mean_and_sd(np.mean(good, axis=0)),
+            f"attacker/{name}": float(np.max(bad)),
+            f"magnetisation/{name}": float(np.min(lowest)),
+            f"false/{name}": int(np.max(false)),
+        }
+    return summary

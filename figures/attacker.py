@@ -1,0 +1,54 @@
+"""The figure of `hopfed run attacker`: weights and magnetisations over rounds, as in Fig. 6."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+
+RULES = ("entropy", "agreement", "structure")
+
+
+def draw(run: Run) -> Figure:
+    """Draw one row for each scenario: weights under each rule, and the lowest magnetisation."""
+    c = run.config
+    scenarios = [f"{n} of r={r:g}" for n, r in zip(c["attackers"], c["noise"], strict=True)]
+    figure = new_figure(150, 38 * len(scenarios) + 8)
+    grid = figure.subplots(len(scenarios), 4, sharex=True, sharey="col", squeeze=False)
+    for row, scenario, attackers in zip(grid, scenarios, c["attackers"], strict=True):
+        good = c["clients"] - attackers
+        for axes, rule in zip(row, RULES, strict=False):
+            _weights(axes, run.arrays[f"{scenario}/{rule}/client/weight"], good)
+        _magnetisation(row[3], run, scenario)
+        row[0].set_ylabel(f"{scenario}\nweight w", linespacing=1.4)
+    for axes, rule in zip(grid[0], RULES, strict=False):
+        axes.set_title(f"{rule} rule" + (" (ours)" if rule == "structure" else ""))
+    grid[0, 3].set_title("lowest m")
+    grid[0, 0].legend(loc="center right")
+    grid[0, 3].legend(loc="lower right")
+    for axes in grid[-1]:
+        axes.set_xlabel("round")
+    return figure
+
+
+def _weights(axes: Axes, weights: np.ndarray, good: int) -> None:
+    """Mean over seeds of every client, with the range over seeds of the attackers."""
+    rounds = np.arange(weights.shape[1])
+    for part, colour, label in (
+        (weights[:, :, :good], "C0", "good"),
+        (weights[:, :, good:], "C3", "attacker"),
+    ):
+        low, high = part.min(axis=(0, 2)), part.max(axis=(0, 2))
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.2, lw=0)
+        axes.plot(rounds, part.mean(axis=(0, 2)), color=colour, label=label)
+    axes.set(ylim=(-0.03, 1.03))
+
+
+def _magnetisation(axes: Axes, run: Run, scenario: str) -> None:
+    for i, rule in enumerate(RULES):
+        lowest = run.arrays[f"{scenario}/{rule}/magnetisation"].min(axis=(0, 2))
+        axes.plot(lowest, color=f"C{i}", ls=("-", "--", ":")[i], label=rule)
+    axes.set(ylim=(0, 1.03))

@@ -1,0 +1,9 @@
+"""Federations: one contract for every method, one round loop, and engines that carry it out.
+
+contract : what a method offers, and the context of every step.
+messages : what a message is, what it may look like, how its bytes are counted.
+participation : who takes part in a round, who is late, who joins and leaves.
+faults : what can go wrong with a client, and the log of what did.
+rounds : one round of a federation, from its state to the next.
+engines : local (in process) and pool (worker processes).
+"""

@@ -1,0 +1,95 @@
+"""The contract between methods and engines.
+
+A round is `exchanges` times the same two steps: every participant turns its state and the last
+message down into a new state and a message up, then the server turns all messages up into
+messages down. States and messages are dicts of arrays, so that any engine can move them and a run
+file can hold them. A method is a frozen dataclass of settings; it keeps nothing between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from hopfed.federation.messages import Message, Spec
+from hopfed.rng import derive, stream
+
+EVERYONE = -1  # key of a message down that is for every client without one of its own
+
+State = dict[str, Any]  # name -> array
+Metrics = dict[str, Any]  # name -> number at a client, number or array at the server
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where in a federation a step is; the name of its random draws.
+
+    Attributes
+    ----------
+    seed : of the run.
+    round, exchange : counted from 0.
+    client : index of the client, None at the server.
+    ages : at the server, rounds that a message was under way, for those that came late.
+    """
+
+    seed: int
+    round: int
+    exchange: int
+    client: int | None = None
+    ages: Mapping[int, int] = field(default_factory=dict)
+
+    def rng(self, *purpose: str | int) -> np.random.Generator:
+        """Stream of this step; no engine, order or resumption can change its draws."""
+        return stream(self.seed, *self._path(purpose))
+
+    def derive(self, *purpose: str | int) -> int:
+        """Seed of this step, for functions that take one."""
+        return derive(self.seed, *self._path(purpose))
+
+    def _path(self, purpose: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        who = "server" if self.client is None else self.client
+        return (*purpose, self.round, self.exchange, who)
+
+
+class Method(Protocol):
+    """What a federated method offers.
+
+    Attributes
+    ----------
+    exchanges : messages up of every participant in one round.
+    fresh : whether the message with which a client begins a round must differ from its last one;
+        repeating it would count the same evidence twice.
+    """
+
+    @property
+    def exchanges(self) -> int: ...  # noqa: D102
+
+    @property
+    def fresh(self) -> bool: ...  # noqa: D102
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of a client before its first round."""
+        ...
+
+    def server_start(self, seed: int) -> State:
+        """State of the server before the first round."""
+        ...
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Form of the answer to `down`; what departs from it never reaches the server."""
+        ...
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer `down`, empty before the first broadcast."""
+        ...
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Answer the messages of the participants, by client or to `EVERYONE`."""
+        ...

@@ -1,0 +1,58 @@
+"""What can go wrong with a client in a round, and the log of what did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+REASON = 120  # bytes of a reason that are kept
+
+
+class Fault(IntEnum):
+    """Why the server did not hear from a client in a round."""
+
+    NONE = 0
+    ABSENT = 1  # not in the cohort, or not a member in this round
+    LATE = 2  # its message is under way and counts in the round in which it arrives
+    RAISED = 3
+    TIMED_OUT = 4
+    DIED = 5  # its process ended
+    MALFORMED = 6
+    NOT_FINITE = 7
+    REPEATED = 8
+
+
+@dataclass
+class FaultLog:
+    """One fault for each client of a round, and the reason in words.
+
+    Attributes
+    ----------
+    codes : (L,) int8, see `Fault`.
+    reasons : (L,) bytes.
+    """
+
+    clients: int
+    codes: np.ndarray = field(init=False)
+    reasons: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.codes = np.zeros(self.clients, dtype=np.int8)
+        self.reasons = np.zeros(self.clients, dtype=f"S{REASON}")
+
+    def add(self, client: int, fault: Fault, reason: str = "") -> None:
+        """Log `fault` of `client`; the first of a round is the one that is kept."""
+        if self.codes[client] == Fault.NONE:
+            self.codes[client] = fault
+            self.reasons[client] = reason.encode("ascii", "replace")[:REASON]
+
+    def words(self) -> list[str]:
+        """One line for each client that failed; those absent or late by schedule are no failure."""
+        quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
+        return [
+            f"client {c} {Fault(code).name.lower().replace('_', ' ')}: {self.reasons[c].decode()}"
+            for c, code in enumerate(self.codes)
+            if Fault(code) not in quiet
+        ]

@@ -1,0 +1,134 @@
+"""Messages: dicts of arrays, their form, and the one place where their bytes are counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed.arrays import to_host
+
+Message = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What an array of a message must look like.
+
+    Attributes
+    ----------
+    shape : lengths of its axes, None for any.
+    kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
+    """
+
+    shape: tuple[int | None, ...] = ()
+    kinds: str = "fiu"
+
+    def complaint(self, name: str, array: np.ndarray) -> str | None:
+        """What is wrong with `array`, in words; None when nothing is."""
+        if array.dtype.kind not in self.kinds:
+            return f"{name} is of dtype {array.dtype}"
+        fits = array.ndim == len(self.shape) and all(
+            want is None or want == got for want, got in zip(self.shape, array.shape, strict=True)
+        )
+        if not fits:
+            want = ", ".join("any" if n is None else str(n) for n in self.shape)
+            return f"{name} is of shape {array.shape}, not ({want})"
+        return None
+
+
+Spec = Mapping[str, Field]
+
+
+def as_message(columns: Mapping[str, object]) -> Message:
+    """Bring every entry to a host array; scalars become arrays of shape ()."""
+    return {name: np.asarray(to_host(value)) for name, value in columns.items()}
+
+
+def malformed(message: object, spec: Spec) -> str | None:
+    """Say how `message` departs from `spec`; None when it does not.
+
+    Examples
+    --------
+    >>> malformed({"w": np.zeros(3)}, {"w": Field((2,))})
+    'w is of shape (3,), not (2)'
+    """
+    if not isinstance(message, dict):
+        return f"a message is a dict of arrays, this is a {type(message).__name__}"
+    missing, extra = sorted(spec.keys() - message.keys()), sorted(message.keys() - spec.keys())
+    if missing or extra:
+        return ", ".join([f"{n} is missing" for n in missing] + [f"{n} is unknown" for n in extra])
+    for name, wanted in spec.items():
+        if not isinstance(message[name], (np.ndarray, np.generic)):
+            return f"{name} is a {type(message[name]).__name__}, not an array"
+        complaint = wanted.complaint(name, np.asarray(message[name]))
+        if complaint:
+            return complaint
+    return None
+
+
+def not_finite(message: Message) -> str | None:
+    """Name the first array with NaN or infinity; None when all are finite."""
+    for name, array in message.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"{name} holds {int((~np.isfinite(array)).sum())} values that are not finite"
+    return None
+
+
+def nbytes(message: Message) -> int:
+    """Bytes of the arrays of a message.
+
+    Examples
+    --------
+    >>> nbytes({"x": np.zeros(4, np.float32), "w": np.float64(1.0)})
+    24
+    """
+    return sum(int(np.asarray(array).nbytes) for array in message.values())
+
+
+def parameters(message: Message) -> int:
+    """Numbers in a message, whatever their width."""
+    return sum(int(np.asarray(array).size) for array in message.values())
+
+
+def digest(message: Message) -> bytes:
+    """16 bytes that tell a message from every other."""
+    h = hashlib.blake2b(digest_size=16)
+    for name in sorted(message):
+        array = np.ascontiguousarray(message[name])
+        h.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        h.update(array.tobytes())
+    return h.digest()
+
+
+@dataclass
+class Traffic:
+    """Bytes and numbers that crossed the wire in one round, by client.
+
+    Attributes
+    ----------
+    up, down : (L,) bytes from and to each client.
+    parameters_up, parameters_down : (L,) numbers in them.
+    """
+
+    clients: int
+    up: np.ndarray = field(init=False)
+    down: np.ndarray = field(init=False)
+    parameters_up: np.ndarray = field(init=False)
+    parameters_down: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("up", "down", "parameters_up", "parameters_down"):
+            setattr(self, name, np.zeros(self.clients, dtype=np.int64))
+
+    def sent(self, client: int, message: Message) -> None:
+        """Count a message from `client` to the server."""
+        self.up[client] += nbytes(message)
+        self.parameters_up[client] += parameters(message)
+
+    def received(self, client: int, message: Message) -> None:
+        """Count a message from the server to `client`."""
+        self.down[client] += nbytes(message)
+        self.parameters_down[client] += parameters(message)

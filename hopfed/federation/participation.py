@@ -1,0 +1,73 @@
+"""Who takes part in a round, who is late, who joins and leaves (A10).
+
+Cohorts are drawn from (seed, round) and delays from (seed, round, client), so they do not depend
+on the engine. A client that is late answers to what it got, and its message arrives rounds later;
+until then it takes no part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.rng import stream
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How clients take part.
+
+    Attributes
+    ----------
+    rate : share of the members in each round's cohort, in (0, 1]; at least one takes part.
+    late : share of the cohort whose message is delayed, in [0, 1).
+    delay : longest delay in rounds; delays are uniform on 1..delay.
+    joins, leaves : for each client the round it joins in, and the first it is gone in; clients
+        beyond the end of a list are there from the start, and to the end.
+    """
+
+    rate: float = 1.0
+    late: float = 0.0
+    delay: int = 1
+    joins: tuple[int, ...] = ()
+    leaves: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise ArgumentError("rate", "in (0, 1]", self.rate)
+        if not 0 <= self.late < 1:
+            raise ArgumentError("late", "in [0, 1)", self.late)
+        if self.delay < 1:
+            raise ArgumentError("delay", "at least 1 round", self.delay)
+
+    def members(self, t: int, clients: int) -> list[int]:
+        """Clients that belong to the federation in round `t`."""
+        return [
+            c
+            for c in range(clients)
+            if not (c < len(self.joins) and t < self.joins[c])
+            and not (c < len(self.leaves) and t >= self.leaves[c])
+        ]
+
+    def cohort(self, seed: int, t: int, clients: int) -> list[int]:
+        """Clients that are asked in round `t`, in order.
+
+        Examples
+        --------
+        >>> Participation(rate=0.5).cohort(1, 0, 4)
+        [1, 3]
+        >>> Participation(joins=(0, 5)).cohort(1, 0, 3)
+        [0, 2]
+        """
+        members = self.members(t, clients)
+        count = max(1, round(self.rate * len(members))) if members else 0
+        chosen = stream(seed, "cohort", t).permutation(len(members))[:count]
+        return [members[i] for i in np.sort(chosen)]
+
+    def delays(self, seed: int, t: int, clients: int) -> np.ndarray:
+        """(L,) rounds by which each client's message of round `t` is late, 0 for most."""
+        rng = stream(seed, "delay", t)
+        late = rng.random(clients) < self.late
+        return np.where(late, rng.integers(1, self.delay + 1, size=clients), 0)

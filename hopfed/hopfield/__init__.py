@@ -1,0 +1,16 @@
+"""The Hopfield federation: operators up, archetypes down, round after round.
+
+encoding : operators as messages: counts, factors or a sketch.
+evidence : what the rounds so far have shown, as one weighted operator and the law of its noise.
+remembered : archetypes kept from round to round, and the votes that make them exact.
+support : how much an operator speaks for a pattern.
+blending : the evidence alone, or with what is remembered.
+robust : aggregates that bear lying clients.
+settings : how a federation works.
+client, server : the two sides of an exchange.
+method : all of it on the contract of `hopfed.federation`.
+"""
+
+from hopfed.hopfield.method import HopfieldFederation
+
+__all__ = ["HopfieldFederation"]

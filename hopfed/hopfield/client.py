@@ -1,0 +1,93 @@
+"""The client's side: what it answers to the server, from its own examples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.joint import group_projections
+from hopfed.kernels import PackedBits
+from hopfed.operators import times, transposed_times
+from hopfed.plasticity import Broadcast
+
+SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
+
+
+def pack_patterns(patterns: np.ndarray) -> np.ndarray:
+    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel.
+
+    Examples
+    --------
+    >>> pack_patterns(np.array([[1, -1, 1, 1]])).tolist()
+    [[176]]
+    """
+    return np.packbits(patterns > 0, axis=1)
+
+
+def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
+    """Undo `pack_patterns`: int8 (K, N)."""
+    return (2 * np.unpackbits(packed, axis=1, count=n_sites).astype(np.int8) - 1).astype(np.int8)
+
+
+def broadcast_of(down: Message, n_sites: int) -> Broadcast:
+    """Read what the server says it remembers; nothing before the first broadcast."""
+    if "patterns" not in down:
+        return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
+    patterns = unpack_patterns(down["patterns"], n_sites)
+    return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
+
+
+def project(rows: PackedBits, basis: np.ndarray, groups: int, seed: int, client: int) -> Message:
+    """Answer the basis V (N, K) with ``V^T eta^T eta V`` of random groups.
+
+    The sums are symmetric, (groups, K, K); only their lower triangles travel.
+    """
+    sums, counts = group_projections(rows, basis, groups, seed, client)
+    return {
+        "groups": sums[:, np.tri(basis.shape[1], dtype=bool)].astype(np.float32),
+        "sizes": counts.astype(np.int32),
+    }
+
+
+def project_spec(K: int, groups: int) -> Spec:
+    """Form of `project`'s answer."""
+    triangle = K * (K + 1) // 2
+    return {
+        "groups": Field((groups, triangle), "f"),
+        "sizes": Field((groups,), "iu"),
+    }
+
+
+def vote(rows: PackedBits, memory: Broadcast) -> Message:
+    """Sums of the examples nearest to each remembered pattern (the last exchange of A7).
+
+    An example counts only where its overlap is what the quality lets expect: those of archetypes
+    not yet known, and of noise, stay out.
+    """
+    K, N = memory.patterns.shape
+    if K == 0:
+        return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
+    overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
+    r = memory.quality
+    floor = max(r - SPREADS * float(np.sqrt((1 - r * r) / N)), r / 2)
+    nearest = np.abs(overlap).argmax(axis=1)
+    at = np.arange(len(nearest)), nearest
+    chosen = np.zeros_like(overlap)
+    chosen[at] = np.where(np.abs(overlap[at]) >= floor, np.sign(overlap[at]), 0.0)
+    votes = np.rint(transposed_times(rows, chosen)).T
+    return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
+
+
+def vote_spec(K: int, n_sites: int) -> Spec:
+    """Form of `vote`'s answer."""
+    return {"votes": Field((K, n_sites), "iu"), "voters": Field((K,), "iu")}
+
+
+def checked(examples: object, n_sites: int) -> PackedBits:
+    """Pack a batch of examples, which must be over the sites of the federation."""
+    rows = examples if isinstance(examples, PackedBits) else kernels.pack(np.asarray(examples))
+    if rows.shape[1] != n_sites:
+        raise ArgumentError("examples", f"over the {n_sites} sites of the federation", rows.shape)
+    return rows

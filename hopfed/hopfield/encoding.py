@@ -1,0 +1,117 @@
+"""Operators as messages: counts of the N x N matrix, leading factors, or a linear sketch (A2).
+
+- "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
+  the number of examples. For few sites.
+- "factors": the `width` leading eigenpairs. What they leave out is noise, and archetypes that only
+  the pool could show.
+- "sketch": ``S Omega`` with `width` columns under a common seed: sketches add, so they may be
+  summed where nobody sees a single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.kernels import PackedBits
+from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, SketchOperator
+from hopfed.spectrum import eigenpairs
+
+FORMS = ("counts", "factors", "sketch")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How operators travel.
+
+    Attributes
+    ----------
+    n_sites : N.
+    form : "counts", "factors" or "sketch".
+    width : eigenpairs or columns of the last two.
+    seed : of the sketch's test matrix, common to all clients.
+    """
+
+    n_sites: int
+    form: str = "counts"
+    width: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ArgumentError("form", f"one of {', '.join(FORMS)}", self.form)
+        if not 1 <= self.width <= self.n_sites:
+            raise ArgumentError("width", f"between 1 and the {self.n_sites} sites", self.width)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the server gets the whole operator."""
+        return self.form == "counts"
+
+    @property
+    def spec(self) -> Spec:
+        """Arrays of an encoded operator."""
+        N, k = self.n_sites, self.width
+        arrays: dict[str, Mapping[str, Field]] = {
+            "counts": {"counts": Field((N * (N - 1) // 2,), "fi")},
+            "factors": {"values": Field((None,), "f"), "vectors": Field((None, N), "f")},
+            "sketch": {"sketch": Field((N, k), "f")},
+        }
+        return {**arrays[self.form], "examples": Field((), "iu")}
+
+    def encode(self, rows: PackedBits) -> Message:
+        """Encode the operator of packed examples (M, N)."""
+        M = rows.shape[0]
+        message: Message = {"examples": np.asarray(M)}
+        if self.form == "counts":
+            matrix = DenseOperator.from_examples(rows).matrix
+            whole = np.int16 if np.iinfo(np.int16).max >= M else np.int32
+            return message | {"counts": lower(matrix).astype(whole)}
+        exact = FactorOperator.from_examples(rows)
+        if self.form == "sketch":
+            sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
+            return message | {"sketch": sketch.astype(np.float32)}
+        pairs = eigenpairs(exact, min(self.width, M), seed=self.seed)
+        values = pairs.values[: pairs.vectors.shape[1]]
+        vectors = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
+        return message | {"values": values.astype(np.float32), "vectors": vectors}
+
+    def decode(self, message: Message) -> HebbianOperator:
+        """Rebuild the operator; its mass is the number of examples."""
+        N, M = self.n_sites, float(message["examples"])
+        if self.form == "counts":
+            return DenseOperator(N, M, M, symmetric(message["counts"], N, M))
+        if self.form == "factors":
+            rows = message["vectors"].astype(np.float64)
+            return FactorOperator(N, M, M, rows, message["values"].astype(np.float64) * M)
+        return SketchOperator(N, M, M, message["sketch"].astype(np.float64), N * M, self.seed)
+
+
+def lower(matrix: np.ndarray) -> np.ndarray:
+    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,).
+
+    Examples
+    --------
+    >>> lower(np.arange(9).reshape(3, 3)).tolist()
+    [3, 6, 7]
+    """
+    return matrix[np.tri(len(matrix), k=-1, dtype=bool)]
+
+
+def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
+    """Return the symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value.
+
+    Examples
+    --------
+    >>> symmetric(np.array([3, 6, 7]), 3, 9.0)[2].tolist()
+    [6.0, 7.0, 9.0]
+    """
+    matrix = np.zeros((n, n))
+    matrix[np.tri(n, k=-1, dtype=bool)] = triangle
+    matrix += matrix.T
+    np.fill_diagonal(matrix, diagonal)
+    return matrix

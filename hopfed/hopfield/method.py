@@ -1,0 +1,111 @@
+"""The Hopfield federation as a method of `hopfed.federation` (A1-A8; Sections 2.2 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.hopfield import client, server
+from hopfed.hopfield.settings import HopfieldSettings
+from hopfed.kernels import PackedBits
+
+
+@dataclass(frozen=True)
+class HopfieldFederation(HopfieldSettings):
+    """The Hopfield federation on the common contract; its fields are those of the settings.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import rademacher
+    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> xi = rademacher(2, 100, np.random.default_rng(0))
+    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
+    >>> method = HopfieldFederation(source, Encoding(100))
+    >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
+    >>> played.server_metrics["khat"], len(played.state.server["memory/patterns"])
+    (2, 2)
+    """
+
+    fresh = True  # a repeated operator would count its examples twice
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+    def server_start(self, seed: int) -> State:  # noqa: ARG002
+        """State of the server before the first round."""
+        return {}
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Form of a client's answer."""
+        step = self.steps[context.exchange]
+        if step == "operators":
+            rest = {"columns": Field((self.n_sites,), "iu"), "weight": Field((), "f")}
+            return {**self.encoding.spec, **rest}
+        if step == "projections":
+            return client.project_spec(down["basis"].shape[1], self.groups)
+        return client.vote_spec(len(down["patterns"]), self.n_sites)
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server from the examples of this round."""
+        who = context.client if context.client is not None else 0
+        step = self.steps[context.exchange]
+        metrics: Metrics = {}
+        if step == "operators":
+            rows = client.checked(self.source.examples(context.round, who), self.n_sites)
+            state, metrics = self._weigh(state, rows, down, context)
+            message = self.encoding.encode(rows) | {
+                "columns": kernels.column_sums(rows).astype(np.int32),
+                "weight": state["plasticity"][0],
+            }
+            state |= {"rows": rows.words, "examples": np.array(rows.shape[0])}
+        else:
+            rows = PackedBits(state["rows"], self.n_sites)
+            message = self._later(step, rows, down, context, who)
+        if context.exchange == self.exchanges - 1:
+            state = {k: v for k, v in state.items() if k not in ("rows", "examples")}
+        return state, message, metrics
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Answer the clients."""
+        hear = {
+            "operators": server.hear_operators,
+            "projections": server.hear_projections,
+            "votes": server.hear_votes,
+        }
+        return hear[self.steps[context.exchange]](self, state, messages, context)
+
+    def _weigh(
+        self, state: State, rows: PackedBits, down: Message, context: Context
+    ) -> tuple[State, Metrics]:
+        """Read the plasticity off a batch, and smooth it over rounds."""
+        known = client.broadcast_of(down, self.n_sites)
+        reading = self.rule(rows, known, seed=context.derive("plasticity"))
+        smooth = self.smoothing.step(state.get("plasticity"), reading)
+        metrics = {
+            "weight": float(smooth[0]),
+            "reading": reading.weight,
+            "agreement": reading.agreement,
+            "novelty": reading.novelty,
+        }
+        return {**state, "plasticity": smooth}, metrics
+
+    def _later(
+        self, step: str, rows: PackedBits, down: Message, context: Context, who: int
+    ) -> Message:
+        if step == "projections":
+            seed = context.derive("projections")
+            return client.project(rows, down["basis"].astype(np.float64), self.groups, seed, who)
+        return client.vote(rows, client.broadcast_of(down, self.n_sites))

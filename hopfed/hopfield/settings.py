@@ -1,0 +1,98 @@
+"""Settings of the Hopfield federation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hopfed.config import require
+from hopfed.hopfield.blending import MEMORIES
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.robust import Robust
+from hopfed.plasticity import Fixed, Rule, Smoothing
+from hopfed.search import Search
+
+WEIGHTINGS = ("examples", "clients")
+
+
+class Source(Protocol):
+    """Where clients' examples come from; it is sent to worker processes with the method."""
+
+    def examples(self, t: int, client: int) -> Any:
+        """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
+        ...
+
+
+@dataclass(frozen=True)
+class HopfieldSettings:
+    """How a Hopfield federation works.
+
+    Attributes
+    ----------
+    source : the clients' examples.
+    encoding : how operators travel.
+    rule, smoothing : plasticity of a client, its weight w on fresh examples.
+    memory : "separate", "common" or "literal", see `hopfed.hopfield.blending`.
+    carry : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples only.
+    weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
+    alpha : false-alarm rate of each round's count.
+    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
+        as secure aggregation must, and the search works alone.
+    votes : whether clients vote on the patterns, one more exchange.
+    robust : aggregate that bears lying clients.
+    persistence : rounds whose fresh operators must support a pattern before it is broadcast.
+    patience : rounds that a pattern may wait for that.
+    quorum, client_groups : share of groups of clients that must support a pattern, and their
+        number; a quorum of 0 asks for none.
+    level : standard score from which operators support a pattern.
+    search : settings of the search.
+    """
+
+    source: Source
+    encoding: Encoding
+    rule: Rule = field(default_factory=lambda: Fixed(1.0))
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    memory: str = "separate"
+    carry: float = 0.5
+    weighting: str = "examples"
+    alpha: float = 1e-3
+    groups: int = 4
+    votes: bool = True
+    robust: Robust = field(default_factory=Robust)
+    persistence: int = 1
+    patience: int = 3
+    quorum: float = 0.0
+    client_groups: int = 10
+    level: float = 3.0
+    search: Search | None = None
+
+    def __post_init__(self) -> None:
+        require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
+        known = ", ".join(WEIGHTINGS)
+        require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
+        require(0 <= self.carry <= 1, "carry", "in [0, 1]", self.carry)
+        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        require(self.groups >= 0, "groups", "at least 0", self.groups)
+        require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
+        for name in ("persistence", "patience", "client_groups"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+
+    @property
+    def n_sites(self) -> int:
+        """N."""
+        return self.encoding.n_sites
+
+    @property
+    def joint(self) -> bool:
+        """Whether clients send projections."""
+        return self.groups > 0
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Names of a round's exchanges."""
+        return ("operators", *(("projections",) * self.joint), *(("votes",) * self.votes))
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round."""
+        return len(self.steps)

@@ -1,0 +1,90 @@
+"""The engine `pool` gives what `local` gives, and bears workers that hang or die."""
+
+import numpy as np
+import pytest
+from owners import Moody
+
+from hopfed.data.channel import rademacher
+from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.plasticity import Smoothing, Structure
+
+
+def method(mood=None, seed=0):
+    xi = rademacher(3, 120, np.random.default_rng(seed))
+    source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
+    source = source if mood is None else Moody(source, 2, mood)
+    rule, smoothing = Structure(), Smoothing(ema=0.5)
+    return HopfieldFederation(source, Encoding(120), rule=rule, smoothing=smoothing)
+
+
+def play(engine, what, rounds=3):
+    state = None
+    for t in range(rounds):
+        who = Participation(rate=0.8, late=0.2, delay=2)
+        played = play_round(what, state, t, seed=3, clients=4, engine=engine, participation=who)
+        state = played.state
+    return played
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with PoolEngine(2) as engine:
+        yield engine
+
+
+def test_local_and_pool_agree_to_the_last_bit(pool):
+    a, b = play(LocalEngine(), method()), play(pool, method())
+    one, two = a.state.flatten() | a.arrays(), b.state.flatten() | b.arrays()
+    assert one.keys() == two.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+    assert len(a.state.server["memory/patterns"]) == 3
+
+
+def test_an_equal_method_made_anew_needs_no_new_workers(pool):
+    play(pool, method(), rounds=1)
+    before = pool._pool
+    play(pool, method(), rounds=1)
+    assert pool._pool is before
+    play(pool, method(seed=1), rounds=1)
+    assert pool._pool is not before
+
+
+def test_a_client_that_raises_in_a_worker_is_a_fault(pool):
+    played = play_round(method("raise"), None, 0, seed=3, clients=4, engine=pool)
+    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
+    assert played.faults.reasons[2] == b"OSError: the disk is gone"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mood", "fault"), [("hang", Fault.TIMED_OUT), ("die", Fault.DIED)])
+def test_a_worker_that_hangs_or_dies_takes_no_other_client_along(mood, fault):
+    with PoolEngine(2, timeout=4.0 if mood == "hang" else None) as engine:
+        first = play_round(method(mood), None, 0, seed=3, clients=4, engine=engine)
+        assert first.faults.codes.tolist() == [0, 0, fault, 0]
+        second = play_round(method(mood), first.state, 1, seed=3, clients=4, engine=engine)
+        assert not second.faults.codes.any()
+    local = play_round(method("raise"), None, 0, seed=3, clients=4, engine=LocalEngine())
+    local = play_round(method("raise"), local.state, 1, seed=3, clients=4, engine=LocalEngine())
+    for name, array in local.state.flatten().items():
+        np.testing.assert_array_equal(second.state.flatten()[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PoolEngine(0), "workers must be at least 1"),
+        (lambda: PoolEngine(1, timeout=-1), "timeout must be above 0"),
+    ],
+)
+def test_bad_settings(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call()

@@ -1,0 +1,210 @@
+"""Rounds: who is heard, what is counted, what a fault does, and what is carried on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.messages import Field
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
+
+LOCAL = LocalEngine()
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A method in small: clients send a number of their own, the server answers with the sum."""
+
+    faults: tuple[tuple[int, str], ...] = ()
+    exchanges: int = 2
+    fresh: bool = True
+
+    def client_start(self, client, seed):
+        return {"steps": np.array(0)}
+
+    def server_start(self, seed):
+        return {"total": np.array(0.0)}
+
+    def expects(self, down, context):
+        return {"x": Field((2,), "f")}
+
+    def client_step(self, state, down, context):
+        steps = state["steps"] + 1
+        x = context.rng("x").standard_normal(2)
+        kind = dict(self.faults).get(context.client)
+        if kind == "raise":
+            raise ValueError("no data here")
+        message = {
+            "nan": {"x": x * np.nan},
+            "shape": {"x": x[:1]},
+            "name": {"y": x},
+            "kind": {"x": np.array(["a", "b"])},
+            "none": None,
+            "list": {"x": [1.0, 2.0]},
+            "repeat": {"x": np.ones(2)},
+        }.get(kind, {"x": x})
+        return {"steps": steps}, message, {"steps": int(steps)}
+
+    def server_step(self, state, messages, context):
+        total = state["total"] + sum(float(m["x"].sum()) for m in messages.values())
+        down = {EVERYONE: {"total": np.array(total)}}
+        return (
+            {"total": total},
+            down,
+            {
+                "heard": len(messages),
+                "who": list(messages),
+                "ages": dict(context.ages),
+            },
+        )
+
+
+def play(method, rounds=1, state=None, start=0, **options):
+    options = {"seed": 1, "clients": 4, "engine": LOCAL} | options
+    played = None
+    for t in range(start, start + rounds):
+        played = play_round(method, state, t, **options)
+        state = played.state
+    return played
+
+
+def test_bytes_and_numbers_are_counted_in_both_directions():
+    played = play(Sum())
+    np.testing.assert_array_equal(played.traffic.up, 2 * 16)
+    np.testing.assert_array_equal(played.traffic.parameters_up, 2 * 2)
+    np.testing.assert_array_equal(played.traffic.down, 8)  # nothing before the first broadcast
+    np.testing.assert_array_equal(play(Sum(), rounds=2).traffic.down, 2 * 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "reason"),
+    [
+        ("raise", Fault.RAISED, "ValueError: no data here"),
+        ("nan", Fault.NOT_FINITE, "x holds 2 values that are not finite"),
+        ("shape", Fault.MALFORMED, "x is of shape (1,), not (2)"),
+        ("name", Fault.MALFORMED, "x is missing, y is unknown"),
+        ("kind", Fault.MALFORMED, "x is of dtype <U1"),
+        ("none", Fault.MALFORMED, "a message is a dict of arrays, this is a NoneType"),
+        ("list", Fault.MALFORMED, "x is a list, not an array"),
+    ],
+)
+def test_a_round_goes_on_without_a_client_that_fails_and_says_why(kind, fault, reason):
+    played = play(Sum(((2, kind),)))
+    assert played.faults.codes.tolist() == [0, 0, fault, 0]
+    assert played.faults.reasons[2].decode() == reason
+    assert played.server_metrics["heard"] == 3
+    assert played.traffic.up[2] == 0
+    assert 2 not in played.state.clients  # its state is not trusted either
+    assert np.isnan(played.client_metrics["steps"][2])
+    without = play(Sum(exchanges=2), participation=Participation(leaves=(9, 9, 0)))
+    assert played.state.server["total"] == without.state.server["total"]
+
+
+def test_a_repeated_message_is_refused_where_it_would_count_twice():
+    method = Sum(((1, "repeat"),), exchanges=1)
+    first = play(method)
+    assert first.faults.codes[1] == Fault.NONE
+    second = play(method, state=first.state, start=1)
+    assert second.faults.codes[1] == Fault.REPEATED
+    welcome = play(Sum(((1, "repeat"),), exchanges=1, fresh=False), rounds=2)
+    assert welcome.faults.codes[1] == Fault.NONE
+
+
+def test_too_few_clients_stop_the_run_and_say_who_failed():
+    method = Sum(((0, "raise"), (1, "nan")))
+    with pytest.raises(TooFewClientsError, match=r"round 0: 2 of 4 .* client 0 raised: ValueError"):
+        play(method, minimum=3)
+    assert play(method, minimum=2).server_metrics["heard"] == 2
+    with pytest.raises(ArgumentError, match="minimum must be between 1 and the 4"):
+        play(method, minimum=5)
+
+
+def test_late_messages_arrive_once_in_their_round_and_their_clients_are_busy_until_then():
+    late = Participation(late=0.4, delay=2)
+    state, due, ages = None, {}, []
+    for t in range(12):
+        played = play(Sum(exchanges=1), state=state, start=t, participation=late)
+        state = played.state
+        delays = late.delays(1, t, 4)
+        arrive = {c: t - sent for c, (sent, when) in due.items() if when == t}
+        asked = set(range(4)) - due.keys()
+        due = {c: pair for c, pair in due.items() if c not in arrive}
+        due |= {c: (t, t + delays[c]) for c in asked if delays[c]}
+        at_once = {c for c in asked if not delays[c]}
+        assert played.server_metrics["who"] == sorted(at_once | arrive.keys())
+        assert played.server_metrics["ages"] == arrive
+        ages += arrive.values()
+        late_now = {c for c in range(4) if played.faults.codes[c] == Fault.LATE}
+        assert late_now == set(range(4)) - at_once
+    assert set(ages) == {1, 2}
+
+
+def test_who_is_late_takes_no_part_in_later_exchanges():
+    late = Participation(late=0.5)
+    delays = late.delays(1, 0, 4)
+    played = play(Sum(), participation=late)
+    assert 0 < (delays > 0).sum() < 4
+    np.testing.assert_array_equal(played.traffic.up, np.where(delays > 0, 16, 32))
+
+
+def test_clients_join_and_leave():
+    who = Participation(joins=(0, 3), leaves=(2,))
+    assert who.members(0, 3) == [0, 2]
+    assert who.members(3, 3) == [1, 2]
+    played = play(Sum(), participation=who, clients=3)
+    assert played.faults.codes.tolist() == [0, Fault.ABSENT, 0]
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 1.0])
+def test_cohorts_are_of_the_right_size_and_cover_everyone(rate):
+    who = Participation(rate=rate)
+    cohorts = [who.cohort(7, t, 10) for t in range(200)]
+    assert {len(c) for c in cohorts} == {round(10 * rate)}
+    counts = np.bincount(np.concatenate(cohorts), minlength=10) / 200
+    assert np.abs(counts - rate).max() < 5 * np.sqrt(0.25 / 200)
+    assert who.cohort(7, 3, 10) == cohorts[3]
+
+
+def test_the_state_survives_a_run_file():
+    late = Participation(late=0.5, delay=3)
+    through = play(Sum(), rounds=5, participation=late)
+    state = None
+    for t in range(5):
+        played = play(Sum(), state=state, start=t, participation=late)
+        state = FederationState.unflatten(played.state.flatten())
+    assert state.flatten().keys() == through.state.flatten().keys()
+    for name, array in through.state.flatten().items():
+        np.testing.assert_array_equal(state.flatten()[name], array)
+
+
+def test_a_client_too_slow_for_the_local_engine_is_left_out():
+    import time
+
+    class Slow(Sum):
+        def client_step(self, state, down, context):
+            if context.client == 1:
+                time.sleep(0.05)
+            return super().client_step(state, down, context)
+
+    played = play(Slow(), engine=LocalEngine(timeout=0.03))
+    assert played.faults.codes[1] == Fault.TIMED_OUT
+    assert played.faults.reasons[1] == b"no answer in 0.03 s"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Participation(rate=0), "rate must be in"),
+        (lambda: Participation(late=1), "late must be in"),
+        (lambda: Participation(delay=0), "delay must be at least 1"),
+        (lambda: LocalEngine(timeout=0), "timeout must be above 0"),
+    ],
+)
+def test_bad_settings(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call()

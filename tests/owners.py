@@ -1,0 +1,24 @@
+"""Owners of examples for tests; in a module of its own, which worker processes can import."""
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Moody:
+    """A source of examples one of whose owners hangs, dies or raises."""
+
+    stream: Any
+    client: int
+    mood: str
+
+    def examples(self, t, client):
+        if client == self.client and t == 0:
+            if self.mood == "hang":
+                time.sleep(60)
+            if self.mood == "die":
+                os._exit(3)
+            raise OSError("the disk is gone")
+        return self.stream.examples(t, client)
