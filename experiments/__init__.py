@@ -25,7 +25,17 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 
-NAMES = ("bbp", "mp", "concentration", "heavy_tails", "correlated_noise", "load", "scale", "attacker")
+NAMES = (
+    "bbp",
+    "mp",
+    "concentration",
+    "heavy_tails",
+    "correlated_noise",
+    "load",
+    "scale",
+    "attacker",
+    "drift",
+)
 
 PRESET_NAMES = ("quick", "default", "paper")
 

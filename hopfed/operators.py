@@ -208,15 +208,21 @@ class SketchOperator(HebbianOperator):
         """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form (A2).
 
         The shift makes the Cholesky factor of ``Omega^T Y`` exist in finite precision and is
-        taken off the eigenvalues again.
+        taken off the eigenvalues again. It starts at the rounding of float64 and grows where Y was
+        rounded more coarsely, as on the wire.
         """
         Y = np.asarray(self.sketch, dtype=np.float64) / self.mass
         Omega = sketch_matrix(self.n_sites, Y.shape[1], self.seed)
         shift = np.sqrt(self.n_sites) * np.finfo(Y.dtype).eps * max(np.linalg.norm(Y), 1e-300)
-        Y = Y + shift * Omega
-        inner = Omega.T @ Y
-        root = np.linalg.cholesky((inner + inner.T) / 2)
-        U, s, _ = np.linalg.svd(np.linalg.solve(root, Y.T).T, full_matrices=False)
+        root = None
+        while root is None:
+            inner = Omega.T @ Y + shift * np.eye(Y.shape[1])
+            try:
+                root = np.linalg.cholesky((inner + inner.T) / 2)
+            except np.linalg.LinAlgError:
+                shift *= 100
+        shifted = Y + shift * Omega
+        U, s, _ = np.linalg.svd(np.linalg.solve(root, shifted.T).T, full_matrices=False)
         values = np.maximum(s**2 - shift, 0.0)
         return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, values * self.mass)
 

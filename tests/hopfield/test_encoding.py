@@ -1,0 +1,104 @@
+"""Operators as messages: what travels, what it costs, what it loses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.federation.messages import malformed, nbytes
+from hopfed.hopfield.client import pack_patterns, unpack_patterns
+from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
+from hopfed.operators import FactorOperator, pool
+from hopfed.spectrum import eigenpairs
+
+
+def examples(M, N, seed=0, r=0.8, K=3):
+    rng = np.random.default_rng(seed)
+    return draw_examples(rademacher(K, N, rng), M, r, rng)[0]
+
+
+@given(st.integers(1, 30), st.integers(2, 40), st.integers(0, 99))
+def test_counts_are_exact(M, N, seed):
+    x = np.sign(np.random.default_rng(seed).standard_normal((M, N))).astype(np.int8)
+    encoding = Encoding(N, width=1)
+    message = encoding.encode(kernels.pack(x))
+    assert malformed(message, encoding.spec) is None
+    np.testing.assert_array_equal(encoding.decode(message).matrix, x.T.astype(int) @ x)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_mass_and_the_leading_eigenpairs(form):
+    x = examples(150, 200)
+    encoding = Encoding(200, form, width=40, seed=3)
+    decoded = encoding.decode(encoding.encode(kernels.pack(x)))
+    assert decoded.mass == decoded.mass2 == 150
+    exact = eigenpairs(FactorOperator.from_examples(x), 3)
+    found = eigenpairs(decoded, 3)
+    rtol = 1e-6 if form != "sketch" else 0.05
+    np.testing.assert_allclose(found.values[:3], exact.values[:3], rtol=rtol)
+    overlap = np.linalg.svd(exact.vectors.T @ found.vectors)[1]
+    assert overlap.min() > (1 - 1e-6 if form != "sketch" else 0.98)
+
+
+def test_sketches_of_clients_add():
+    encoding = Encoding(60, "sketch", width=20, seed=1)
+    parts = [kernels.pack(examples(30, 60, seed)) for seed in range(3)]
+    together = encoding.encode(kernels.concatenate(parts))
+    summed = pool([encoding.decode(encoding.encode(p)) for p in parts])
+    np.testing.assert_allclose(summed.sketch, together["sketch"], atol=1e-3)
+
+
+def test_what_truncated_factors_lose_is_what_only_the_pool_shows():
+    """An archetype that no single client shows survives in full factors, and less in short ones."""
+    N, clients, M = 300, 12, 40
+    kept = {2: [], M: []}
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        xi = rademacher(1, N, rng)
+        batches = [kernels.pack(draw_examples(xi, M, 0.08, rng)[0]) for _ in range(clients)]
+        for width, overlaps in kept.items():
+            encoding = Encoding(N, "factors", width=width)
+            pooled = pool([encoding.decode(encoding.encode(b)) for b in batches])
+            v = eigenpairs(pooled, 1).vectors[:, 0]
+            overlaps.append(float((v @ xi[0]) ** 2 / N))
+    assert np.mean(kept[M]) > np.mean(kept[2]) + 0.1
+    assert np.mean(kept[M]) > 0.4
+
+
+def test_few_bytes_travel_at_many_sites():
+    encoding = Encoding(10_000, "factors", width=60)
+    message = encoding.encode(kernels.pack(examples(80, 10_000)))
+    assert nbytes(message) < 0.02 * 4 * 10_000**2
+
+
+@given(st.integers(1, 12), st.floats(-9, 9))
+def test_a_triangle_and_a_diagonal_are_a_symmetric_matrix(n, diagonal):
+    rng = np.random.default_rng(n)
+    A = rng.integers(-5, 5, (n, n)).astype(float)
+    A = A + A.T
+    np.fill_diagonal(A, diagonal)
+    np.testing.assert_array_equal(symmetric(lower(A), n, diagonal), A)
+
+
+@given(st.integers(0, 5), st.integers(1, 40))
+def test_patterns_survive_packing(K, N):
+    x = rademacher(K, N, np.random.default_rng(N))
+    packed = pack_patterns(x)
+    assert packed.nbytes == K * -(-N // 8)
+    np.testing.assert_array_equal(unpack_patterns(packed, N), x)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"form": "raw"}, "form must be one of counts, factors, sketch"),
+        ({"width": 0}, "width must be between 1 and the 10 sites"),
+        ({"width": 11}, "width must be between 1 and the 10 sites"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        Encoding(10, **({"width": 4} | settings))

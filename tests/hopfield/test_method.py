@@ -1,0 +1,225 @@
+"""The Hopfield federation as a whole, over rounds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hopfed.data.channel import rademacher
+from hopfed.data.schedules import NoveltyRamp, Sequential
+from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.metrics import retrieval
+from hopfed.plasticity import Fixed, Smoothing, Structure
+
+N, L = 150, 3
+
+
+def stream(K=3, rounds=6, schedule=None, M=120, r=0.8, seed=0, clients=L):
+    xi = rademacher(K, N, np.random.default_rng(seed))
+    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds, seed)
+    return ArchetypeStream(xi, np.repeat(mixture[:, None], clients, axis=1), M, r, seed)
+
+
+def play(method, rounds, *, seed=0, clients=L, state=None, start=0, **options):
+    out = []
+    for t in range(start, start + rounds):
+        played = play_round(
+            method, state, t, seed=seed, clients=clients, engine=LocalEngine(), **options
+        )
+        state = played.state
+        out.append(played)
+    return out
+
+
+def patterns(played):
+    return played.state.server["memory/patterns"]
+
+
+@pytest.mark.parametrize("form", ["counts", "factors", "sketch"])
+@pytest.mark.parametrize("groups", [0, 4])
+def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form, groups):
+    source = stream()
+    method = HopfieldFederation(source, Encoding(N, form, width=40), groups=groups)
+    last = play(method, 2)[-1]
+    found = retrieval(patterns(last), source.archetypes)
+    assert found.magnetisation.min() == 1
+    assert found.false_discoveries == 0
+    assert method.exchanges == (3 if groups else 2)
+    assert not last.faults.codes.any()
+
+
+def test_patterns_point_as_the_examples_do():
+    source = stream()
+    found = patterns(play(HopfieldFederation(source, Encoding(N)), 1)[0])
+    overlap = found.astype(float) @ source.archetypes.T / N
+    assert (overlap.max(axis=1) > 0.99).all()
+
+
+def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
+    source = stream(r=0.3, M=40, rounds=8)
+    rounds = 8
+    with_votes = play(HopfieldFederation(source, Encoding(N), carry=1.0), rounds)[-1]
+    without = play(HopfieldFederation(source, Encoding(N), carry=0.0, votes=False), rounds)[-1]
+    sharp = retrieval(patterns(with_votes), source.archetypes).magnetisation.mean()
+    blurred = retrieval(patterns(without), source.archetypes).magnetisation.mean()
+    assert sharp > 0.995
+    assert sharp > blurred + 0.01
+
+
+def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
+    source = stream(schedule=Sequential(overlap=0.0), rounds=6)
+    apart = play(HopfieldFederation(source, Encoding(N), carry=0.0), 6)[-1]
+    assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
+    blended = HopfieldFederation(source, Encoding(N), memory="common", carry=0.0, rule=Fixed(1.0))
+    last = play(blended, 6)[-1]
+    m = retrieval(patterns(last), source.archetypes).magnetisation
+    assert m[2] > 0.99
+    assert m[:2].max() < 0.5
+    frozen = HopfieldFederation(source, Encoding(N), memory="common", carry=0.0, rule=Fixed(0.0))
+    m = retrieval(patterns(play(frozen, 6)[-1]), source.archetypes).magnetisation
+    assert m[0] > 0.99
+    assert m[1:].max() < 0.5
+
+
+def test_novelty_is_found_when_it_comes_and_nothing_false_before():
+    source = stream(K=4, schedule=NoveltyRamp(old=2, at=4, ramp=2), rounds=8)
+    method = HopfieldFederation(
+        source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), carry=0.0
+    )
+    played = play(method, 8)
+    counts = [len(patterns(p)) for p in played]
+    assert counts[:4] == [2] * 4
+    assert counts[5:] == [4] * 3
+
+
+def test_evidence_carried_over_rounds_shows_what_no_round_shows():
+    source = stream(K=1, r=0.07, M=60, rounds=16)
+    fresh = play(HopfieldFederation(source, Encoding(N), carry=0.0, votes=False), 16)
+    pooled = play(HopfieldFederation(source, Encoding(N), carry=1.0, votes=False), 16)
+    seen = [max(p.server_metrics["khat"] for p in run) for run in (fresh, pooled)]
+    assert pooled[-1].server_metrics["khat"] == 1
+    assert retrieval(patterns(pooled[-1]), source.archetypes).magnetisation[0] > 0.7
+    assert seen[1] >= seen[0]
+    shares = [np.mean([p.server_metrics["khat"] for p in run]) for run in (fresh, pooled)]
+    assert shares[1] > shares[0] + 0.2
+
+
+def test_bytes_up_and_down_are_those_of_the_messages():
+    source = stream()
+    method = HopfieldFederation(source, Encoding(N))
+    first, second = play(method, 2)
+    K, groups = 3, method.groups
+    counts = 2 * N * (N - 1) // 2 + 8 + 4 * N + 8
+    projections = groups * (4 * K * (K + 1) // 2 + 4)
+    votes = 4 * K * N + 4 * K
+    np.testing.assert_array_equal(first.traffic.up, counts + projections + votes)
+    told = K * -(-N // 8) + 4
+    np.testing.assert_array_equal(first.traffic.down, 4 * N * K + told)
+    np.testing.assert_array_equal(second.traffic.down, 4 * N * K + 2 * told)
+
+
+def test_clients_in_another_order_find_the_same():
+    source = stream()
+    flipped = Reversed(source)
+    a = patterns(play(HopfieldFederation(source, Encoding(N), groups=0), 1)[0])
+    b = patterns(play(HopfieldFederation(flipped, Encoding(N), groups=0), 1)[0])
+    assert {p.tobytes() for p in a} == {p.tobytes() for p in b}
+
+
+class Reversed:
+    def __init__(self, source):
+        self.source = source
+
+    def examples(self, t, client):
+        return self.source.examples(t, L - 1 - client)
+
+
+def test_flipping_sites_everywhere_flips_the_patterns_and_nothing_else():
+    source = stream()
+    gauge = rademacher(1, N, np.random.default_rng(9))[0]
+
+    class Flipped:
+        def examples(self, t, client):
+            return source.examples(t, client) * gauge
+
+    a = play(HopfieldFederation(source, Encoding(N)), 2)[-1]
+    b = play(HopfieldFederation(Flipped(), Encoding(N)), 2)[-1]
+    assert {(p * gauge).tobytes() for p in patterns(a)} == {p.tobytes() for p in patterns(b)}
+
+
+def test_absent_and_late_clients_change_the_evidence_and_not_the_result():
+    source = stream(clients=6, rounds=5)
+    method = HopfieldFederation(source, Encoding(N))
+    who = Participation(rate=0.7, late=0.3, delay=2)
+    played = play(method, 5, clients=6, participation=who)
+    assert retrieval(patterns(played[-1]), source.archetypes).magnetisation.min() == 1
+    assert any((p.faults.codes == Fault.LATE).any() for p in played)
+
+
+def test_a_client_of_other_sites_is_a_fault_and_not_a_crash():
+    source = stream()
+
+    class Wrong:
+        def examples(self, t, client):
+            x = source.examples(t, client)
+            return x[:, :-1] if client == 1 else x
+
+    played = play(HopfieldFederation(Wrong(), Encoding(N)), 1)[0]
+    assert played.faults.codes.tolist() == [0, Fault.RAISED, 0]
+    assert b"examples must be over the 150 sites" in played.faults.reasons[1]
+    assert len(patterns(played)) == 3
+
+
+def test_examples_that_do_not_change_are_refused_the_second_time():
+    source = stream()
+
+    class Same:
+        def examples(self, t, client):
+            return source.examples(0, client)
+
+    method = HopfieldFederation(Same(), Encoding(N))
+    first = play(method, 1)[0]
+    with pytest.raises(TooFewClientsError, match="client 0 repeated: the same message"):
+        play(method, 1, state=first.state, start=1)
+
+
+def test_nothing_is_found_in_noise_and_said_so():
+    played = play(HopfieldFederation(stream(r=0.0), Encoding(N)), 3)
+    assert all(len(patterns(p)) == 0 for p in played)
+    assert all(p.server_metrics["khat"] == 0 for p in played)
+
+
+def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
+    source = stream(schedule=Sequential(), rounds=6)
+    method = HopfieldFederation(source, Encoding(N), rule=Structure(), carry=0.7)
+    whole = play(method, 6)[-1].state.flatten()
+    half = FederationState.unflatten(play(method, 3)[-1].state.flatten())
+    rest = play(method, 3, state=half, start=3)[-1].state.flatten()
+    assert whole.keys() == rest.keys()
+    for name, array in whole.items():
+        np.testing.assert_array_equal(array, rest[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory": "none"}, "memory must be one of separate, common, literal"),
+        ({"weighting": "x"}, "weighting must be one of examples, clients"),
+        ({"carry": 1.5}, "carry must be in"),
+        ({"alpha": 0.0}, "alpha must be in"),
+        ({"groups": -1}, "groups must be at least 0"),
+        ({"quorum": 2.0}, "quorum must be in"),
+        ({"persistence": 0}, "persistence must be at least 1"),
+        ({"patience": 0}, "patience must be at least 1"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        replace(HopfieldFederation(stream(), Encoding(N)), **settings)
