@@ -75,13 +75,16 @@ class HebbianOperator(ABC):
         return self * (1.0 / self.mass)
 
     def __add__(self, other: Self) -> Self:
+        self._check_addable(other)
+        return self._added(other)
+
+    def _check_addable(self, other: HebbianOperator) -> None:
         if type(self) is not type(other):
             got = f"{type(self).__name__} and {type(other).__name__}"
             raise ArgumentError("operators", "of one form to be added", got)
         if self.n_sites != other.n_sites:
             got = f"{self.n_sites} and {other.n_sites} sites"
             raise ArgumentError("operators", "over the same sites to be added", got)
-        return self._added(other)
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
@@ -306,7 +309,24 @@ def pool(operators: Sequence[HebbianOperator]) -> HebbianOperator:
     """Pool all examples: the sample-weighted mean of the clients (A2)."""
     if not operators:
         raise ArgumentError("operators", "at least one", 0)
+    if len(operators) > 2 and all(isinstance(op, FactorOperator) for op in operators):
+        return _stacked([op for op in operators if isinstance(op, FactorOperator)])
     return reduce(lambda a, b: a + b, operators)
+
+
+def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
+    """Pool factors with one copy of their rows, not one for each sum."""
+    first = operators[0]
+    for op in operators[1:]:
+        first._check_addable(op)
+    weights = [op.weights for op in operators]
+    return FactorOperator(
+        first.n_sites,
+        sum(op.mass for op in operators),
+        sum(op.mass2 for op in operators),
+        concatenate([op.rows for op in operators]),
+        namespace(*weights).concat(weights),
+    )
 
 
 def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:

@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
+from hopfed import kernels
+from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.kernels import PackedBits
 from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, SketchOperator
-from hopfed.spectrum import eigenpairs
+from hopfed.spectrum import FULL_LIMIT, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
 
@@ -71,14 +74,12 @@ class Encoding:
             matrix = DenseOperator.from_examples(rows).matrix
             whole = np.int16 if np.iinfo(np.int16).max >= M else np.int32
             return message | {"counts": lower(matrix).astype(whole)}
-        exact = FactorOperator.from_examples(rows)
         if self.form == "sketch":
+            exact = FactorOperator.from_examples(rows)
             sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
             return message | {"sketch": sketch.astype(np.float32)}
-        pairs = eigenpairs(exact, min(self.width, M), seed=self.seed)
-        values = pairs.values[: pairs.vectors.shape[1]]
-        vectors = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
-        return message | {"values": values.astype(np.float32), "vectors": vectors}
+        values, vectors = leading_factors(rows, self.width)
+        return message | {"values": values, "vectors": vectors}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator; its mass is the number of examples."""
@@ -86,9 +87,31 @@ class Encoding:
         if self.form == "counts":
             return DenseOperator(N, M, M, symmetric(message["counts"], N, M))
         if self.form == "factors":
-            rows = message["vectors"].astype(np.float64)
-            return FactorOperator(N, M, M, rows, message["values"].astype(np.float64) * M)
+            weights = message["values"].astype(np.float64) * M
+            return FactorOperator(N, M, M, message["vectors"], weights)
         return SketchOperator(N, M, M, message["sketch"].astype(np.float64), N * M, self.seed)
+
+
+def leading_factors(rows: PackedBits, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
+
+    Those of the Gram matrix, lifted; nothing else of the spectrum is computed.
+    """
+    M, N = rows.shape
+    if not M <= N or M > FULL_LIMIT:
+        pairs = eigenpairs(FactorOperator.from_examples(rows), min(width, M, N))
+        values, vectors = pairs.values[: pairs.vectors.shape[1]], pairs.vectors
+    else:
+        k = min(width, M)
+        with blas_threads(1):
+            G = kernels.gram(rows).astype(np.float64) / M
+            values, small = scipy.linalg.eigh(G, subset_by_index=(M - k, M - 1), driver="evr")
+        found = values > 1e-9 * values[-1]
+        values, small = values[found][::-1], small[:, found][:, ::-1]
+        lift = (small / np.sqrt(M * values)).astype(np.float32)
+        vectors = kernels.rmatmat(rows, lift)
+    columns = np.ascontiguousarray(vectors.T, dtype=np.float32)
+    return values.astype(np.float32), columns
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:

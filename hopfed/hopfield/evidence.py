@@ -8,16 +8,24 @@ matrix blended with remembered archetypes would have no such law.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import Encoding, lower, symmetric
-from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, SketchOperator
+from hopfed.operators import (
+    DenseOperator,
+    FactorOperator,
+    HebbianOperator,
+    SketchOperator,
+    pool,
+)
 from hopfed.rank import NoiseProfile, Sample
 from hopfed.spectrum import eigenpairs
+
+Batch = tuple[int, HebbianOperator, np.ndarray, float]  # owner, operator, column sums, weight
 
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 
@@ -64,11 +72,20 @@ class Evidence:
         self, operator: HebbianOperator, columns: np.ndarray, weight: float, owner: int
     ) -> Evidence:
         """Return the evidence with one more batch, of weight above 0 per example."""
-        weighted = operator * weight
-        total = weighted if self.operator is None else self.operator + weighted
-        sums = columns * weight if self.operator is None else self.columns + columns * weight
-        atoms = _with(self.counts, self.weights, self.owners, (operator.mass, weight, owner))
-        return Evidence(self.encoding, _bounded(total, self.encoding), sums, *atoms)
+        return self.extend([(owner, operator, columns, weight)])
+
+    def extend(self, batches: Iterable[Batch]) -> Evidence:
+        """Return the evidence with more batches: (owner, operator, column sums, weight) each."""
+        operators = [] if self.operator is None else [self.operator]
+        sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
+        atoms = self.counts, self.weights, self.owners
+        for owner, operator, columns, weight in batches:
+            operators.append(operator * weight)
+            sums = sums + columns * weight
+            atoms = _with(*atoms, (operator.mass, weight, owner))
+        if not operators:
+            return self
+        return Evidence(self.encoding, _bounded(pool(operators), self.encoding), sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
         """Law of the noise, from what each client's trace holds along the leading eigenvectors.

@@ -11,6 +11,7 @@ from hopfed.aggregate import trimmed_mean
 from hopfed.config import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message
+from hopfed.hopfield.evidence import Batch
 from hopfed.operators import DenseOperator, HebbianOperator
 
 KINDS = ("mean", "trimmed", "median")
@@ -42,7 +43,7 @@ class Robust:
         operators: Mapping[int, HebbianOperator],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
-    ) -> Iterator[tuple[int, HebbianOperator, np.ndarray, float]]:
+    ) -> Iterator[Batch]:
         """Yield (owner, operator, column sums, weight) of what joins the evidence."""
         heard = [c for c in operators if weights[c] > 0]
         if self.kind == "mean" or len(heard) < 3:
@@ -60,7 +61,7 @@ class Robust:
         heard: list[int],
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
-    ) -> tuple[int, HebbianOperator, np.ndarray, float]:
+    ) -> Batch:
         share = 0.5 if self.kind == "median" else self.share
         matrices = [op.matrix / op.mass for op in dense]  # type: ignore[attr-defined]
         mass = sum(op.mass for op in dense)

@@ -39,9 +39,8 @@ def hear_operators(
     """Add the operators of a round to the evidence, and count its spectrum."""
     weights = client_weights(method, messages, context)
     operators = {c: method.encoding.decode(m) for c, m in messages.items()}
-    evidence = _evidence(method, state).faded(method.carry)
-    for owner, op, columns, weight in method.robust.pooled(operators, messages, weights):
-        evidence = evidence.add(op, columns, weight, owner)
+    fresh = method.robust.pooled(operators, messages, weights)
+    evidence = _evidence(method, state).faded(method.carry).extend(fresh)
     counted = count(method, evidence, _memory(method, state).patterns, operators, weights)
     heard = {f"heard/{c}/{k}": v for c, m in messages.items() for k, v in m.items()}
     state = _without(state, "heard", "evidence") | heard
