@@ -38,7 +38,7 @@ types: .venv/dev
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/core requirements/dev.txt
+.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 

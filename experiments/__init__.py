@@ -35,6 +35,7 @@ NAMES = (
     "scale",
     "attacker",
     "drift",
+    "privacy",
 )
 
 PRESET_NAMES = ("quick", "default", "paper")

@@ -16,7 +16,7 @@ import numpy as np
 from hopfed.errors import ArgumentError
 from hopfed.lam import LayeredMemory
 from hopfed.rng import derive, stream
-from hopfed.select import accepted, merge
+from hopfed.select import DUPLICATE, SLACK, accepted, merge
 from hopfed.spectrum import site_gauge
 from hopfed.subspace import Subspace
 
@@ -37,6 +37,10 @@ class Search:
     reluctance : the same while the search has found nothing at all: data that hold no archetypes
         should not be searched for long, and where there are some the first is soon found.
     memory : the layered memory that is run; one layer, serial heat bath, by default.
+    slack : of the acceptance test (`hopfed.select.accepted`); inf lets every rest state pass.
+    duplicate : overlap of two likenesses of one (`hopfed.select.merge`); 1 keeps all that differ.
+    deflate : take what was found out of the operator before the next pass.
+    early_stop : stop a memory once its score is that of the weakest direction counted.
     """
 
     starts: int = 24
@@ -45,6 +49,10 @@ class Search:
     patience: int = 12
     reluctance: int = 5
     memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
+    slack: float = SLACK
+    duplicate: float = DUPLICATE
+    deflate: bool = True
+    early_stop: bool = True
 
     def __post_init__(self) -> None:
         for name in ("starts", "sweeps", "patience", "reluctance"):
@@ -52,6 +60,10 @@ class Search:
                 raise ArgumentError(name, "at least 1", getattr(self, name))
         if not self.settings:
             raise ArgumentError("settings", "at least one pair (p, beta)", "none")
+        if not self.slack >= 0:
+            raise ArgumentError("slack", "at least 0", self.slack)
+        if not 0 < self.duplicate <= 1:
+            raise ArgumentError("duplicate", "an overlap in (0, 1]", self.duplicate)
 
 
 def search_candidates(
@@ -70,7 +82,7 @@ def search_candidates(
     patience = config.reluctance
     while len(found) < space.dim and failures < patience:
         p, beta = config.settings[turn % len(config.settings)]
-        U, values = _remainder(base, space, found)
+        U, values = _remainder(base, space, found if config.deflate else found[:0])
         state = _mixtures(U, starts, stream(seed, "mixtures", number))
         floor = float(space.overlaps.min()) - 0.03
         state = config.memory.run(
@@ -79,14 +91,15 @@ def search_candidates(
             beta=beta,
             updates=sweeps,
             seed=derive(seed, "heat bath", number),
-            stop_score=floor,
+            stop_score=floor if config.early_stop else None,
             score_weights=(values / values.mean()) ** (-p),
         )
         number += 1
         fresh = np.unique(_descend(state, U) * gauge.astype(np.int8), axis=0)
         fresh = space.polish(fresh)
         before = len(found)
-        found = merge(space, found, fresh[accepted(space, fresh)])
+        fresh = fresh[accepted(space, fresh, config.slack)]
+        found = merge(space, found, fresh, config.duplicate)
         if len(found) > before:
             starts, sweeps, failures = config.starts, config.sweeps, 0
             patience = config.patience

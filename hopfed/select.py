@@ -20,13 +20,15 @@ def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.
     return space.scores(patterns) >= floor
 
 
-def merge(space: Subspace, kept: np.ndarray, new: np.ndarray) -> np.ndarray:
+def merge(
+    space: Subspace, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE
+) -> np.ndarray:
     """Add `new` patterns to those kept, best score first, without duplicates of either sign.
 
     Duplicates are alike site by site and in the whitened metric too. There archetypes are
     orthogonal however much they resemble each other, so a fixed overlap does not throw away
     genuine ones that are alike; and near the threshold, where the whitened metric is noisy, the
-    plain overlap keeps apart what differs.
+    plain overlap keeps apart what differs. With `duplicate` = 1 only exact copies go.
     """
     if len(new) == 0:
         return kept
@@ -37,9 +39,10 @@ def merge(space: Subspace, kept: np.ndarray, new: np.ndarray) -> np.ndarray:
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
     plain = np.abs(both.astype(np.float32) @ both.T.astype(np.float32)) / space.n_sites
     overlap = np.minimum(np.abs(b @ b.T), plain)
+    duplicate = min(duplicate, 1 - 1e-9)
     chosen: list[int] = list(range(len(kept)))
     for i in range(len(kept), len(both)):
-        if not (overlap[i, chosen] > DUPLICATE).any():
+        if not (overlap[i, chosen] > duplicate).any():
             chosen.append(i)
     return both[chosen]
 

@@ -44,6 +44,8 @@ MAY_IMPORT = {
     "aggregate": {"arrays", "errors"},
     "memory": LOW,
     "workers": set(),
+    "privacy": CORE | {"config", "factorize", "operators", "rank", "search", "spectrum"},
+    "neural": LOW | {"config", "neural"},
     "federation": LOW | {"workers"},
     "hopfield": CORE
     | {"aggregate", "config", "exchange", "factorize", "federation", "joint", "operators"}
@@ -51,7 +53,7 @@ MAY_IMPORT = {
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }
-TOP = {"bench", "cli", "experiments"}  # may import all below them
+TOP = {"__main__", "bench", "cli", "experiments"}  # may import all below them
 
 
 def modules():

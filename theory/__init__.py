@@ -12,6 +12,7 @@ planning : what can be detected, and how many examples that takes.
 covariance : edge, threshold and support for noise of any covariance, with or without a semicircle.
 density : its spectral density and distribution function.
 general_spikes : its spikes.
+private : what Gaussian noise for privacy costs in detectability.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.

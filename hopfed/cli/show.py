@@ -15,6 +15,8 @@ from hopfed.config import describe
 from hopfed.experiments import NAMES, Measure, find
 from hopfed.runs import Run
 
+MOST_FAULTS = 50  # of one variant that are listed
+
 
 @click.command("show")
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
@@ -35,8 +37,28 @@ def show_command(run_file: Path, as_json: bool) -> None:
     _print_pairs("setting", {k: describe(v) for k, v in run.config.items()})
     _print_pairs("made with", run.provenance)
     _print_pairs("array", shapes)
+    _print_faults(run)
     if run.complete:
         print_summary(run)
+
+
+def _print_faults(run: Run) -> None:
+    """Clients that failed, with round and reason; absent and late ones are no failure."""
+    from hopfed.federation.faults import Fault
+
+    quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
+    lines: dict[str, str] = {}
+    for name, codes in sorted(run.arrays.items()):
+        if not name.endswith("faults/code") or codes.ndim != 3:
+            continue
+        reasons = run.arrays[name.removesuffix("code") + "reason"]
+        for seed, t, c in np.argwhere(~np.isin(codes, quiet))[:MOST_FAULTS]:
+            variant = name.removesuffix("faults/code").rstrip("/")
+            word = Fault(codes[seed, t, c]).name.lower().replace("_", " ")
+            where = f"{variant} seed {seed} round {t} client {c}".strip()
+            lines[where] = f"{word}: {reasons[seed, t, c].decode()}"
+    if lines:
+        _print_pairs("fault", lines)
 
 
 @click.command("compare")

@@ -234,6 +234,10 @@ def phase_command(
 @click.option("--power", type=float, default=0.9, show_default=True, help="Of the test.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
 @click.option("--stronger", type=int, default=0, show_default=True, help="Stronger archetypes.")
+@click.option("--epsilon", type=float, help="Privacy budget of every client, inf for none.")
+@click.option("--delta", type=float, help="With --epsilon. [default: 1e-5]")
+@click.option("--clients", type=int, help="With --epsilon: clients with equal data. [default: 1]")
+@click.option("--rounds", type=int, help="With --epsilon: releases it covers. [default: 1]")
 @output_options
 def plan_command(
     r: float,
@@ -242,21 +246,60 @@ def plan_command(
     power: float,
     alpha: float,
     stronger: int,
+    epsilon: float | None,
+    delta: float | None,
+    clients: int | None,
+    rounds: int | None,
     **options: Any,
 ) -> None:
     """How many examples detect an archetype of given exposure.
 
-    Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01
+    With --epsilon also from operators that clients release with noise, once or as often as
+    --rounds says; M is then of all clients together.
+
+    Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01 --epsilon 1 --clients 50
     """
     from hopfed.theory import planning
 
+    asked = {"delta": delta, "clients": clients, "rounds": rounds}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if epsilon is None and given:
+        raise ArgumentError("--epsilon", f"given beside --{next(iter(given))}", "none")
+    if epsilon is not None and options["figure"] is not None:
+        raise ArgumentError("--figure", "left out beside --epsilon", options["figure"])
     boundary = planning.minimal_samples(r, exposure, sites)
     plan = planning.plan(r, exposure, sites, power, alpha, stronger)
+    tables = {"plan": _plan_columns(exposure, boundary, plan)}
+    arguments = {"N": sites, "power": power, "false_alarm": alpha, "stronger": stronger}
+    if epsilon is not None:
+        budget = {"delta": 1e-5, "clients": 1, "rounds": 1} | given
+        tables |= _private_plan(r, exposure, epsilon, budget, arguments)
+    _show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
+
+
+def _private_plan(
+    r: float,
+    exposure: np.ndarray,
+    epsilon: float,
+    budget: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+) -> dict[str, Columns]:
+    """Tables of the budget and of the plan under it."""
+    from hopfed.theory import private
+
+    z = private.noise_multiplier(epsilon, budget["delta"], budget["rounds"])
+    plan = private.plan(r, exposure, multiplier=z, clients=budget["clients"], **arguments)
+    boundary = private.minimal_samples(r, exposure, arguments["N"], z, budget["clients"])
+    return {
+        "privacy": {"epsilon": epsilon, **budget, "noise_multiplier": z},
+        "private_plan": _plan_columns(exposure, boundary, plan),
+    }
+
+
+def _plan_columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
     fields = ("power", "threshold", "eigenvalue", "overlap", "margin")
     columns = {"exposure": exposure, "M_boundary": boundary, "M": plan.samples}
-    tables = {"plan": columns | {f: getattr(plan, f) for f in fields}}
-    arguments = {"N": sites, "power": power, "false_alarm": alpha, "stronger": stronger}
-    _show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
+    return columns | {f: getattr(plan, f) for f in fields}
 
 
 @theory_command.command("capacity")

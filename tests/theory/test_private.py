@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import erf
+from scipy.stats import norm
+
+from hopfed.errors import ArgumentError
+from hopfed.theory import general_spikes, planning, private, spikes
+from hopfed.theory.covariance import Population
+
+epsilons = st.floats(0.01, 50)
+deltas = st.floats(-12, -0.5).map(lambda x: 10.0**x)
+multipliers = st.floats(0.05, 100)
+
+
+@pytest.mark.parametrize(("epsilon", "z"), [(0.1, 2.0), (1.0, 1.0), (1.0, 3.7), (4.0, 0.5)])
+def test_delta_is_the_hockey_stick_divergence(epsilon, z):
+    def excess(x):
+        return max(norm.pdf(x, 1, z) - np.exp(epsilon) * norm.pdf(x, 0, z), 0.0)
+
+    meet = z**2 * epsilon + 0.5  # where the two densities have the ratio e^epsilon
+    integral = quad(excess, meet, meet + 40 * z, epsabs=1e-14)[0]
+    assert private.gaussian_delta(epsilon, z) == pytest.approx(integral, rel=1e-7)
+
+
+@given(epsilon=epsilons, delta=deltas, rounds=st.integers(1, 1000))
+def test_calibration_is_exact_and_composes(epsilon, delta, rounds):
+    z = private.noise_multiplier(epsilon, delta)
+    assert private.gaussian_delta(epsilon, z) == pytest.approx(delta, rel=1e-7)
+    assert private.gaussian_epsilon(z, delta) == pytest.approx(epsilon, rel=1e-7)
+    many = private.noise_multiplier(epsilon, delta, rounds)
+    assert many == pytest.approx(z * np.sqrt(rounds), rel=1e-12)
+    assert private.gaussian_epsilon(many, delta, rounds) == pytest.approx(epsilon, rel=1e-7)
+
+
+@given(epsilon=st.floats(0.01, 1), delta=st.floats(1e-12, 0.1))
+def test_less_noise_than_the_classical_bound(epsilon, delta):
+    classical = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
+    assert private.noise_multiplier(epsilon, delta) < classical
+
+
+def test_no_privacy_and_perfect_privacy_are_values():
+    assert private.noise_multiplier(np.inf, 1e-5) == 0.0
+    assert private.gaussian_epsilon(0.0, 1e-5) == np.inf
+    assert private.gaussian_epsilon(1e9, 1e-5) == 0.0
+
+
+@given(
+    r=st.floats(0.05, 0.95),
+    exposure=st.floats(1e-3, 1),
+    N=st.integers(10, 3000),
+    z=st.floats(0, 50),
+    clients=st.integers(1, 100),
+)
+def test_minimal_samples_and_minimal_exposure_are_one_boundary(r, exposure, N, z, clients):
+    M = float(private.minimal_samples(r, exposure, N, z, clients))
+    radius = 2 * z * N**1.5 * np.sqrt(clients) / M
+    boundary = general_spikes.threshold(Population.flat(1 - r**2), N / M, radius)
+    assert boundary / (1 - r**2) - 1 == pytest.approx(
+        spikes.spike_strength(r, exposure, N), rel=1e-6
+    )
+    if z == 0:
+        assert pytest.approx(planning.minimal_samples(r, exposure, N), rel=1e-12) == M
+    whole = int(np.ceil(M))
+    least = private.minimal_exposure(r, N, whole, float(private.noise_radius(z, N, whole, clients)))
+    assert least <= exposure * (1 + 1e-9)
+
+
+@given(r=st.floats(0.1, 0.9), q=st.floats(0.01, 5), radius=st.floats(1e-3, 50))
+def test_the_boundary_solves_its_closed_equation(r, q, radius):
+    s2 = 1 - r**2
+    kappa = general_spikes.threshold(Population.flat(s2), q, radius) / s2 - 1
+    t = (radius / (2 * s2)) ** 2
+    assert (kappa**2 - q) * (kappa + q) ** 2 == pytest.approx(kappa**2 * t, rel=1e-6)
+
+
+def test_without_noise_everything_is_as_in_planning_and_spikes():
+    rng = np.random.default_rng(0)
+    xi = rng.choice([-1, 1], size=(3, 200))
+    got = private.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600, 0.0)
+    want = spikes.finite_size(xi, [0.5, 0.3, 0.2], 0.3, 600)
+    np.testing.assert_allclose(got.outliers, want.outliers, rtol=1e-12)
+    np.testing.assert_allclose(got.overlaps, want.overlaps, rtol=1e-10)
+    assert got.rank == want.rank == 3
+    for r in (0.1, 0.5, 0.9):
+        level = private.noise_threshold(1 - r**2, 200, 300, 0.0, 0.05)
+        assert level == pytest.approx(planning.noise_threshold(r, 200, 300, 0.05), rel=2e-3)
+    power = private.detection_power(0.3, 0.1, 200, 150, 0.0)
+    assert power == pytest.approx(planning.detection_power(0.3, 0.1, 200, 150), abs=0.01)
+    samples = private.plan(0.3, [0.5, 0.1, 0.01], 400, 0.0).samples
+    np.testing.assert_allclose(
+        samples, planning.plan(0.3, [0.5, 0.1, 0.01], 400).samples, rtol=0.01
+    )
+
+
+def privacy_noise(rng, N, radius):
+    upper = np.triu(rng.standard_normal((N, N)), 1)
+    return radius / (2 * np.sqrt(N)) * (upper + upper.T)
+
+
+@pytest.mark.parametrize(("r", "radius"), [(0.0, 0.5), (0.0, 4.0), (0.8, 0.3)])
+def test_false_alarm_rate_of_the_threshold(r, radius):
+    # 600 draws at 10%: three standard errors are 3.7 points. Without the shift for the diagonal,
+    # and for the kurtosis of +-1 noise, the rates are near 5% at r = 0 and 28% at r = .8.
+    rng = np.random.default_rng(4)
+    N, M, draws = 60, 240, 600
+    level = private.noise_threshold(1 - r**2, N, M, radius, 0.1)
+    tops = []
+    for _ in range(draws):
+        noise = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0) - r
+        tops.append(np.linalg.eigvalsh(noise.T @ noise / M + privacy_noise(rng, N, radius))[-1])
+    assert np.mean(np.array(tops) > level) == pytest.approx(0.1, abs=0.037)
+
+
+@pytest.mark.parametrize("radius", [1.0, 2.0])
+def test_predictions_for_a_draw_match_simulation(radius):
+    rng = np.random.default_rng(5)
+    N, M, r, shares = 200, 2000, 0.4, np.array([0.5, 0.3, 0.2])
+    values, cosines, foreseen = [], [], []
+    for _ in range(20):
+        xi = rng.choice([-1.0, 1.0], size=(3, N))
+        labels = rng.choice(3, size=M, p=shares)
+        x = xi[labels] * np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
+        value, vector = np.linalg.eigh(x.T @ x / M + privacy_noise(rng, N, radius))
+        theory = private.finite_size(xi, np.bincount(labels, minlength=3) / M, r, M, radius)
+        values.append(value[:-4:-1])
+        cosines.append((vector[:, :-4:-1].T @ xi.T) ** 2 / N)
+        foreseen.append((theory.outliers, theory.overlaps))
+    outliers, overlaps = (np.mean([f[i] for f in foreseen], axis=0) for i in range(2))
+    np.testing.assert_allclose(np.mean(values, axis=0), outliers, rtol=0.02)
+    np.testing.assert_allclose(np.mean(cosines, axis=0), overlaps, atol=0.02)
+
+
+def test_power_matches_simulation():
+    rng = np.random.default_rng(33)
+    N, M, r, pi, radius, draws = 120, 600, 0.3, np.array([0.6, 0.4]), 6.0, 200
+    level = private.noise_threshold(1 - r**2, N, M, radius, 0.05, stronger=1)
+    hits = 0
+    for _ in range(draws):
+        xi = rng.choice([-1.0, 1.0], size=(2, N))
+        flips = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
+        x = xi[rng.choice(2, size=M, p=pi)] * flips
+        hits += np.linalg.eigvalsh(x.T @ x / M + privacy_noise(rng, N, radius))[-2] > level
+    predicted = private.detection_power(r, 0.4, N, M, radius, stronger=1)
+    assert 0.8 < predicted < 1  # neither hopeless nor certain
+    assert hits / draws == pytest.approx(predicted, abs=0.07)
+
+
+def test_magnetisation_of_one_archetype_alone_and_of_a_lost_one():
+    xi = np.random.default_rng(1).choice([-1, 1], size=(1, 300))
+    theory = private.finite_size(xi, [1.0], 0.4, 3000, 20.0)
+    gamma = theory.gammas[0]
+    assert 0.5 < gamma < 0.99
+    alone = erf(np.sqrt(gamma / (2 * (1 - gamma))))
+    assert theory.magnetisations(xi, 1)[0] == pytest.approx(alone, rel=1e-9)
+    assert theory.magnetisations(xi, 0)[0] == 0.0
+
+
+@pytest.mark.parametrize(("clients", "stronger"), [(1, 0), (20, 2)])
+def test_plan_is_the_smallest_sufficient(clients, stronger):
+    z = private.noise_multiplier(1.0, 1e-5)
+    plan = private.plan(0.4, [0.5, 0.1], 150, z, clients, power=0.8, stronger=stronger)
+    for share, M in zip([0.5, 0.1], plan.samples.astype(int).tolist(), strict=True):
+        assert M % clients == 0
+        powers = [
+            private.detection_power(
+                0.4, share, 150, m, float(private.noise_radius(z, 150, m, clients)), 0.05, stronger
+            )
+            for m in (M, M - clients)
+        ]
+        assert powers[0] >= 0.8 > powers[1]
+    assert (plan.samples > private.minimal_samples(0.4, [0.5, 0.1], 150, z, clients)).all()
+    assert (plan.margin > 1).all()
+
+
+def test_where_noise_counts_samples_grow_as_its_scale_and_the_root_of_the_clients():
+    base, more_noise, more_clients = (
+        float(private.minimal_samples(0.3, 0.1, 400, z, L)) for z, L in ((8, 1), (16, 1), (8, 100))
+    )
+    assert more_noise / base == pytest.approx(2, rel=0.03)
+    assert more_clients / base == pytest.approx(10, rel=0.03)
+
+
+def test_unreachable_requests_are_values():
+    plan = private.plan(1e-6, 1e-6, 50, 1.0)
+    assert plan.samples == np.inf
+    assert plan.overlap == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: private.gaussian_delta(-1.0, 1.0), "epsilon"),
+        (lambda: private.gaussian_delta(1.0, 0.0), "multiplier"),
+        (lambda: private.noise_multiplier(0.0, 1e-5), "epsilon"),
+        (lambda: private.noise_multiplier(1.0, 0.0), "delta"),
+        (lambda: private.noise_multiplier(1.0, 1e-5, 0), "rounds"),
+        (lambda: private.gaussian_epsilon(-1.0, 1e-5), "multiplier"),
+        (lambda: private.noise_radius(1.0, 10, 0), "M"),
+        (lambda: private.noise_radius(1.0, 10, 10, 0.5), "clients"),
+        (lambda: private.noise_threshold(0.0, 10, 10), "variance"),
+        (lambda: private.noise_threshold(1.0, 10, 10, -1.0), "radius"),
+        (lambda: private.noise_threshold(1.0, 10, 10, stronger=10), "stronger"),
+        (lambda: private.minimal_exposure(1.0, 10, 10), "r"),
+        (lambda: private.minimal_samples(0.5, 2.0, 10, 1.0), "exposure"),
+        (lambda: private.detection_power(0.5, 0.0, 10, 10, 1.0), "exposure"),
+        (lambda: private.plan(0.5, 0.1, 10, 1.0, power=1.0), "power"),
+        (lambda: private.plan(0.5, 0.1, 10, 1.0, clients=0), "clients"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument

@@ -1,0 +1,393 @@
+"""What privacy costs: Gaussian noise on the operator, and what is still seen beside it (A10).
+
+*Noise.* Replacing one of a client's +-1 examples x by y changes its sums of products
+`S = eta^T eta` by `y y^T - x x^T`, of Frobenius norm at most `sqrt(2) N`, so the vector of the
+entries above the diagonal moves by at most `N`; the diagonal is the number of examples, whatever
+they are. Symmetric noise of standard deviation `z N` on those entries, z the noise multiplier,
+makes S (epsilon, delta)-differentially private (`hopfed.privacy` adds it).
+
+*Cost.* In the operator pooled over L clients, `C = sum S / M`, the noise is a semicircle of radius
+`2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of Marchenko and Pastur's law with
+it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 = kappa^2 t`, t the
+variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
+Outliers, overlaps and edges are those of `general_spikes` and `covariance`.
+
+Sources: B. Balle, Y.-X. Wang, ICML 80 (2018) 394 (calibration); for the spectra see
+`general_spikes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _check, _silverstein, covariance, general_spikes, planning, spikes
+from ._solve import increasing_root
+from .covariance import Population
+
+
+def gaussian_delta(epsilon: float, multiplier: float) -> float:
+    """Smallest delta for which Gaussian noise is (epsilon, delta)-private.
+
+    `Phi(1/(2z) - epsilon z) - e^epsilon Phi(-1/(2z) - epsilon z)` (Balle and Wang, theorem 8).
+
+    The `multiplier` z is the standard deviation of the noise over the sensitivity. Gaussians
+    compose exactly: T releases with z each are one with `z / sqrt T`.
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(1.0, 3.730631634816):.6e}"
+    '1.000000e-05'
+    """
+    epsilon = _check.scalar("epsilon", epsilon, _check.nonnegative)
+    return float(
+        np.exp(_log_delta(epsilon, _check.scalar("multiplier", multiplier, _check.positive)))
+    )
+
+
+def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
+    """Smallest noise multiplier of a release when `rounds` of them are (epsilon, delta)-private.
+
+    An infinite epsilon is no privacy and needs no noise.
+
+    Examples
+    --------
+    >>> round(noise_multiplier(1.0, 1e-5), 9), noise_multiplier(np.inf, 1e-5)
+    (3.730631635, 0.0)
+    """
+    from scipy.optimize import brentq
+
+    delta = _check.scalar("delta", delta, _check.probability)
+    releases = _check.scalar("rounds", rounds, _check.count)
+    if epsilon == np.inf:
+        return 0.0
+    epsilon = _check.scalar("epsilon", epsilon, _check.positive)
+
+    def excess(log_z: float) -> float:
+        return _log_delta(epsilon, np.exp(log_z)) - np.log(delta)
+
+    # delta is below 1 / (z sqrt(2 pi)) at any epsilon, and 1 to rounding once z epsilon << 1 / z.
+    low, high = -np.log(100 * (1 + np.sqrt(epsilon))), -np.log(delta)
+    return float(np.exp(brentq(excess, low, high, xtol=1e-14)) * np.sqrt(releases))
+
+
+def gaussian_epsilon(multiplier: float, delta: float, rounds: int = 1) -> float:
+    """Epsilon of `rounds` releases with this noise multiplier, the inverse of the above.
+
+    Infinite without noise.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(3.730631634816, 1e-5), 9)
+    1.0
+    """
+    from scipy.optimize import brentq
+
+    z = _check.scalar("multiplier", multiplier, _check.nonnegative)
+    delta = _check.scalar("delta", delta, _check.probability)
+    z /= np.sqrt(_check.scalar("rounds", rounds, _check.count))
+    if z == 0:
+        return np.inf
+    if _log_delta(0.0, z) <= np.log(delta):
+        return 0.0
+    high = 1.0
+    while _log_delta(high, z) > np.log(delta):
+        high *= 2
+    return float(brentq(lambda e: _log_delta(e, z) - np.log(delta), 0.0, high, xtol=1e-14))
+
+
+def noise_radius(
+    multiplier: ArrayLike, N: ArrayLike, M: ArrayLike, clients: ArrayLike = 1
+) -> np.ndarray:
+    """Radius of the semicircle in the pooled operator, `2 z N^(3/2) sqrt(L) / M`.
+
+    M are the examples of all clients together. Each of the L `clients` adds its own noise; 1 is for
+    noise added once, to the sum, by a party trusted with it.
+
+    Examples
+    --------
+    >>> round(float(noise_radius(3.730631635, 256, 50 * 512, clients=50)), 6)
+    8.441456
+    """
+    z, size = _check.nonnegative("multiplier", multiplier), _check.count("N", N)
+    pooled, owners = _check.count("M", M), _check.count("clients", clients)
+    return (2 * z * size**1.5 * np.sqrt(owners) / pooled)[()]
+
+
+def noise_threshold(
+    variance: float,
+    N: int,
+    M: int,
+    radius: float = 0.0,
+    false_alarm: float = 0.05,
+    stronger: int = 0,
+) -> float:
+    """Eigenvalue that pure noise exceeds with probability `false_alarm`.
+
+    The threshold of `covariance` for white noise with two shifts of order 1/N, both because an
+    entry on the diagonal has no noise at all: that of the +-1 examples is constant, which their
+    excess kurtosis `k4` says and at radius 0 gives the factor `1 + k4 / sqrt(M N)` of A4; and the
+    privacy noise has none there, so that its edge is that of a full Gaussian matrix of `N - 5/2`
+    sites (1/2 as in Ma's scaling). Without the second a nominal 5% is 2% at N = 256.
+
+    Parameters
+    ----------
+    variance : bulk variance `1 - r^2`, in (0, 1].
+    N, M : sites, examples of all clients together.
+    radius : radius of the semicircle, at least 0.
+    false_alarm : rate of the test, in (0, 1).
+    stronger : number of larger spikes; each takes one site and one example.
+
+    Examples
+    --------
+    >>> round(noise_threshold(0.84, 256, 25_600, 8.4414, 0.01), 4)
+    9.4528
+    """
+    s2 = _check.scalar("variance", variance, _check.fraction)
+    n, m, wide = _beside(N, M, radius, stronger)
+    white = Population.flat(s2)
+    finite = wide * np.sqrt(max(n - 2.5, 0.5) / n)
+    level = covariance.noise_threshold(white, n, m, false_alarm, finite)
+    q, kappa = n / m, covariance.upper_edge(white, n / m, wide).critical / s2 - 1
+    shift = (4 - 6 * s2) * (1 + q / kappa) ** 2 / (m * kappa)  # s2 k4 = 6 r^2 - 2
+    return float((level + shift) * m / M)
+
+
+def minimal_exposure(r: float, N: int, M: int, radius: float = 0.0) -> float:
+    """Exposure at the phase boundary; above 1 where none is enough.
+
+    Examples
+    --------
+    >>> round(minimal_exposure(0.5, 400, 400), 12), round(minimal_exposure(0.5, 400, 400, 8.0), 4)
+    (0.0075, 0.0335)
+    """
+    s2 = 1 - _check.scalar("r", r, _check.probability) ** 2
+    sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
+    ell = general_spikes.threshold(Population.flat(s2), sites / samples, radius)
+    return (ell / s2 - 1) / float(spikes.spike_strength(r, 1.0, int(sites)))
+
+
+def minimal_samples(
+    r: ArrayLike, exposure: ArrayLike, N: ArrayLike, multiplier: ArrayLike, clients: ArrayLike = 1
+) -> np.ndarray:
+    """Examples of all clients together at the phase boundary; a real number.
+
+    From `(kappa^2 - N/M)(kappa M + N)^2 = kappa^2 z^2 N^3 L / (1 - r^2)^2`: where the noise is
+    what counts, M grows as `z`, not as its square, and as `sqrt L`.
+
+    Examples
+    --------
+    >>> minimal_samples(0.5, [0.0075, 0.1], 400, [0.0, 3.73]).round()
+    array([ 400., 2955.])
+    """
+    kappa, z, N = np.broadcast_arrays(
+        spikes.spike_strength(r, _check.fraction("exposure", exposure), N),
+        _check.nonnegative("multiplier", multiplier) * np.sqrt(_check.count("clients", clients)),
+        np.asarray(N, dtype=np.float64),
+    )
+    t = N**3 * (z / (1 - np.asarray(r, dtype=np.float64) ** 2)) ** 2
+
+    def defect(M: np.ndarray) -> np.ndarray:
+        return (1 - N / (M * kappa**2)) * (kappa * M + N) ** 2 - t
+
+    least = N / kappa**2  # the boundary without noise
+    most = 2 * least + np.sqrt(2 * t) / kappa  # there the defect is at least 0
+    return np.where(t > 0, increasing_root(defect, least, most), least)[()]
+
+
+@dataclass(frozen=True)
+class PrivateFiniteSize(spikes.FiniteSize):
+    """Prediction for one draw beside a semicircle; see `spikes.FiniteSize`.
+
+    Attributes
+    ----------
+    gammas : (R,) squared cosine of each sample eigenvector and its population direction.
+    """
+
+    gammas: np.ndarray = field(repr=False)
+
+    def magnetisations(self, archetypes: np.ndarray, rank: int) -> np.ndarray:
+        """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
+
+        The part of an archetype that lies in their span is a field of independent Gaussian sites,
+        and the pattern is its sign: alone on an eigenvector of overlap gamma an archetype has
+        `erf(sqrt(gamma / (2 (1 - gamma))))`.
+        """
+        from scipy.special import erf
+
+        gamma, p = self.gammas[:rank], self.directions[:rank]
+        a = p @ archetypes.T  # (rank, K)
+        signal = (gamma[:, None] * a).T @ p  # (K, N)
+        noise = (gamma * (1 - gamma)) @ a**2 / archetypes.shape[1]
+        ratio = signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]
+        return np.mean(archetypes * erf(ratio), axis=1)
+
+
+def finite_size(
+    archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float
+) -> PrivateFiniteSize:
+    """Predict outliers and overlaps of one draw beside a semicircle of `radius` (A5, A10).
+
+    The other parameters, and the errors, are those of `spikes.finite_size`.
+
+    Examples
+    --------
+    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
+    >>> prediction = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
+    >>> prediction.rank, prediction.outliers.round(2), prediction.scores.round(3)
+    (2, array([29.06, 12.87]), array([0.958, 0.686]))
+    """
+    bare = spikes.finite_size(archetypes, exposures, r, M)
+    white = Population.flat(bare.variance)
+    ell = bare.variance * (1 + bare.kappas)
+    gammas = general_spikes.overlap(ell, white, bare.q, radius)
+    units = np.asarray(archetypes, dtype=np.float64) / np.sqrt(bare.directions.shape[1])
+    return PrivateFiniteSize(
+        q=bare.q,
+        variance=bare.variance,
+        kappas=bare.kappas,
+        directions=bare.directions,
+        outliers=general_spikes.outlier(ell, white, bare.q, radius),
+        detectable=ell > general_spikes.threshold(white, bare.q, radius),
+        overlaps=gammas[:, None] * (bare.directions @ units.T) ** 2,
+        gammas=gammas,
+    )
+
+
+def detection_power(
+    r: float,
+    exposure: float,
+    N: int,
+    M: int,
+    radius: float,
+    false_alarm: float = 0.05,
+    stronger: int = 0,
+) -> float:
+    """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
+
+    As `planning.detection_power`, for single numbers. An eigenvalue a of the operator without
+    noise moves to b with it, and fluctuates by `(db/da)^2 Var(a) + (db/da) radius^2 / (2 N)`.
+
+    Examples
+    --------
+    >>> round(detection_power(0.3, 0.1, 200, 300, 0.0), 2)
+    0.99
+    >>> round(detection_power(0.3, 0.1, 200, 3000, 2.5), 2)
+    0.94
+    """
+    from scipy.special import ndtr
+
+    quality = _check.scalar("r", r, _check.probability)
+    exposure = _check.scalar("exposure", exposure, _check.fraction)
+    n, m, wide = _beside(N, M, radius, stronger)
+    s2, q, white = 1 - quality**2, n / m, Population.flat(1 - quality**2)
+    shares, weights = planning._shares(np.array([exposure]), np.array([float(M)]))
+    kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
+
+    law = covariance.law_of(white, q, wide)
+    critical = _silverstein.upper_distance(law)
+    maps = law.above(np.maximum(s2 * kappa, critical))  # at the edge, for what is below it
+    eigenvalue, edge = law.value(maps), law.value(law.above(np.array(critical)))[0]
+    outside = s2 * kappa > critical
+    rate = outside * law.slope(maps) / np.where(outside, maps.z1, 1.0)  # db / da
+    sampled = spikes.outlier_sd(np.maximum(kappa, np.sqrt(q)), q, m, s2, exposure=1.0)
+    sd = np.sqrt((rate * sampled) ** 2 + rate * wide**2 / (2 * n))
+
+    level = max(noise_threshold(s2, N, M, radius, false_alarm, stronger) * M / m, edge)
+    passes = outside * ndtr((eigenvalue - level) / np.where(outside, sd, 1.0))
+    missed = float(np.sum(weights * (1 - passes)))
+    return 1 - (1 - false_alarm) * min(max(missed, 0.0), 1.0)
+
+
+def plan(
+    r: float,
+    exposure: ArrayLike,
+    N: int,
+    multiplier: float,
+    clients: int = 1,
+    power: float = 0.9,
+    false_alarm: float = 0.05,
+    stronger: int = 0,
+) -> planning.Plan:
+    """Smallest number of examples that detects an exposure from private operators.
+
+    Parameters
+    ----------
+    r, N, power, false_alarm, stronger : as in `planning.plan`, single numbers.
+    exposure : one or several.
+    multiplier : noise multiplier z of each client, at least 0.
+    clients : L clients with equally many examples.
+
+    Returns
+    -------
+    Plan, whose `samples` are those of all clients together, a multiple of L.
+
+    Examples
+    --------
+    >>> p = plan(r=0.3, exposure=0.1, N=200, multiplier=noise_multiplier(1.0, 1e-5), clients=10)
+    >>> int(p.samples), round(float(p.power), 2), round(float(p.overlap), 2)
+    (25480, 0.9, 0.47)
+    """
+    shares = _check.fraction("exposure", exposure)
+    target = _check.scalar("power", power, _check.probability)
+    owners = int(_check.scalar("clients", clients, _check.count))
+    boundary = minimal_samples(r, shares, N, multiplier, owners) / owners
+    rows = []
+    for share, start in zip(shares.ravel().tolist(), boundary.ravel().tolist(), strict=True):
+
+        def reached(each: int, share: float = share) -> float:
+            radius = float(noise_radius(multiplier, N, owners * each, owners))
+            return detection_power(r, share, N, owners * each, radius, false_alarm, stronger)
+
+        least = max(stronger + 1, int(np.ceil(planning._SMALLEST_TABLE / N)))
+        each = _fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
+        M, s2 = owners * each, 1 - r**2
+        law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
+        ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))
+        rows.append(
+            (
+                float(M) if each < 2**50 // owners else np.inf,
+                reached(each),
+                noise_threshold(s2, N, M, law[2], false_alarm),
+                float(general_spikes.outlier(ell, *law)),
+                float(general_spikes.overlap(ell, *law)),
+                share / minimal_exposure(r, N, M, law[2]),
+            )
+        )
+    return planning.Plan(*(np.reshape(c, shares.shape)[()] for c in zip(*rows, strict=True)))
+
+
+def _fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -> int:
+    """Smallest number from `least` to `most` that is enough; `most` if none is."""
+    low = high = int(min(max(start, least), most))
+    while low > least and enough(low):
+        low, high = max(low // 2, least), low
+    if enough(low):
+        return low
+    while high < most and not enough(high):
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _log_delta(epsilon: float, z: float) -> float:
+    """Logarithm of :func:`gaussian_delta`, which may be far below the smallest number."""
+    from scipy.special import log_ndtr
+
+    first = log_ndtr(1 / (2 * z) - epsilon * z)
+    second = epsilon + log_ndtr(-1 / (2 * z) - epsilon * z)
+    return float(first + np.log(-np.expm1(min(second - first, -1e-300))))
+
+
+def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:
+    """Sites and examples beside `stronger` spikes, and the radius in units of their own law."""
+    sites, samples = _check.scalar("N", N, _check.count), _check.scalar("M", M, _check.count)
+    width = _check.scalar("radius", radius, _check.nonnegative)
+    k = planning._check_stronger(stronger, np.minimum(sites, samples))
+    n, m = int(sites - k), int(samples - k)
+    return n, m, float(width * np.sqrt(n / sites) * samples / m)
