@@ -1,0 +1,143 @@
+"""Datasets in the folders their owners publish: MNIST, CIFAR, Tiny-ImageNet, PACS, Office-Home."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from hopfed.errors import DataError
+from hopfed.neural.data.dataset import Dataset, superclasses
+from hopfed.neural.data.files import read_pictures, reading
+from hopfed.neural.data.unpickle import read_pickle
+
+PICTURES = frozenset({".jpg", ".jpeg", ".png"})
+
+
+def mnist(folder: Path) -> Dataset:
+    """Read the four idx files of MNIST, gzipped or not."""
+    images = [_idx(folder, f"{part}-images", 3) for part in ("train", "t10k")]
+    labels = [_idx(folder, f"{part}-labels", 1) for part in ("train", "t10k")]
+    return Dataset(
+        "mnist",
+        np.concatenate(images)[:, None],
+        np.concatenate(labels).astype(np.int64),
+        tuple("0123456789"),
+        train=_first(len(images[0]), len(images[1])),
+    )
+
+
+def cifar10(folder: Path) -> Dataset:
+    """Read the six Python batches of CIFAR-10."""
+    batches = [read_pickle(folder / f"data_batch_{k}") for k in range(1, 6)]
+    batches.append(read_pickle(folder / "test_batch"))
+    names = read_pickle(folder / "batches.meta")
+    with reading(folder):
+        return _cifar("cifar10", batches, "labels", names["label_names"])
+
+
+def cifar100(folder: Path) -> Dataset:
+    """Read the two Python batches of CIFAR-100; coarse labels become superclasses."""
+    batches = [read_pickle(folder / "train"), read_pickle(folder / "test")]
+    names = read_pickle(folder / "meta")
+    with reading(folder):
+        return _cifar("cifar100", batches, "fine_labels", names["fine_label_names"])
+
+
+def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
+    """Read Tiny-ImageNet; its labelled validation set is the test set here."""
+    with reading(folder / "wnids.txt"):
+        wnids = (folder / "wnids.txt").read_text(encoding="utf-8").split()
+        index = {wnid: k for k, wnid in enumerate(wnids)}
+    with reading(folder / "words.txt"):
+        lines = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+        words = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    train = [(p, k) for w, k in index.items() for p in _pictures(folder / "train" / w / "images")]
+    with reading(folder / "val" / "val_annotations.txt"):
+        notes = (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8").splitlines()
+        rows = [line.split("\t")[:2] for line in notes if line.strip()]
+        test = [(folder / "val" / "images" / file, index[wnid]) for file, wnid in rows]
+    paths, labels = zip(*train, *test, strict=True) if train or test else ((), ())
+    return Dataset(
+        "tiny-imagenet",
+        read_pictures(paths, size, folder),
+        np.array(labels, dtype=np.int64),
+        tuple(words.get(w, w) for w in wnids),
+        train=_first(len(train), len(test)),
+    )
+
+
+def domains(folder: Path, size: int | None = None, *, name: str = "") -> Dataset:
+    """Read pictures in ``domain/class/*``, as PACS and Office-Home keep them.
+
+    Domains and classes are numbered in sorted order. Every domain must have every class.
+    """
+    found = [d for d in sorted(folder.iterdir()) if d.is_dir() and any(map(_holds, _folders(d)))]
+    if not found:
+        raise DataError(f"{folder}: no pictures in folders domain/class")
+    classes = sorted({c.name for d in found for c in _folders(d)})
+    rows = []
+    for k, domain in enumerate(found):
+        missing = set(classes) - {c.name for c in _folders(domain) if _holds(c)}
+        if missing:
+            raise DataError(f"{domain}: no pictures of class {min(missing)}")
+        rows += [(p, k, j) for j, c in enumerate(classes) for p in _pictures(domain / c)]
+    paths, domain_index, labels = zip(*rows, strict=True)
+    return Dataset(
+        name or folder.name,
+        read_pictures(paths, size, folder),
+        np.array(labels, dtype=np.int64),
+        tuple(classes),
+        domain=np.array(domain_index, dtype=np.int64),
+        domain_names=tuple(d.name for d in found),
+    )
+
+
+def _idx(folder: Path, stem: str, axes: int) -> np.ndarray:
+    """Read one idx file: a magic number with the count of axes, the lengths, the bytes."""
+    names = [f"{stem}{dot}idx{axes}-ubyte{end}" for dot in "-." for end in ("", ".gz")]
+    path = next((folder / n for n in names if (folder / n).is_file()), None)
+    if path is None:
+        raise DataError(f"{folder}: neither {names[0]} nor {names[1]}")
+    with reading(path):
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        magic, *shape = struct.unpack_from(f">{1 + axes}I", data)
+        if magic != 0x800 + axes:
+            raise ValueError(f"not an idx file of bytes with {axes} axes")
+        body = np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes)
+        if len(body) != np.prod(shape):
+            raise ValueError(f"{len(body)} bytes for the shape {tuple(shape)}")
+        return body.reshape(shape)
+
+
+def _cifar(name: str, batches: list[dict], key: str, names: list[str]) -> Dataset:
+    """Join the batches, the last one being the test set."""
+    images = np.concatenate([b["data"] for b in batches]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([np.asarray(b[key], dtype=np.int64) for b in batches])
+    coarse = None
+    if "coarse_labels" in batches[0]:
+        rows = np.concatenate([np.asarray(b["coarse_labels"]) for b in batches])
+        coarse = superclasses(rows, labels, len(names))
+    last = len(batches[-1][key])
+    train = _first(len(labels) - last, last)
+    return Dataset(name, images, labels, tuple(names), coarse=coarse, train=train)
+
+
+def _first(first: int, rest: int) -> np.ndarray:
+    return np.arange(first + rest) < first
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [f for f in sorted(folder.iterdir()) if f.is_dir()]
+
+
+def _pictures(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise DataError(f"{folder}: no such folder")
+    return [p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES]
+
+
+def _holds(folder: Path) -> bool:
+    return any(p.suffix.lower() in PICTURES for p in folder.iterdir())

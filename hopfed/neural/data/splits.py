@@ -1,0 +1,116 @@
+"""Train, validation and test parts of one client's examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hopfed.errors import ArgumentError, DataError
+
+TRAIN, VALIDATION, TEST = range(3)
+
+
+def check_shares(shares: Sequence[float]) -> tuple[float, ...]:
+    """Return `shares` as fractions that add up to one.
+
+    Raises
+    ------
+    ArgumentError : not three numbers above 0.
+    """
+    fractions = np.asarray(shares, dtype=np.float64)
+    if fractions.shape != (3,) or not np.isfinite(fractions).all() or fractions.min() <= 0:
+        rule = "three numbers above 0: training, validation, test"
+        raise ArgumentError("shares", rule, tuple(shares))
+    return tuple((fractions / fractions.sum()).tolist())
+
+
+def split(
+    labels: np.ndarray,
+    group: np.ndarray | None,
+    shares: Sequence[float],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
+
+    Groups of one label each, such as the rotations of an image, are stratified as if they were
+    examples; groups of many labels, such as the windows of a speech, are dealt out whole.
+    """
+    if group is None:
+        return stratified(labels, shares, rng)
+    _, first, code = np.unique(group, return_index=True, return_inverse=True)
+    if (labels[first][code] == labels).all():
+        return stratified(labels[first], shares, rng)[code]
+    return grouped(group, shares, rng)
+
+
+def part_sizes(n: int, shares: Sequence[float]) -> list[int]:
+    """Return whole sizes that add up to n, in proportion to `shares`, none of them 0.
+
+    Examples
+    --------
+    >>> part_sizes(10, (0.8, 0.1, 0.1)), part_sizes(4, (0.8, 0.1, 0.1))
+    ([8, 1, 1], [2, 1, 1])
+    """
+    if n < len(shares):
+        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
+    cuts = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
+    sizes = np.diff(cuts, prepend=0)
+    while sizes.min() == 0:
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    return sizes.tolist()
+
+
+def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Return the part of each example, (n,) ints; every part has its share of every class.
+
+    Sizes are those of :func:`part_sizes`; a class's count in a part is off its share of the part
+    by less than one. Examples are lined up by class, and a part takes every so manieth of them.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> parts = stratified(np.repeat([0, 1], [20, 10]), (0.8, 0.1, 0.1), rng)
+    >>> np.bincount(parts).tolist(), np.bincount(parts[20:]).tolist()
+    ([24, 3, 3], [8, 1, 1])
+    """
+    parts = np.zeros(len(labels), dtype=np.int64)
+    classes, code = np.unique(labels, return_inverse=True)
+    line = np.lexsort((rng.random(len(labels)), rng.permutation(len(classes))[code]))
+    sizes = part_sizes(len(labels), shares)
+    for part in range(len(shares) - 1, 0, -1):
+        size, n = sizes[part], len(line)
+        picks = (np.arange(size) * n + rng.integers(n)) // size
+        parts[line[picks]] = part
+        line = np.delete(line, picks)
+    return parts
+
+
+def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Return the part of each example, (n,) ints, such that no group is in two parts.
+
+    Groups are taken in random order; shares are kept as well as the sizes of the groups allow.
+
+    Examples
+    --------
+    >>> group = np.repeat(np.arange(10), 5)
+    >>> parts = grouped(group, (0.8, 0.1, 0.1), np.random.default_rng(0))
+    >>> np.bincount(parts).tolist()
+    [40, 5, 5]
+    """
+    _, code, counts = np.unique(group, return_inverse=True, return_counts=True)
+    if len(counts) < len(shares):
+        fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
+        raise DataError(f"partition: {fault}")
+    order = rng.permutation(len(counts))
+    middle = np.cumsum(counts[order]) - counts[order] / 2
+    bounds = np.cumsum(shares)[:-1] / np.sum(shares) * len(group)
+    of_group = np.empty(len(counts), dtype=np.int64)
+    of_group[order] = np.searchsorted(bounds, middle)
+    for part in range(len(shares)):
+        if not (of_group == part).any():
+            present = np.bincount(of_group, minlength=len(shares))
+            donors = np.flatnonzero(of_group == present.argmax())
+            of_group[donors[counts[donors].argmin()]] = part
+    return of_group[code]

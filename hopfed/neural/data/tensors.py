@@ -1,0 +1,178 @@
+"""A dataset on a device: loaded once, normalised and augmented there.
+
+The one place where NumPy arrays become torch tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from hopfed.config import check_types, require
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.neural.data.partitions import Partition
+from hopfed.rng import derive
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """Inputs and labels of a whole dataset on one device.
+
+    Images stay what they were (uint8 takes a quarter of the memory of float32) and become
+    normalised float32 batch by batch.
+
+    Attributes
+    ----------
+    inputs : images (n, channels, height, width), or tokens (n, length).
+    labels : (n,) int64.
+    mean, std : (channels, 1, 1) float32 of the training images; None for tokens.
+    """
+
+    inputs: torch.Tensor = field(repr=False)
+    labels: torch.Tensor = field(repr=False)
+    mean: torch.Tensor | None = None
+    std: torch.Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.inputs.device
+
+    def rows(self, index: np.ndarray) -> torch.Tensor:
+        """Return an index array as a tensor on the device."""
+        return torch.as_tensor(np.array(index, dtype=np.int64), device=self.device)
+
+    def batch(
+        self,
+        rows: torch.Tensor,
+        augment: Augment | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the inputs and labels of `rows`, which may have any shape.
+
+        Parameters
+        ----------
+        rows : (...) int64 on the device, such as (clients, batch) for stacked clients.
+        augment, generator : what to do to images, and where its draws come from.
+
+        Returns
+        -------
+        inputs : (..., channels, height, width) float32, normalised; or (..., length) int64.
+        labels : (...) int64.
+        """
+        inputs, labels = self.inputs[rows], self.labels[rows]
+        if self.mean is None or self.std is None:
+            return inputs.long(), labels
+        if augment is not None:
+            if generator is None:
+                raise ArgumentError("generator", "given with augment", None)
+            inputs = augment(inputs, generator)
+        return (inputs.float() - self.mean) / self.std, labels
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Random crop after padding with zeros, and random horizontal flip, image by image.
+
+    Attributes
+    ----------
+    padding : pixels added on each side before the crop back to size; 0 for no crop.
+    flip : whether an image is mirrored with probability one half.
+
+    Examples
+    --------
+    >>> images = torch.zeros(2, 5, 3, 32, 32, dtype=torch.uint8)
+    >>> Augment()(images, generator(0, "augment")).shape
+    torch.Size([2, 5, 3, 32, 32])
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.padding >= 0, "padding", "0 or more", self.padding)
+
+    def __call__(self, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Augment images (..., channels, height, width) of any dtype; the result is a new tensor.
+
+        Draws are made where the generator is: the same on every device for one on the CPU.
+        """
+        height, width = images.shape[-2:]
+        flat = images.reshape(-1, *images.shape[-3:])
+        n, device = len(flat), images.device
+
+        def draw(high: int) -> torch.Tensor:
+            where = generator.device
+            return torch.randint(high, (n, 1), generator=generator, device=where).to(device)
+
+        rows = torch.arange(height, device=device) + draw(2 * self.padding + 1)
+        columns = torch.arange(width, device=device).expand(n, width)
+        if self.flip:
+            columns = torch.where(draw(2) == 1, width - 1 - columns, columns)
+        columns = columns + draw(2 * self.padding + 1)
+        padded = torch.nn.functional.pad(flat, [self.padding] * 4)
+        image = torch.arange(n, device=device)[:, None, None]
+        # Advanced indices on both sides of the channels move these to the end.
+        cropped = padded[image, :, rows[:, :, None], columns[:, None, :]]
+        return cropped.permute(0, 3, 1, 2).reshape(images.shape)
+
+
+def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tensors:
+    """Put the dataset of `partition` on `device`; mean and std are those of its training images.
+
+    Clients held out of a federation share its tensors: their images are normalised by what the
+    others trained on.
+
+    Raises
+    ------
+    BackendError : the device is not there.
+
+    Examples
+    --------
+    >>> from hopfed.neural.data import load, partition
+    >>> split = partition("iid", load("digits"), clients=3)
+    >>> tensors = to_tensors(split)
+    >>> x, y = tensors.batch(tensors.rows(split.train[0]))
+    >>> x.shape, y.shape
+    (torch.Size([479, 1, 8, 8]), torch.Size([479]))
+    """
+    dataset = partition.dataset
+    try:
+        place = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
+    inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
+    labels = torch.from_numpy(np.array(dataset.labels)).to(place)
+    if not dataset.is_images:
+        return Tensors(inputs, labels)
+    mean, std = moments(dataset.inputs, np.concatenate(partition.train))
+    columns = [
+        torch.tensor(m, dtype=torch.float32, device=place)[:, None, None] for m in (mean, std)
+    ]
+    return Tensors(inputs, labels, *columns)
+
+
+def moments(images: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation per channel over the images `rows`, float64.
+
+    A channel of one value has the deviation 1, so that it becomes zero and not NaN.
+    """
+    chosen = images[rows]
+    if chosen.dtype == np.uint8:  # exact, and light on memory
+        values = np.arange(256)
+        law = np.stack([np.bincount(c.ravel(), minlength=256) for c in chosen.swapaxes(0, 1)])
+        law = law / law.sum(axis=1, keepdims=True)
+        mean = law @ values
+        std = np.sqrt((law * (values - mean[:, None]) ** 2).sum(axis=1))
+    else:
+        mean = chosen.mean(axis=(0, 2, 3), dtype=np.float64)
+        std = chosen.std(axis=(0, 2, 3), dtype=np.float64)
+    return mean, np.where(std > 0, std, 1.0)
+
+
+def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
+    """Return torch's generator of the stream `path` under `seed`, as :func:`hopfed.rng.stream`."""
+    return torch.Generator(device=device).manual_seed(derive(seed, *path))

@@ -1,0 +1,96 @@
+"""Next-character prediction as in LEAF: 80 characters in, the next one out (B4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LENGTH = 80  # characters of context
+
+# The 80 characters of LEAF, in its order; any other one counts as a space, LEAF's unknown.
+VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+SPACE = VOCABULARY.index(" ")
+
+_CODES = np.full(128, SPACE, dtype=np.uint8)
+_CODES[[ord(c) for c in VOCABULARY]] = np.arange(len(VOCABULARY))
+
+
+def encode_text(text: str) -> np.ndarray:
+    """Return the codes of `text`, uint8 (len(text),).
+
+    Examples
+    --------
+    >>> "".join(VOCABULARY[c] for c in encode_text("To be, $ or not"))
+    'To be,   or not'
+    """
+    points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    return np.where(points < 128, _CODES[np.minimum(points, 127)], np.uint8(SPACE))
+
+
+def encode_windows(windows: Sequence[str]) -> np.ndarray:
+    """Return the codes of texts of 80 characters each, uint8 (n, 80).
+
+    Raises
+    ------
+    ValueError : a text of another length.
+    """
+    wrong = next((k for k, text in enumerate(windows) if len(text) != LENGTH), None)
+    if wrong is not None:
+        raise ValueError(f"sequence {wrong} has {len(windows[wrong])} characters, not {LENGTH}")
+    return encode_text("".join(windows)).reshape(len(windows), LENGTH)
+
+
+def encode_next(characters: Sequence[str]) -> np.ndarray:
+    """Return the codes of single characters, int64 (n,)."""
+    wrong = next((c for c in characters if not isinstance(c, str) or len(c) != 1), None)
+    if wrong is not None:
+        raise ValueError(f"the next character must be one character, got {wrong!r}")
+    return encode_text("".join(characters)).astype(np.int64)
+
+
+def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return every window of every speech, the character that follows it, and its speech.
+
+    As in LEAF: a speech is one line, its line breaks and runs of spaces one space each, closed by
+    a line break; 80 spaces go before it, so that its first character is predicted too.
+
+    Returns
+    -------
+    windows : (n, 80) uint8.
+    following : (n,) int64.
+    speech : (n,) int64, the index of the speech.
+
+    Examples
+    --------
+    >>> windows, following, speech = speech_windows(["Speak,\\n  speak.", "No."])
+    >>> "".join(VOCABULARY[c] for c in following)
+    'Speak, speak.\\nNo.\\n'
+    """
+    lines = [" ".join(speech.split()) + "\n" for speech in speeches]
+    padded = encode_text("".join(" " * LENGTH + line for line in lines))
+    lengths = np.array([len(line) for line in lines], dtype=np.int64)
+    speech = np.repeat(np.arange(len(lines)), lengths)
+    # Before the k-th target stand k other targets and the padding of the speeches so far.
+    start = np.arange(len(speech)) + LENGTH * speech
+    windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
+    return windows, padded[start + LENGTH].astype(np.int64), speech
+
+
+def speech_of(windows: np.ndarray, *owners: np.ndarray) -> np.ndarray:
+    """Return the speech of each window, (n,) int64, for windows in LEAF's order.
+
+    A window of spaces alone is the padding before a speech; one speech also ends where an owner,
+    such as the role or the published part, changes.
+
+    Examples
+    --------
+    >>> windows, _, speech = speech_windows(["Speak.", "No."])
+    >>> bool((speech_of(windows, np.zeros(len(windows))) == speech).all())
+    True
+    """
+    first = (windows == SPACE).all(axis=1)
+    first[:1] = True
+    for owner in owners:
+        first[1:] |= owner[1:] != owner[:-1]
+    return np.cumsum(first) - 1

@@ -1,0 +1,112 @@
+"""What a model is, what it is built for, and the layers that several architectures share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from hopfed.config import check_types, require
+
+NORMS = ("group", "batch")
+GROUPS = 8  # divides every normalised width here, and leaves at least two channels to a group
+LARGE = 32  # pixels; the stems of the residual networks halve larger images
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model is built for.
+
+    Attributes
+    ----------
+    channels : of the images; for text the number of different tokens.
+    size : side of the square images in pixels; for text the number of tokens.
+    classes : number of labels.
+    norm : "group" or "batch", for the architectures that normalise. Group normalisation has no
+        state: there is nothing to average over unlike clients, and rows that pad a ragged batch
+        cannot leak into the others. Batch normalisation is what the originals have; its running
+        statistics are buffers, which a stacked step must get stacked too and then updates in
+        place.
+    """
+
+    channels: int
+    size: int
+    classes: int
+    norm: str = "group"
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("channels", "size", "classes"):
+            value = getattr(self, name)
+            require(value >= 1, name, "at least 1", value)
+        require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
+
+    def require_side(self, least: int, what: str) -> None:
+        """Raise ArgumentError for images too small for the architecture `what`."""
+        require(self.size >= least, "size", f"at least {least} pixels for {what}", self.size)
+
+
+class Model(nn.Module):
+    """A feature extractor followed by a header.
+
+    The names of parameters tell the two parts apart: they start with ``features.`` or
+    ``header.``. The rows of ``header.weight`` and ``header.bias`` are the classes.
+
+    Attributes
+    ----------
+    features : module; input (B, C, S, S), or tokens (B, T), to features (B, feature_dim).
+    header : module; features to logits (B, classes).
+    feature_dim : length of a feature vector.
+
+    Examples
+    --------
+    >>> model = Model(nn.Flatten(), nn.Linear(64, 10), 64)
+    >>> x = torch.ones(2, 1, 8, 8)
+    >>> bool((model(x) == model.header(model.features(x))).all())
+    True
+    """
+
+    def __init__(self, features: nn.Module, header: nn.Linear, feature_dim: int):
+        super().__init__()
+        self.features = features
+        self.header = header
+        self.feature_dim = feature_dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the logits (B, classes)."""
+        return self.header(self.features(x))
+
+
+class SpatialMean(nn.Module):
+    """Average over the pixels: (B, C, H, W) to (B, C), whatever the size of the image."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the mean of every channel."""
+        return x.mean((-2, -1))
+
+
+def rectified(features: nn.Module) -> None:
+    """Draw the weights of convolutions and dense layers by the law of He et al. (2015); biases 0.
+
+    Normal of variance 2 / fan-in, which keeps the scale of a signal through rectified layers.
+    Under PyTorch's default it falls by more than half at each, and networks without batch
+    normalisation stand still for their first epochs at the learning rates in use.
+    """
+    for layer in features.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def normalised(
+    norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
+) -> list[nn.Module]:
+    """Return a convolution that keeps the size (over `stride`), without bias, and its norm."""
+    convolution = nn.Conv2d(
+        inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False
+    )
+    if norm == "group":
+        return [convolution, nn.GroupNorm(GROUPS, outside)]
+    return [convolution, nn.BatchNorm2d(outside)]

@@ -1,0 +1,128 @@
+"""Networks without shortcuts: MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11.
+
+Each constructor takes the `Shape` it builds for. All activations are ReLU, all pools take a
+maximum over 2 x 2.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import nn
+
+from hopfed.config import require
+from hopfed.neural.models.base import Model, Shape, SpatialMean, normalised
+
+KERNEL = 5
+
+
+def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
+    """Fully connected layers of widths `hidden`; the default is the 2NN of McMahan et al. (2017).
+
+    Examples
+    --------
+    >>> mlp(Shape(channels=1, size=8, classes=10), hidden=(32,)).feature_dim
+    32
+    """
+    holds = isinstance(hidden, (tuple, list)) and len(hidden) > 0
+    holds = holds and all(isinstance(width, int) and width > 0 for width in hidden)
+    require(holds, "hidden", "one or more widths, each at least 1", repr(hidden))
+    features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
+    return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
+
+
+def lenet(shape: Shape) -> Model:
+    """LeNet-5 (LeCun et al., 1998) in today's form: 6 and 16 filters of 5 x 5, widths 120 and 84.
+
+    It was drawn for 32 x 32; smaller images are padded in the first convolution, those under
+    16 x 16 in the second too.
+    """
+    return _two_convolutions(shape, "lenet", (6, 16), (120, 84), unpadded_from=(32, 16))
+
+
+def fedssa_cnn(number: int, shape: Shape) -> Model:
+    """CNN-`number` of FedSSA (Table 3; B2): they differ in the second convolution and in FC1.
+
+    Convolutions are unpadded, which gives the sizes in megabytes of that table for CIFAR-10 but
+    for CNN-4 (printed 3.81, where its rows give 4.05). Images under 16 x 16 would shrink to
+    nothing: there both convolutions are padded.
+    """
+    maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
+    return _two_convolutions(
+        shape, f"cnn-{number}", (16, maps), (width, 500), unpadded_from=(16, 16)
+    )
+
+
+def alexnet(shape: Shape) -> Model:
+    """AlexNet's five convolutions in the form customary for CIFAR, without its wide dense layers.
+
+    The first has 11 x 11 filters at stride 4, less for images under 32 x 32 so that 8 pixels are
+    left to a side. Three pools follow, the last of which then leaves one pixel; what other images
+    leave is averaged, so features are 256 numbers. Neither normalisation nor dropout.
+    """
+    shape.require_side(8, "alexnet")
+    features = nn.Sequential(
+        *_convolution(shape.channels, 64, 11, stride=min(4, shape.size // 8)),
+        _pool(),
+        *_convolution(64, 192, 5),
+        _pool(),
+        *_convolution(192, 384, 3),
+        *_convolution(384, 256, 3),
+        *_convolution(256, 256, 3),
+        _pool(),
+        SpatialMean(),
+    )
+    return Model(features, nn.Linear(256, shape.classes), 256)
+
+
+def vgg11(shape: Shape) -> Model:
+    """VGG-11's eight convolutions, each normalised, in the form customary for CIFAR.
+
+    Five pools leave one pixel of a 32 x 32 image, and what larger images leave is averaged: the
+    512 features go straight to the header, without the dense layers of the original.
+    """
+    shape.require_side(8, "vgg-11")
+    layers: list[nn.Module] = []
+    inside = shape.channels
+    for widths in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
+        for outside in widths:
+            layers += [*normalised(shape.norm, inside, outside, 3), nn.ReLU()]
+            inside = outside
+        layers.append(_pool())
+    features = nn.Sequential(*layers, SpatialMean())
+    return Model(features, nn.Linear(inside, shape.classes), inside)
+
+
+def _two_convolutions(
+    shape: Shape,
+    name: str,
+    maps: tuple[int, int],
+    widths: tuple[int, int],
+    unpadded_from: tuple[int, int],
+) -> Model:
+    """Twice convolution and pool, then two dense layers.
+
+    `unpadded_from` : least side of the images for which each convolution goes without padding.
+    """
+    shape.require_side(4, name)
+    layers: list[nn.Module] = []
+    inside, side = shape.channels, shape.size
+    for outside, least in zip(maps, unpadded_from, strict=True):
+        padding = 0 if shape.size >= least else KERNEL // 2
+        layers += [nn.Conv2d(inside, outside, KERNEL, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
+        inside, side = outside, (side + 2 * padding - KERNEL + 1) // 2
+    features = nn.Sequential(*layers, nn.Flatten(), *_dense(inside * side**2, *widths))
+    return Model(features, nn.Linear(widths[-1], shape.classes), widths[-1])
+
+
+def _dense(*widths: int) -> list[nn.Module]:
+    return [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
+
+
+def _convolution(inside: int, outside: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(inside, outside, kernel, stride, padding=kernel // 2), nn.ReLU()]
+
+
+def _pool() -> nn.Module:
+    """Halve the side, rounding up, so that one pixel stays one pixel."""
+    return nn.MaxPool2d(2, ceil_mode=True)

@@ -1,0 +1,139 @@
+"""From names to models, and which client has which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
+from inspect import signature
+from typing import Any
+
+import torch
+
+from hopfed.config import require
+from hopfed.errors import ArgumentError
+from hopfed.neural.models.base import Model, Shape, rectified
+from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
+from hopfed.neural.models.recurrent import lstm
+from hopfed.neural.models.residual import mobilenet_v2, resnet
+from hopfed.rng import derive
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "mlp": mlp,
+    "lenet": lenet,
+    **{f"cnn-{n}": partial(fedssa_cnn, n) for n in range(1, 6)},
+    "alexnet": alexnet,
+    "vgg-11": vgg11,
+    "resnet-18": partial(resnet, 18),
+    "resnet-34": partial(resnet, 34),
+    "mobilenet-v2": mobilenet_v2,
+    "lstm": lstm,
+}
+
+
+def build(
+    name: str,
+    *,
+    channels: int,
+    size: int,
+    classes: int,
+    seed: int,
+    norm: str = "group",
+    **settings: Any,
+) -> Model:
+    """Return the architecture `name` with initial weights drawn from `seed`, on the CPU.
+
+    Convolutions and dense layers of the extractor follow the law of He et al. (`base.rectified`),
+    the LSTM and the header PyTorch's default. Weights depend on the arguments alone, not on the
+    global generator, which is left as it was. Under one seed the headers of architectures with
+    equal features and classes start equal, as methods that average headers want it.
+
+    Parameters
+    ----------
+    name : one of `MODELS`.
+    channels, size, classes, norm : see `Shape`.
+    seed : non-negative integer.
+    settings : further ones of the architecture: `hidden` of an mlp; `embedding` and `width` of an
+        lstm.
+
+    Raises
+    ------
+    ArgumentError : an unknown architecture or setting (the nearest is suggested), or a size too
+        small for the architecture.
+
+    Examples
+    --------
+    >>> model = build("mlp", channels=1, size=8, classes=10, seed=0, hidden=(32,))
+    >>> model(torch.zeros(5, 1, 8, 8)).shape
+    torch.Size([5, 10])
+    """
+    check_name(name)
+    known = [
+        p.name for p in signature(MODELS[name]).parameters.values() if p.kind == p.KEYWORD_ONLY
+    ]
+    for setting in settings:
+        require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
+        _check_known(f"settings of {name}", setting, known)
+    shape = Shape(channels, size, classes, norm)
+    with _drawing(seed, "features", name):
+        model = MODELS[name](shape, **settings)
+        rectified(model.features)
+    with _drawing(seed, "header"):
+        model.header.reset_parameters()
+    return model
+
+
+def assign(
+    names: str | Sequence[str], clients: int, rule: str | Sequence[str] = "cycle"
+) -> tuple[str, ...]:
+    """Return the architecture of every client.
+
+    Parameters
+    ----------
+    names : the architectures in use.
+    clients : number of clients.
+    rule : "cycle", by which client k has ``names[k % len(names)]`` (FedSSA, B2), or a list with
+        one of `names` for each client.
+
+    Examples
+    --------
+    >>> assign(["cnn-1", "lenet"], 3)
+    ('cnn-1', 'lenet', 'cnn-1')
+    >>> assign(["cnn-1", "lenet"], 3, ["lenet", "lenet", "cnn-1"])
+    ('lenet', 'lenet', 'cnn-1')
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    require(len(names) > 0, "names", "one or more models", "none")
+    require(clients >= 1, "clients", "at least 1", clients)
+    for name in names:
+        check_name(name)
+    if isinstance(rule, str):
+        require(rule == "cycle", "rule", "cycle, or a list of models, one per client", repr(rule))
+        return tuple(names[k % len(names)] for k in range(clients))
+    require(len(rule) == clients, "rule", f"a list of {clients} models, one per client", len(rule))
+    for name in rule:
+        _check_known("rule", name, names)
+    return tuple(rule)
+
+
+def check_name(name: str) -> str:
+    """Return `name` if there is such a model; otherwise an error suggests the nearest."""
+    _check_known("model", name, list(MODELS))
+    return name
+
+
+def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = get_close_matches(str(name), known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError(argument, f"one of {', '.join(known)}{hint}", repr(name))
+
+
+@contextmanager
+def _drawing(seed: int, *path: str) -> Iterator[None]:
+    """Draw from the stream `path` what layers draw on construction; then restore the generator."""
+    # devices=[] and the CPU: no other generator is touched, whatever device is the default.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(derive(seed, "model", *path))
+        yield

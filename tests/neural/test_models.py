@@ -1,0 +1,322 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
+
+from torch import nn  # noqa: E402
+from torch.func import functional_call, grad, stack_module_state, vmap  # noqa: E402
+
+from hopfed.neural.models import MODELS, Shape, assign, build  # noqa: E402
+
+IMAGE = tuple(name for name in MODELS if name != "lstm")
+CNNS = tuple(f"cnn-{n}" for n in range(1, 6))
+NORMALISED = ("vgg-11", "resnet-18", "resnet-34", "mobilenet-v2")
+LEAST = {"lenet": 4, **dict.fromkeys(CNNS, 4), **dict.fromkeys(("alexnet", *NORMALISED), 8)}
+FEATURES = {
+    "mlp": 200,
+    "lenet": 84,
+    **dict.fromkeys(CNNS, 500),
+    "alexnet": 256,
+    "vgg-11": 512,
+    "resnet-18": 512,
+    "resnet-34": 512,
+    "mobilenet-v2": 1280,
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Two threads on nets this small are many times slower than one."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def digits_model(name, seed=0, norm="group"):
+    """A model of 8 x 8 images, or of 6 tokens out of 11."""
+    channels, size = (11, 6) if name == "lstm" else (1, 8)
+    return build(name, channels=channels, size=size, classes=10, seed=seed, norm=norm)
+
+
+def digits_batch(name, *shape):
+    generator = torch.Generator().manual_seed(5)
+    if name == "lstm":
+        return torch.randint(0, 11, (*shape, 6), generator=generator)
+    return torch.randn(*shape, 1, 8, 8, generator=generator)
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def same_weights(a, b):
+    a, b = a.state_dict(), b.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize(("channels", "size"), [(1, 8), (1, 28), (3, 32), (3, 64)])
+@pytest.mark.parametrize("name", IMAGE)
+def test_images_to_features_to_logits(name, channels, size):
+    model = build(name, channels=channels, size=size, classes=7, seed=0)
+    x = torch.randn(2, channels, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        z = model.features(x)
+        logits = model(x)
+    assert z.shape == (2, model.feature_dim) == (2, FEATURES[name])
+    assert model.header.weight.shape == (7, model.feature_dim)
+    assert model.header.bias.shape == (7,)
+    assert torch.equal(model.header(z), logits)
+    assert logits.isfinite().all()
+    # Two unlike images must not look alike: nothing has shrunk to a constant on the way.
+    assert (z[0] - z[1]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
+    least = LEAST[name]
+    model = build(name, channels=1, size=least, classes=3, seed=0)
+    assert model(torch.ones(2, 1, least, least)).shape == (2, 3)
+    message = f"size must be at least {least} pixels for {name}, got {least - 1}"
+    with pytest.raises(ArgumentError, match=message):
+        build(name, channels=1, size=least - 1, classes=3, seed=0)
+
+
+# By hand, layer by layer, for ten classes.
+@pytest.mark.parametrize(
+    ("name", "channels", "size", "parameters"),
+    [
+        ("mlp", 1, 28, 784 * 200 + 200 + 200 * 200 + 200 + 2010),  # 199,210 in McMahan et al.
+        ("lenet", 1, 28, 156 + 2416 + 400 * 120 + 120 + 120 * 84 + 84 + 850),  # 61,706
+        ("lenet", 3, 32, 456 + 2416 + 400 * 120 + 120 + 120 * 84 + 84 + 850),
+        ("lenet", 1, 8, 156 + 2416 + 64 * 120 + 120 + 120 * 84 + 84 + 850),
+        ("cnn-1", 3, 32, 1216 + 12832 + 800 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
+        ("cnn-2", 3, 32, 1216 + 6416 + 400 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
+        ("cnn-3", 3, 32, 1216 + 12832 + 800 * 1000 + 1000 + 1000 * 500 + 500 + 5010),
+        ("cnn-4", 3, 32, 1216 + 12832 + 800 * 800 + 800 + 800 * 500 + 500 + 5010),
+        ("cnn-5", 3, 32, 1216 + 12832 + 800 * 500 + 500 + 500 * 500 + 500 + 5010),
+        ("cnn-1", 1, 28, 416 + 12832 + 512 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
+        ("cnn-1", 1, 8, 416 + 12832 + 128 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
+        ("alexnet", 3, 32, 23296 + 307392 + 663936 + 884992 + 590080 + 2570),
+        ("vgg-11", 3, 32, 9 * 1_024_192 + 2 * 2752 + 5130),
+        ("resnet-18", 3, 32, 11_173_962),
+        ("resnet-34", 3, 32, 21_282_122),
+        ("mobilenet-v2", 3, 32, 2_236_682),
+    ],
+)
+def test_numbers_of_parameters(name, channels, size, parameters):
+    assert count(build(name, channels=channels, size=size, classes=10, seed=0)) == parameters
+
+
+@pytest.mark.parametrize(("number", "megabytes"), [(1, 10.00), (2, 6.92), (3, 5.04), (5, 2.55)])
+def test_fedssa_models_have_the_sizes_of_its_table(number, megabytes):
+    # CNN-4 is left out: the table prints 3.81, and its own rows give 4.05.
+    model = build(f"cnn-{number}", channels=3, size=32, classes=10, seed=0)
+    assert 4 * count(model) / 2**20 == pytest.approx(megabytes, abs=0.0075)
+
+
+@pytest.mark.parametrize("name", NORMALISED)
+def test_group_norm_has_the_parameters_of_batch_norm_and_no_buffers(name):
+    group, batch = digits_model(name), digits_model(name, norm="batch")
+    assert count(group) == count(batch)
+    assert not list(group.buffers())
+    assert list(batch.buffers())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_layer_works_in_place_or_draws(name):
+    for layer in digits_model(name).modules():
+        assert not getattr(layer, "inplace", False)
+        assert not isinstance(layer, nn.modules.dropout._DropoutNd)
+
+
+def sgd_step(model):
+    """One step of SGD as a function of (parameters, buffers, batch, labels)."""
+
+    def loss(parameters, buffers, x, y):
+        logits = functional_call(model, (parameters, buffers), (x,))
+        return nn.functional.cross_entropy(logits, y)
+
+    def step(parameters, buffers, x, y):
+        gradients = grad(loss)(parameters, buffers, x, y)
+        return {k: p - 0.01 * gradients[k] for k, p in parameters.items()}
+
+    return step
+
+
+def check_stacked_step(models, x, atol):
+    """One step of three models together against one after the other."""
+    y = (7 * torch.arange(x.shape[0] * x.shape[1]) % 10).reshape(x.shape[:2])
+    parameters, buffers = stack_module_state(models)
+    parameters = {k: p.detach() for k, p in parameters.items()}
+    step = sgd_step(models[0])
+    stacked = vmap(step)(parameters, buffers, x, y)
+    for i, model in enumerate(models):
+        own = {k: p.detach() for k, p in model.named_parameters()}
+        own_buffers = {k: b.clone() for k, b in model.named_buffers()}
+        for k, w in step(own, own_buffers, x[i], y[i]).items():
+            torch.testing.assert_close(stacked[k][i], w, rtol=0, atol=atol)
+            assert not torch.equal(w, own[k]), k  # every parameter took part
+        for k, b in own_buffers.items():
+            torch.testing.assert_close(buffers[k][i], b, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stacked_step_equals_the_loop(name):
+    # In double precision: in single, rounding now and then puts one of the 100,000 activations of
+    # a deep network on the other side of zero, and gradients near it then differ in earnest.
+    models = [digits_model(name, seed).double() for seed in range(3)]
+    x = digits_batch(name, 3, 2)
+    check_stacked_step(models, x if name == "lstm" else x.double(), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "cnn-1", "lstm"])
+def test_stacked_step_equals_the_loop_in_single_precision(name):
+    models = [digits_model(name, seed) for seed in range(3)]
+    check_stacked_step(models, digits_batch(name, 3, 2), atol=1e-6)
+
+
+def test_stacked_step_updates_the_statistics_of_batch_norm():
+    models = [digits_model("mobilenet-v2", seed, "batch").double() for seed in range(3)]
+    before = [b.clone() for b in models[0].buffers()]
+    check_stacked_step(models, digits_batch("mobilenet-v2", 3, 4).double(), atol=1e-11)
+    # The models were stacked by copy, so their own statistics stay.
+    assert all(torch.equal(b, c) for b, c in zip(models[0].buffers(), before, strict=True))
+
+
+def test_lstm_is_that_of_pytorch():
+    features = digits_model("lstm").features
+    reference = nn.LSTM(8, 256, num_layers=2, batch_first=True)
+    for number, layer in enumerate(features.layers):
+        for name, weight in layer.named_parameters():
+            getattr(reference, f"{name}_l{number}").data.copy_(weight)
+    x = digits_batch("lstm", 4)
+    with torch.no_grad():
+        _, (h, c) = reference(features.embedding(x))
+        z = features(x)
+    torch.testing.assert_close(z, torch.cat([h[1], h[0], c[1], c[0]], dim=1))
+
+
+def test_lstm_for_characters():
+    model = build("lstm", channels=90, size=80, classes=90, seed=0)
+    cells = 4 * 256 * (8 + 256) + 4 * 256 * (256 + 256) + 2 * 2 * 4 * 256
+    assert count(model) == 90 * 8 + cells + 256 * 90 + 90
+    assert model.feature_dim == 1024
+    x = torch.randint(0, 90, (3, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        z = model.features(x)
+        assert z.shape == (3, 1024)
+        assert torch.equal(model(x), model.header(z))
+        # The header reads the hidden state of the top layer and nothing else.
+        z[:, 256:] = 7.0
+        assert torch.equal(model(x), model.header(z))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_depend_on_the_seed_alone(name):
+    model = digits_model(name)
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    with torch.device("meta"):  # a default device changes nothing
+        again = digits_model(name)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert same_weights(model, again)
+    other = digits_model(name, seed=1)
+    for part in ("features", "header"):
+        assert not same_weights(getattr(model, part), getattr(other, part))
+
+
+@pytest.mark.parametrize("name", ["lenet", "cnn-1", "alexnet"])
+def test_rectified_layers_follow_the_law_of_he(name):
+    model = build(name, channels=3, size=32, classes=10, seed=0)
+    layers = [m for m in model.features.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+    for layer in layers:
+        weight = layer.weight.detach()
+        z = weight * (weight[0].numel() / 2) ** 0.5  # standard normal
+        assert abs(z.mean()) < 4 / z.numel() ** 0.5
+        assert abs(z.square().mean() - 1) < 4 * (2 / z.numel()) ** 0.5
+        assert not layer.bias.any()
+    bound = model.feature_dim**-0.5
+    assert 0.9 * bound < model.header.weight.abs().max() <= bound
+
+
+def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
+    models = [digits_model(name) for name in ("cnn-3", "cnn-4", "cnn-5")]
+    for other in models[1:]:
+        assert same_weights(models[0].header, other.header)
+    first = [model.features[0].weight for model in models]
+    assert not torch.equal(first[0], first[1])
+
+
+def test_settings_of_the_architectures():
+    mlp = build("mlp", channels=1, size=8, classes=10, seed=0, hidden=(50, 30, 20))
+    assert count(mlp) == 65 * 50 + 51 * 30 + 31 * 20 + 21 * 10
+    lstm = build("lstm", channels=5, size=8, classes=4, seed=0, embedding=3, width=6)
+    assert lstm(torch.zeros(2, 8, dtype=torch.int32)).shape == (2, 4)
+    assert lstm.feature_dim == 24
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("resnet18", {}, r"model must be one of .* \(did you mean resnet-18\?\), got 'resnet18'"),
+        (
+            "mlp",
+            {"hiden": (9,)},
+            r"settings of mlp must be one of hidden \(did you mean hidden\?\)",
+        ),
+        ("mlp", {"hidden": ()}, "hidden must be one or more widths, each at least 1, got ()"),
+        ("mlp", {"hidden": 50}, "hidden must be one or more widths, each at least 1, got 50"),
+        ("mlp", {"hidden": (50, 0)}, "hidden must be one or more widths"),
+        ("lenet", {"hidden": (9,)}, "settings of lenet must be left out, as it has none"),
+        ("lstm", {"width": 0}, "width must be at least 1, got 0"),
+        ("lenet", {"norm": "layer"}, "norm must be one of group, batch, got 'layer'"),
+        ("lenet", {"classes": 0}, "classes must be at least 1, got 0"),
+        ("lenet", {"channels": 1.5}, "channels must be a whole number, got 1.5"),
+        ("lenet", {"seed": -1}, "seed must be a non-negative integer, got -1"),
+    ],
+)
+def test_bad_arguments_are_named(name, change, message):
+    arguments = {"channels": 1, "size": 28, "classes": 10, "seed": 0} | change
+    with pytest.raises(ArgumentError, match=message):
+        build(name, **arguments)
+
+
+@given(st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=6), st.integers(1, 40))
+def test_cycle_goes_round_the_names(names, clients):
+    assigned = assign(names, clients)
+    assert len(assigned) == clients
+    assert assigned[: len(names)] == tuple(names)[:clients]
+    assert assigned[len(names) :] == assigned[: -len(names)] or clients <= len(names)
+    assert assign(names, clients, assigned) == assigned
+
+
+@pytest.mark.parametrize(
+    ("names", "clients", "rule", "message"),
+    [
+        (["lenett"], 3, "cycle", r"model must be one of .*did you mean lenet\?"),
+        ([], 3, "cycle", "names must be one or more models, got none"),
+        (["lenet"], 0, "cycle", "clients must be at least 1, got 0"),
+        (["lenet"], 2, "random", "rule must be cycle, or a list of models, one per client"),
+        (["lenet"], 2, ["lenet"], "rule must be a list of 2 models, one per client, got 1"),
+        (["lenet", "mlp"], 1, ["cnn-1"], "rule must be one of lenet, mlp, got 'cnn-1'"),
+    ],
+)
+def test_bad_assignments_are_named(names, clients, rule, message):
+    with pytest.raises(ArgumentError, match=message):
+        assign(names, clients, rule)
+
+
+def test_one_name_is_for_all():
+    assert assign("lenet", 3) == ("lenet",) * 3
+
+
+def test_shape_is_frozen_and_checked():
+    shape = Shape(channels=3, size=32, classes=10)
+    with pytest.raises(AttributeError):
+        shape.size = 8
+    with pytest.raises(ArgumentError, match="size must be at least 1, got 0"):
+        Shape(channels=3, size=0, classes=10)
