@@ -17,7 +17,7 @@ class Moody:
     def examples(self, t, client):
         if client == self.client and t == 0:
             if self.mood == "hang":
-                time.sleep(60)
+                time.sleep(120)
             if self.mood == "die":
                 os._exit(3)
             raise OSError("the disk is gone")

@@ -1,12 +1,14 @@
 """The engine `pool` gives what `local` gives, and bears workers that hang or die."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from owners import Moody
 
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
@@ -15,6 +17,13 @@ from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
 from hopfed.plasticity import Smoothing, Structure
+
+
+class Unloadable:
+    """Pickles here; fails where it is loaded."""
+
+    def __reduce__(self):
+        return exec, ("raise ImportError('no such module here')",)
 
 
 def method(mood=None, seed=0):
@@ -49,13 +58,19 @@ def test_local_and_pool_agree_to_the_last_bit(pool):
     assert len(a.state.server["memory/patterns"]) == 3
 
 
-def test_an_equal_method_made_anew_needs_no_new_workers(pool):
+def test_methods_take_turns_in_the_same_workers(pool):
     play(pool, method(), rounds=1)
     before = pool._pool
-    play(pool, method(), rounds=1)
+    a = play(pool, method(), rounds=1).state.server["memory/patterns"]
+    b = play(pool, method(seed=1), rounds=1).state.server["memory/patterns"]
     assert pool._pool is before
-    play(pool, method(seed=1), rounds=1)
-    assert pool._pool is not before
+    assert not np.array_equal(a, b)
+
+
+def test_a_method_that_no_worker_can_load_is_told_in_words(pool):
+    broken = replace(method(), rule=Unloadable())
+    with pytest.raises(HopfedError, match="must be importable from a module"):
+        play(pool, broken, rounds=1)
 
 
 def test_a_client_that_raises_in_a_worker_is_a_fault(pool):
@@ -67,7 +82,7 @@ def test_a_client_that_raises_in_a_worker_is_a_fault(pool):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mood", "fault"), [("hang", Fault.TIMED_OUT), ("die", Fault.DIED)])
 def test_a_worker_that_hangs_or_dies_takes_no_other_client_along(mood, fault):
-    with PoolEngine(2, timeout=4.0 if mood == "hang" else None) as engine:
+    with PoolEngine(2, timeout=20.0 if mood == "hang" else None) as engine:
         first = play_round(method(mood), None, 0, seed=3, clients=4, engine=engine)
         assert first.faults.codes.tolist() == [0, 0, fault, 0]
         second = play_round(method(mood), first.state, 1, seed=3, clients=4, engine=engine)

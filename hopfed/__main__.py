@@ -1,0 +1,5 @@
+"""`python -m hopfed` is `hopfed`."""
+
+from hopfed.cli import main
+
+main()
