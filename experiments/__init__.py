@@ -36,7 +36,12 @@ NAMES = (
     "attacker",
     "drift",
     "privacy",
+    "ablation",
+    "structured",
+    "cooperation",
 )
+
+OTHERS = ("fl",)  # run by commands of their own
 
 PRESET_NAMES = ("quick", "default", "paper")
 
@@ -85,7 +90,7 @@ def find(name: str) -> Any:
     >>> find("bbp").PRESETS["paper"].N
     400
     """
-    if name not in NAMES:
+    if name not in (*NAMES, *OTHERS):
         near = get_close_matches(name, NAMES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ArgumentError("experiment", f"one of {', '.join(NAMES)}{hint}", repr(name))

@@ -46,7 +46,7 @@ def weighted_mean(
     w = _weights(len(parts), weights)
     xp = _alike(parts)
     if masks is None:
-        return _like(_sum(parts, w) / sum(w), parts[0], xp)
+        return _like(_sum(parts, w), parts[0], xp)
     if len(masks) != len(parts):
         raise ArgumentError("masks", f"one for each of the {len(parts)} parts", len(masks))
     held = [_spread(mask, part, xp) for mask, part in zip(masks, parts, strict=True)]
@@ -111,16 +111,17 @@ def trimmed_mean(parts: Sequence[Array], share: float) -> Array:
 
 
 def _weights(count: int, weights: Sequence[float] | None) -> list[float]:
+    """Weights that add up to one: a single part is then its own mean, to the bit."""
     if count == 0:
         raise ArgumentError("parts", "at least one", 0)
     if weights is None:
-        return [1.0] * count
+        return [1.0 / count] * count
     w = [float(v) for v in weights]
     if len(w) != count:
         raise ArgumentError("weights", f"one for each of the {count} parts", len(w))
     if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
         raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
-    return w
+    return [v / sum(w) for v in w]
 
 
 def _alike(parts: Sequence[Array]) -> Any:

@@ -36,6 +36,7 @@ def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
     An int where a float is due is accepted; a config calls this first in its `__post_init__`.
+    Fields of other types, such as settings within settings, check themselves.
 
     Raises
     ------
@@ -118,13 +119,16 @@ def describe(value: Any) -> str:
 
 
 def _kinds(cls: type) -> dict[str, Any]:
+    """Annotations of the fields that are settings: single values, and tuples of them."""
     hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls)}
+    kinds = {f.name: hints[f.name] for f in fields(cls)}
+    return {name: kind for name, kind in kinds.items() if (_element(kind) or kind) in _RULES}
 
 
 def _element(kind: Any) -> type | None:
     """Type of the elements of a tuple annotation, None for a single value."""
-    return get_args(kind)[0] if get_origin(kind) is tuple else None
+    element = get_args(kind)[0] if get_origin(kind) is tuple else None
+    return element if element in _RULES else None
 
 
 def _plain(value: Any) -> Any:

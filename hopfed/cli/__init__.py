@@ -18,6 +18,7 @@ _COMMANDS = {
     "theory": ("hopfed.cli.theory", "theory_command"),
     "run": ("hopfed.cli.run", "run_command"),
     "list": ("hopfed.cli.run", "list_command"),
+    "fl": ("hopfed.cli.fl", "fl_command"),
     "show": ("hopfed.cli.show", "show_command"),
     "compare": ("hopfed.cli.show", "compare_command"),
     "figure": ("hopfed.cli.figure", "figure_command"),

@@ -14,7 +14,7 @@ from hopfed.errors import ArgumentError, RunFileError
 FORMATS = (".png", ".pdf", ".svg")
 
 # Runs that are no experiments of `hopfed.experiments`, and the module that draws them.
-_OTHERS = {"recover": "recovery"}
+_OTHERS = {"recover": "recovery", "fl": "fl"}
 
 
 @click.command("figure")

@@ -43,21 +43,36 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
+    experiment = find(name)
+    config = _config(experiment, out_file, options)
+    carry_out(experiment, config, out_file, as_json, **options)
+
+
+def carry_out(
+    experiment: Any,
+    config: Any,
+    out_file: Path | None,
+    as_json: bool,
+    *,
+    resume: bool,
+    engine: str,
+    workers: int,
+    **_: Any,
+) -> None:
+    """Run `experiment` with a progress bar, and print its summary."""
     from hopfed.experiments._execute import execute
 
-    experiment = find(name)
-    if options["resume"] and out_file is None:
+    if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
-    config = _config(experiment, out_file, options)
     seconds = -time.perf_counter()
-    with _progress(name) as report:
+    with _progress(experiment.__name__.rpartition(".")[2]) as report:
         run = execute(
             experiment,
             config,
             out=out_file,
-            resume=options["resume"],
-            engine=options["engine"],
-            workers=options["workers"],
+            resume=resume,
+            engine=engine,
+            workers=workers,
             report=report,
         )
     seconds += time.perf_counter()

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed.cli.output import out, table
 from hopfed.config import describe
-from hopfed.experiments import NAMES, Measure, find
+from hopfed.experiments import NAMES, OTHERS, Measure, find
 from hopfed.runs import Run
 
 MOST_FAULTS = 50  # of one variant that are listed
@@ -133,7 +133,7 @@ def _paired(a: Run, b: Run) -> list[tuple[str, str, str]]:
 
 
 def _measures(kind: str) -> Mapping[str, Measure]:
-    return find(kind).RECORD.measures if kind in NAMES else {}
+    return find(kind).RECORD.measures if kind in (*NAMES, *OTHERS) else {}
 
 
 def _equal(a: Run, b: Run, name: str) -> bool:

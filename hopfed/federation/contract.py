@@ -57,6 +57,9 @@ class Context:
 class Method(Protocol):
     """What a federated method offers.
 
+    It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes
+    (`hopfed.federation.engines`), for engines in whose process the clients are.
+
     Attributes
     ----------
     exchanges : messages up of every participant in one round.

@@ -1,4 +1,7 @@
-"""The engine `local`: every client in this process, one after the other."""
+"""The engine `local`: every client in this process.
+
+Clients step one after the other, unless the method says how to step many together (`client_steps`).
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,10 @@ class LocalEngine:
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
+        together = getattr(method, "client_steps", None)
+        if together is not None and self.timeout is None:
+            found: list[Outcome] = together(calls)
+            return found
         return [self._one(method, call) for call in calls]
 
     def _one(self, method: Method, call: Call) -> Outcome:

@@ -1,0 +1,127 @@
+"""`hopfed fl`: federations of neural networks."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.cli.output import out, table
+from hopfed.cli.run import carry_out
+from hopfed.errors import ArgumentError, BackendError, DataError
+
+
+@click.group("fl")
+def fl_command() -> None:
+    """Federated learning with neural networks (the extra `neural`).
+
+    Example: hopfed fl run fedavg --clients 10 --rounds 20
+    """
+
+
+@fl_command.command("run")
+@click.argument("method")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, .toml.")
+@click.option("--data", help="digits, a name, a .npz file, or hub:NAME. [default: digits]")
+@click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
+@click.option("--clients", type=int, help="Number of clients.")
+@click.option("--rounds", type=int, help="Communication rounds.")
+@click.option("--models", help="One architecture, or several by turns: lenet,cnn-1.")
+@click.option("--seeds", type=int, help="Number of seeds.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option(
+    "--engine",
+    type=click.Choice(("local", "pool")),
+    default="local",
+    show_default=True,
+    help="Where clients run: in process and stacked, or in worker processes.",
+)
+@click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def run_command(
+    method: str,
+    config_file: Path | None,
+    out_file: Path | None,
+    as_json: bool,
+    settings: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Run METHOD; `hopfed fl list` shows the methods, `hopfed fl list METHOD` their settings.
+
+    Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
+    """
+    fl = _experiment()
+    config = _read(fl, config_file) if config_file else fl.Config()
+    config = replace(config, method=method)
+    named = ("data", "partition", "clients", "rounds", "models", "seeds")
+    given = [f"{n}={options.pop(n)}" for n in named if options.get(n) is not None]
+    config = fl.with_options(config, [*given, *settings])
+    config.make(0)  # a wrong name is told before a file is begun
+    carry_out(fl, config, out_file, as_json, **options)
+
+
+@fl_command.command("list")
+@click.argument("method", required=False)
+def list_command(method: str | None) -> None:
+    """List the methods, or what METHOD is and its settings.
+
+    Example: hopfed fl list fedprox
+    """
+    _experiment()
+    from hopfed.config import describe
+    from hopfed.neural.methods import METHODS
+    from hopfed.neural.methods import method as find
+
+    if method is None:
+        grid = table("method", "source", "settings of its own")
+        for column in grid.columns:
+            column.justify = "left"
+        for name in METHODS:
+            cls = find(name)
+            own = ", ".join(f"{f.name}={describe(f.default)}" for f in _own(cls))
+            grid.add_row(name, cls.source, own or "-")
+        out.print(grid, markup=False)
+        return
+    out.print(cleandoc(find(method).__doc__ or ""), markup=False)
+
+
+def _experiment() -> Any:
+    try:
+        import torch  # noqa: F401
+
+        from hopfed.experiments import fl
+    except ImportError as error:
+        raise BackendError(
+            f"{error.name or 'torch'} is not installed: pip install 'hopfed[neural]'"
+        ) from None
+    return fl
+
+
+def _own(cls: Any) -> list[Any]:
+    return [f for f in fields(cls) if f.name not in ("task", "training")]
+
+
+def _read(fl: Any, path: Path) -> Any:
+    """Settings of a TOML file: those of `Config`, and a table [options] for the method's own."""
+    import tomllib
+
+    try:
+        held = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ArgumentError("--config", f"a file ({error.strerror})", path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not TOML: {error}") from None
+    own = held.pop("options", {})
+    settings = [f"{k}={_word(v)}" for k, v in (held | own).items()]
+    return fl.with_options(fl.Config(), settings)
+
+
+def _word(value: Any) -> str:
+    from hopfed.config import describe
+
+    return describe(tuple(value) if isinstance(value, list) else value)

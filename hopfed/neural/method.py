@@ -1,0 +1,194 @@
+"""What all neural methods share: local training on the contract of `hopfed.federation`.
+
+A method says what a client starts from, what it minimises, what it sends, and how the server
+answers. Training is here: the clients of an exchange are trained together where that is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopfed.config import check_types, require
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.faults import Fault
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.task import Params, Task, TaskSpec, task_of
+from hopfed.neural.training import Forward, Job, Training, cross_entropy
+from hopfed.neural.ways import train
+
+
+@dataclass(frozen=True)
+class NeuralMethod:
+    """Base of the neural methods.
+
+    Attributes
+    ----------
+    task : data, partition and models, by name.
+    training : how a client trains.
+    """
+
+    task: TaskSpec
+    training: Training = field(default_factory=Training)
+
+    exchanges: ClassVar[int] = 1
+    fresh: ClassVar[bool] = False
+    name: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    same_model: ClassVar[bool] = False  # whether clients must share one architecture
+    shared: ClassVar[bool] = False  # whether clients classify by what the server sent to all
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        one = len(set(self.task.models)) == 1
+        rule = f"one architecture for {self.name}"
+        require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+
+    @property
+    def made(self) -> Task:
+        """The task itself, made once per process."""
+        return task_of(self.task)
+
+    # What a method says.
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """Parameters that a client trains from."""
+        raise NotImplementedError
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """What else its objective looks at."""
+        return {}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Loss of a batch; cross-entropy unless a method says otherwise."""
+        del extra
+        return cross_entropy(forward(params, x)[1], y, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """State and message of a client after training."""
+        raise NotImplementedError
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Server's state and messages down."""
+        raise NotImplementedError
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Parameters by which a client would classify now."""
+        raise NotImplementedError
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Form of a client's message."""
+        raise NotImplementedError
+
+    # What the base does.
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+    def server_start(self, seed: int) -> State:  # noqa: ARG002
+        """State of the server before the first round."""
+        return {}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Train one client."""
+        outcome = self.client_steps([Call(state, down, context)])[0]
+        if outcome.fault != Fault.NONE or not isinstance(outcome.message, dict):
+            raise RuntimeError(outcome.reason)
+        return outcome.state, outcome.message, outcome.metrics
+
+    def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
+        """Train the clients of an exchange; outcomes in the order of `calls`."""
+        jobs: dict[int, Job] = {}
+        failed: dict[int, Outcome] = {}
+        for i, call in enumerate(calls):
+            try:
+                jobs[i] = self._job(call)
+            except Exception as error:  # whatever is wrong with a client concerns it alone
+                failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
+        train(
+            list(jobs.values()), self.made.tensors, self.training, self.objective, self.made.augment
+        )
+        return [
+            failed[i] if i in failed else self._outcome(calls[i], jobs[i])
+            for i in range(len(calls))
+        ]
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Answer the clients."""
+        del context
+        state, down = self.answer(state, messages)
+        return state, down, {}
+
+    def _job(self, call: Call) -> Job:
+        c = _client(call)
+        task, context = self.made, call.context
+        return Job(
+            task.model(c),
+            self.starts(call.state, call.down, c),
+            task.split.train[c],
+            (context.seed, context.round, context.exchange, c),
+            self.extra(call.state, call.down, c),
+        )
+
+    def _outcome(self, call: Call, job: Job) -> Outcome:
+        c = _client(call)
+        state, message = self.ends(call.state, job.params, c)
+        seen = len(job.rows) * self.training.epochs
+        flops = float(self.made.cost(c).training) * seen
+        return Outcome(state, message, {"loss": job.loss, "flops": flops})
+
+
+def _client(call: Call) -> int:
+    if call.context.client is None:
+        raise ValueError("a client step without a client")
+    return call.context.client
+
+
+def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
+    """Name arrays of a state or message below `prefix`.
+
+    Examples
+    --------
+    >>> list(pack({"w": torch.ones(1)}))
+    ['model/w']
+    """
+    return {f"{prefix}/{n}": np.asarray(t.detach().cpu()) for n, t in params.items()}
+
+
+def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
+    """Tensors of what `pack` named; copies, so that training cannot change what was given."""
+    start = prefix + "/"
+    return {
+        n.removeprefix(start): torch.as_tensor(np.array(a))
+        for n, a in arrays.items()
+        if n.startswith(start)
+    }
+
+
+def spec_of(params: Mapping[str, Tensor], prefix: str = "model") -> dict[str, Field]:
+    """Form of packed parameters."""
+    return {
+        f"{prefix}/{n}": Field(tuple(t.shape), "f" if t.is_floating_point() else "iu")
+        for n, t in params.items()
+    }

@@ -1,0 +1,33 @@
+"""Federated methods by name, one file each."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from hopfed.errors import ArgumentError
+
+# Name on the command line -> (module, class).
+METHODS = {
+    "standalone": ("standalone", "Standalone"),
+    "fedavg": ("fedavg", "FedAvg"),
+    "fedavg+": ("fedavg_plus", "FedAvgPlus"),
+    "fedprox": ("fedprox", "FedProx"),
+}
+
+
+def method(name: str) -> Any:
+    """Return the class of the method `name`; an unknown one is an error that suggests the nearest.
+
+    Examples
+    --------
+    >>> method("fedavg").name
+    'fedavg'
+    """
+    if name not in METHODS:
+        near = get_close_matches(name, METHODS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
+    module, cls = METHODS[name]
+    return getattr(import_module(f"hopfed.neural.methods.{module}"), cls)

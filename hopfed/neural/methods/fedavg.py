@@ -1,0 +1,51 @@
+"""FedAvg: the size-weighted mean of the participants' parameters, buffers too (B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hopfed.aggregate import mean_tree
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.method import NeuralMethod, pack, spec_of, unpack
+from hopfed.neural.task import Params
+
+
+@dataclass(frozen=True)
+class FedAvg(NeuralMethod):
+    """McMahan et al. (2017); the weights are renormalised over those who were heard."""
+
+    name: ClassVar[str] = "fedavg"
+    source: ClassVar[str] = "McMahan et al., AISTATS 2017"
+    same_model: ClassVar[bool] = True
+    shared: ClassVar[bool] = True
+
+    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The global model."""
+        return unpack(down) or self.made.initial(client)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the model."""
+        size = np.asarray(len(self.made.split.train[client]))
+        return state, pack(params) | {"examples": size}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Parameters, buffers, and the number of examples."""
+        return spec_of(self.made.initial(0)) | {"examples": Field((), "iu")}
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Average."""
+        sizes = [float(m["examples"]) for m in messages.values()]
+        models = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
+        mean = mean_tree(models, sizes) if models else state
+        return mean, {EVERYONE: mean}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The global model."""
+        return unpack(down) or self.made.initial(client)

@@ -1,0 +1,46 @@
+"""FedAvg+: FedAvg, and a few epochs on a client's own examples before it classifies (B4, B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.task import Params
+from hopfed.neural.training import Job
+from hopfed.neural.ways import train
+
+
+@dataclass(frozen=True)
+class FedAvgPlus(FedAvg):
+    """FedAvg with fine-tuning; what is tuned never leaves the client.
+
+    Attributes
+    ----------
+    tune : epochs of fine-tuning.
+    """
+
+    tune: int = 1
+
+    name: ClassVar[str] = "fedavg+"
+    source: ClassVar[str] = "Jiang et al., 2019"
+    shared: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.tune >= 0, "tune", "at least 0", self.tune)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The global model, fine-tuned."""
+        job = Job(
+            self.made.model(client),
+            super().personal(state, down, client),
+            self.made.split.train[client],
+            (self.task.seed, "tune", client),
+        )
+        settings = replace(self.training, epochs=self.tune, way="sequential")
+        train([job], self.made.tensors, settings, self.objective, self.made.augment)
+        return job.params

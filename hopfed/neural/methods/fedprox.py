@@ -1,0 +1,55 @@
+"""FedProx: FedAvg with a pull towards the global model, gradient + mu (w - w_global) (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy
+
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """Li et al. (2020).
+
+    Attributes
+    ----------
+    mu : strength of the pull; 0 is FedAvg.
+    """
+
+    mu: float = 0.01
+
+    name: ClassVar[str] = "fedprox"
+    source: ClassVar[str] = "Li et al., MLSys 2020"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.mu >= 0, "mu", "at least 0", self.mu)
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """The global parameters."""
+        return self.starts(state, down, client) if self.mu else {}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy and mu / 2 times the squared distance to the global model."""
+        loss = cross_entropy(forward(params, x)[1], y, mask)
+        if not self.mu:
+            return loss
+        buffers = dict(self.made.templates[self.task.models[0]].named_buffers())
+        far = [((p - extra[n]) ** 2).sum() for n, p in params.items() if n not in buffers]
+        return loss + self.mu / 2 * sum(far[1:], far[0])

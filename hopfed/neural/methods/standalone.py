@@ -1,0 +1,44 @@
+"""Every client trains on its own examples alone: the floor of every table (B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import Message, Spec
+from hopfed.neural.method import NeuralMethod, pack, unpack
+from hopfed.neural.task import Params
+
+
+@dataclass(frozen=True)
+class Standalone(NeuralMethod):
+    """No exchange at all; also called IND and Local."""
+
+    name: ClassVar[str] = "standalone"
+    source: ClassVar[str] = "baseline"
+
+    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """Its own model."""
+        return unpack(state) or self.made.initial(client)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Keep the model; send nothing."""
+        return pack(params), {}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Nothing."""
+        return {}
+
+    def answer(
+        self,
+        state: State,
+        messages: Mapping[int, Message],  # noqa: ARG002
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Nothing."""
+        return state, {}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """Its own model."""
+        return unpack(state) or self.made.initial(client)

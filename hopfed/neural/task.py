@@ -1,0 +1,133 @@
+"""What is learned: data divided among clients, their models, and how a client trains.
+
+A `TaskSpec` is a name for all of it, small enough to travel to worker processes; `Task` is the
+thing itself, made once in every process that needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from hopfed.config import check_types, require
+from hopfed.neural.cost import Cost, measure
+from hopfed.neural.data import Partition, load, partition
+from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
+from hopfed.neural.models import assign, build
+from hopfed.neural.models.base import Model
+from hopfed.rng import stream
+
+Params = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """Names of data, partition and models.
+
+    Attributes
+    ----------
+    data : what `hopfed.neural.data.load` takes.
+    partition : what `hopfed.neural.data.partition` takes.
+    clients : number of clients.
+    models : architectures, by turns over the clients.
+    norm : "group" or "batch".
+    published : keep the dataset's own test split.
+    examples : at most this many examples of the dataset, drawn at random; 0 for all.
+    augment : random crops and flips of training images.
+    seed : of partition and initial weights.
+    """
+
+    data: str = "digits"
+    partition: str = "dirichlet:0.5"
+    clients: int = 10
+    models: tuple[str, ...] = ("lenet",)
+    norm: str = "group"
+    published: bool = False
+    examples: int = 0
+    augment: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.clients >= 1, "clients", "at least 1", self.clients)
+        require(self.examples >= 0, "examples", "at least 0", self.examples)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Data, models and initial weights of a federation.
+
+    Attributes
+    ----------
+    spec : its name.
+    split : the partition.
+    tensors : the data on the device.
+    names : architecture of each client.
+    templates : architecture -> model; its weights are the initial ones.
+    """
+
+    spec: TaskSpec
+    split: Partition
+    tensors: Tensors
+    names: tuple[str, ...]
+    templates: dict[str, Model] = field(repr=False)
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return self.split.dataset.classes
+
+    @property
+    def augment(self) -> Augment | None:
+        """What is done to training images."""
+        return Augment() if self.spec.augment and self.tensors.mean is not None else None
+
+    def model(self, client: int) -> Model:
+        """Architecture of a client."""
+        return self.templates[self.names[client]]
+
+    def initial(self, client: int) -> Params:
+        """Initial parameters and buffers of a client, its own copy."""
+        return {name: t.detach().clone() for name, t in self.model(client).state_dict().items()}
+
+    def cost(self, client: int) -> Cost:
+        """Parameters and FLOPs of a client's model."""
+        return _cost(self.spec, self.names[client])
+
+
+@lru_cache(2)
+def task_of(spec: TaskSpec) -> Task:
+    """Load the data and make the models that `spec` names."""
+    dataset = load(spec.data)
+    if 0 < spec.examples < len(dataset):
+        rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]
+        dataset = dataset.take(np.sort(rows))
+    split = partition(spec.partition, dataset, spec.clients, spec.seed, published=spec.published)
+    names = assign(spec.models, len(split))
+    data = split.dataset
+    if data.is_images:
+        channels, size = data.shape[0], data.shape[-1]
+    else:
+        channels, size = int(data.inputs.max()) + 1, data.shape[0]
+    templates = {
+        name: build(
+            name,
+            channels=channels,
+            size=size,
+            classes=data.classes,
+            seed=spec.seed,
+            **({} if name == "lstm" else {"norm": spec.norm}),
+        )
+        for name in sorted(set(names))
+    }
+    return Task(spec, split, to_tensors(split), names, templates)
+
+
+@lru_cache(16)
+def _cost(spec: TaskSpec, name: str) -> Cost:
+    task = task_of(spec)
+    inputs, _ = task.tensors.batch(task.tensors.rows(task.split.train[0][:2]))
+    return measure(task.templates[name], inputs)

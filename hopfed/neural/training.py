@@ -1,0 +1,284 @@
+"""Local training of many clients: one after the other, or stacked and stepped together.
+
+Both ways take the same batches of the same clients in the same order and differ by the rounding
+of their sums only. Stacked, the clients of one architecture have their parameters along a first
+axis and every step is one `torch.func.vmap` over them; batches of unequal size are padded and
+masked, and clients with fewer steps leave early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+from torch.nn import functional
+
+from hopfed.config import check_types, require
+from hopfed.neural.data.tensors import Augment, Tensors, generator
+from hopfed.neural.models.base import Model
+from hopfed.neural.optimizers import OPTIMIZERS, Optimizer
+from hopfed.neural.task import Params
+from hopfed.rng import stream
+
+WAYS = ("auto", "sequential", "stacked")
+
+STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
+
+Forward = Callable[[Params, Tensor], tuple[Tensor, Tensor]]  # inputs -> (features, logits)
+
+
+class Objective(Protocol):
+    """What a client minimises."""
+
+    def __call__(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Loss of a batch; `mask` is 0 on rows that only pad it, None where none do."""
+        ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a client trains in a round.
+
+    Attributes
+    ----------
+    optimizer : "sgd", "adam" or "amsgrad".
+    lr, momentum, weight_decay : of the optimizer; momentum of sgd only.
+    epochs : passes over the client's training examples.
+    batch : examples of a step.
+    clip : largest norm of a gradient, 0 for none.
+    way : "sequential", "stacked", or "auto", the faster by measurement.
+    """
+
+    optimizer: str = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 1
+    batch: int = 32
+    clip: float = 0.0
+    way: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        known = ", ".join(OPTIMIZERS)
+        require(self.optimizer in OPTIMIZERS, "optimizer", f"one of {known}", self.optimizer)
+        require(self.lr > 0, "lr", "above 0", self.lr)
+        for name in ("momentum", "weight_decay", "clip"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
+        require(self.batch >= 1, "batch", "at least 1", self.batch)
+        require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
+
+    def make(self) -> Optimizer:
+        """Optimizer with these settings."""
+        return OPTIMIZERS[self.optimizer](
+            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+
+
+@dataclass
+class Job:
+    """The training of one client in one round.
+
+    Attributes
+    ----------
+    model : its architecture.
+    params : parameters and buffers it starts from; replaced by those it ends with.
+    rows : its training examples.
+    path : names its batches: seed, round and client.
+    extra : what else its objective looks at.
+    frozen : prefixes of parameters that stay as they are.
+    loss : mean over the last epoch's steps, afterwards.
+    """
+
+    model: Model
+    params: Params = field(repr=False)
+    rows: np.ndarray = field(repr=False)
+    path: tuple[Any, ...]
+    extra: Params = field(default_factory=dict, repr=False)
+    frozen: tuple[str, ...] = ()
+    loss: float = float("nan")
+
+    def steps(self, training: Training) -> list[np.ndarray]:
+        """Rows of every step, epoch after epoch, each in an order of its own."""
+        seed, *path = self.path
+        found = []
+        for epoch in range(training.epochs):
+            order = stream(seed, "batches", *path, epoch).permutation(self.rows)
+            found += [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
+        return found
+
+    def trained(self) -> list[str]:
+        """Names of the parameters that move."""
+        free = [n for n, _ in self.model.named_parameters()]
+        return [n for n in free if not n.startswith(self.frozen or ("\0",))]
+
+
+class Both(nn.Module):
+    """A model that answers features and logits."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (features, logits)."""
+        features = self.model.features(x)
+        return features, self.model.header(features)
+
+
+def forward_of(model: Model) -> Forward:
+    """Return the function from parameters and inputs to features and logits."""
+    both = Both(model)
+
+    def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
+        answer: tuple[Tensor, Tensor] = functional_call(
+            both, {f"model.{name}": value for name, value in params.items()}, (x,)
+        )
+        return answer
+
+    return forward
+
+
+def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy over the rows that count."""
+    if mask is None:
+        return functional.cross_entropy(logits, y)
+    return masked_mean(functional.cross_entropy(logits, y, reduction="none"), mask)
+
+
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean over the rows that count."""
+    if mask is None:
+        return values.mean()
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def train_sequential(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None = None,
+) -> None:
+    """Train every job, one after the other."""
+    for job in jobs:
+        forward, names = forward_of(job.model.train()), job.trained()
+        job.params = {n: t.detach().clone() for n, t in job.params.items()}
+        weights = [job.params[n].requires_grad_() for n in names]
+        optimizer, losses = training.make(), []
+        steps = job.steps(training)
+        draws = generator(job.path[0], "augment", *job.path[1:])
+        for rows in steps:
+            x, y = data.batch(data.rows(rows), augment, draws)
+            loss = objective(forward, job.params, x, y, None, job.extra)
+            grads = torch.autograd.grad(loss, weights, allow_unused=True)
+            with torch.no_grad():
+                grads = [
+                    torch.zeros_like(w) if g is None else g
+                    for g, w in zip(grads, weights, strict=True)
+                ]
+                optimizer.step(weights, _clipped(grads, training.clip, 0))
+            losses.append(float(loss.detach()))
+        last = losses[-max(len(steps) // max(training.epochs, 1), 1) :]
+        job.loss = float(np.mean(last)) if last else float("nan")
+        job.params = {n: t.detach() for n, t in job.params.items()}
+
+
+def train_stacked(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None = None,
+) -> None:
+    """Train jobs of one architecture together."""
+    jobs = sorted(jobs, key=lambda job: -len(job.rows))  # those with fewer steps leave first
+    model, names = jobs[0].model.train(), jobs[0].trained()
+    forward = forward_of(model)
+    plans = [job.steps(training) for job in jobs]
+    stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
+    extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
+    draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
+
+    def loss(
+        free: Params, rest: Params, x: Tensor, y: Tensor, mask: Tensor, more: Params
+    ) -> Tensor:
+        return objective(forward, {**rest, **free}, x, y, mask, more)
+
+    step = vmap(grad_and_value(loss), randomness="different")
+    optimizer, losses = training.make(), [[] for _ in jobs]
+    for s in range(len(plans[0])):
+        active = sum(len(plan) > s for plan in plans)
+        x, y, mask = _batch(data, [plan[s] for plan in plans[:active]], augment, draws)
+        now = {n: t[:active] for n, t in stacked.items()}
+        free = {n: now[n] for n in names}
+        rest = {n: t for n, t in now.items() if n not in free}
+        grads, values = step(free, rest, x, y, mask, {n: t[:active] for n, t in extra.items()})
+        ordered = [grads[n] for n in names]
+        optimizer.step(list(free.values()), _clipped(ordered, training.clip, 1))
+        for i, value in enumerate(values.tolist()):
+            losses[i].append(value)
+    for i, job in enumerate(jobs):
+        job.params = {n: t[i].clone() for n, t in stacked.items()}
+        last = losses[i][-max(len(plans[i]) // max(training.epochs, 1), 1) :]
+        job.loss = float(np.mean(last)) if last else float("nan")
+
+
+def _batch(
+    data: Tensors,
+    rows: list[np.ndarray],
+    augment: Augment | None,
+    draws: list[torch.Generator],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs, labels and mask (clients, batch, ...) of one step, padded with the first row."""
+    width = max(len(r) for r in rows)
+    index = np.stack([np.concatenate([r, np.full(width - len(r), r[0])]) for r in rows])
+    mask = np.stack([np.arange(width) < len(r) for r in rows])
+    weights = torch.as_tensor(mask, dtype=torch.float32, device=data.device)
+    if augment is None:
+        x, y = data.batch(data.rows(index))
+        return x, y, weights
+    # Every client draws from its own generator, as many as it has examples: as when alone.
+    parts = [data.batch(data.rows(r), augment, g) for r, g in zip(rows, draws, strict=False)]
+    x = torch.stack(
+        [torch.cat([p[0], p[0][:1].expand(width - len(p[0]), *p[0].shape[1:])]) for p in parts]
+    )
+    y = torch.stack([torch.cat([p[1], p[1][:1].expand(width - len(p[1]))]) for p in parts])
+    return x, y, weights
+
+
+def _clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
+    """Gradients scaled to a norm of at most `clip`, client by client where `lead` is 1."""
+    if clip == 0:
+        return list(grads)
+    squares = sum((g**2).flatten(lead).sum(-1) for g in grads)
+    scale = (clip / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
+    return [g * scale.reshape(scale.shape + (1,) * (g.ndim - lead)) for g in grads]
+
+
+def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs in groups of one architecture that fit into `STACK_BYTES` together."""
+    groups: list[list[Job]] = []
+    by_model: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_model.setdefault(id(job.model), []).append(job)
+    for same in by_model.values():
+        nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
+        width = max(1, STACK_BYTES // max(nbytes, 1))
+        ordered = sorted(same, key=lambda job: -len(job.rows))
+        groups += [ordered[i : i + width] for i in range(0, len(ordered), width)]
+    return groups

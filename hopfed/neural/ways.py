@@ -1,0 +1,137 @@
+"""Which way of training is faster here: measured once for every model, cohort and batch, and kept.
+
+The answer is written to a file of the user's cache, so that two runs on one machine go the same
+way and end in the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from hopfed.neural.data.tensors import Augment, Tensors
+from hopfed.neural.training import (
+    Job,
+    Objective,
+    Training,
+    stacks,
+    train_sequential,
+    train_stacked,
+)
+from hopfed.runs import replacing
+
+TRIAL = 3  # steps that are timed; the first of them warms up and does not count
+FEW = 24  # steps of a group below which measuring costs more than it can save
+
+
+def train(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None = None,
+) -> None:
+    """Train every job, by the way that `training` names or that is the faster one."""
+    for group in stacks(jobs):
+        way = training.way
+        if way == "auto":
+            way = _faster(group, data, training, objective, augment)
+        run = train_stacked if way == "stacked" and len(group) > 1 else train_sequential
+        run(group, data, training, objective, augment)
+
+
+def cache_file() -> Path:
+    """Where measurements are kept: below XDG_CACHE_HOME or ~/.cache."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "hopfed" / "ways.json"
+
+
+def _faster(
+    group: list[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> str:
+    """Compare the predicted seconds of the whole group."""
+    counts = [-(-len(job.rows) // training.batch) * training.epochs for job in group]
+    if len(group) == 1 or sum(counts) < FEW:
+        return "sequential"
+    key = "|".join(
+        str(part)
+        for part in (
+            torch.__version__,
+            data.device.type,
+            torch.get_num_threads(),
+            sum(t.numel() for t in group[0].params.values()),
+            type(group[0].model.features).__name__,
+            len(list(group[0].model.modules())),
+            tuple(data.inputs.shape[1:]),
+            len(group),
+            min(training.batch, len(group[0].rows)),
+            training.optimizer,
+            getattr(objective, "__qualname__", type(objective).__name__),
+        )
+    )
+    known = _read()
+    if key not in known:
+        known[key] = _measure(group, data, training, objective, augment)
+        _write(known)
+    one, together = known[key]
+    return "stacked" if together * max(counts) < one * sum(counts) else "sequential"
+
+
+def _measure(
+    group: list[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> tuple[float, float]:
+    """Seconds of a step of one client alone, and of a step of the whole group."""
+    from dataclasses import replace
+
+    trial = replace(training, epochs=1)
+    rows = max((job.rows for job in group), key=len)[: training.batch * TRIAL]
+    copies = [replace(job, rows=rows) for job in group]
+    steps = -(-len(rows) // training.batch)
+    train_sequential(copies[:1], data, trial, objective, augment)  # imports and allocations
+    seconds = []
+    for run, jobs in ((train_sequential, copies[:1]), (train_stacked, copies)):
+        if run is train_stacked:
+            run(
+                [replace(job, rows=rows[: training.batch]) for job in jobs],
+                data,
+                trial,
+                objective,
+                augment,
+            )
+        began = time.perf_counter()
+        run(jobs, data, trial, objective, augment)
+        seconds.append((time.perf_counter() - began) / steps)
+    return seconds[0], seconds[1]
+
+
+@cache
+def _read() -> dict[str, tuple[float, float]]:
+    try:
+        held = json.loads(cache_file().read_text())
+        return {str(k): (float(a), float(b)) for k, (a, b) in held.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # no measurement yet, or a file that is not ours: measure again
+
+
+def _write(known: dict[str, tuple[float, float]]) -> None:
+    path = cache_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(known))
+    except OSError:
+        return  # a read-only home only means that the next process measures again

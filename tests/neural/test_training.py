@@ -1,0 +1,196 @@
+"""Local training: alone and stacked, against plain PyTorch, and its choice of the way."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.neural.data.tensors import Augment  # noqa: E402
+from hopfed.neural.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training import (  # noqa: E402
+    Job,
+    Training,
+    cross_entropy,
+    stacks,
+    train_sequential,
+    train_stacked,
+)
+from hopfed.rng import stream  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def task(model="mlp", clients=4, **settings):
+    return task_of(TaskSpec(models=(model,), clients=clients, examples=400, **settings))
+
+
+def jobs_of(made, epochs_path=0):
+    return [
+        Job(made.model(c), made.initial(c), made.split.train[c], (0, epochs_path, 0, c))
+        for c in range(len(made.split))
+    ]
+
+
+def objective(forward, params, x, y, mask, extra):
+    return cross_entropy(forward(params, x)[1], y, mask)
+
+
+def plain(made, training, client, optimizer):
+    """The loop that anybody would write."""
+    model = made.model(client)
+    model.load_state_dict(made.initial(client))
+    model.train()
+    opt = optimizer(model.parameters())
+    for epoch in range(training.epochs):
+        path = ("batches", 0, 0, client, epoch)
+        order = stream(0, *path).permutation(made.split.train[client])
+        for i in range(0, len(order), training.batch):
+            x, y = made.tensors.batch(made.tensors.rows(order[i : i + training.batch]))
+            opt.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()
+    return {n: t.clone() for n, t in model.state_dict().items()}
+
+
+OPTIMIZERS = {
+    "sgd": lambda t: (
+        lambda p: torch.optim.SGD(p, t.lr, t.momentum, weight_decay=t.weight_decay, foreach=False)
+    ),
+    "adam": lambda t: (
+        lambda p: torch.optim.Adam(p, t.lr, weight_decay=t.weight_decay, foreach=False)
+    ),
+    "amsgrad": lambda t: (
+        lambda p: torch.optim.Adam(
+            p, t.lr, weight_decay=t.weight_decay, amsgrad=True, foreach=False
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("decay", [0.0, 1e-2])
+def test_one_client_is_plain_pytorch_to_the_bit(name, decay):
+    made = task()
+    start = {n: t.clone() for n, t in made.model(0).state_dict().items()}
+    training = Training(name, lr=0.01, weight_decay=decay, epochs=2, batch=16)
+    job = jobs_of(made)[0]
+    train_sequential([job], made.tensors, training, objective)
+    expected = plain(made, training, 0, OPTIMIZERS[name](training))
+    made.model(0).load_state_dict(start)
+    for n, t in expected.items():
+        torch.testing.assert_close(job.params[n], t, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("model", ["mlp", "lenet", "cnn-1"])
+@pytest.mark.parametrize("name", ["sgd", "amsgrad"])
+def test_stacked_clients_of_unequal_size_train_as_each_would_alone(model, name):
+    made = task(model, partition="dirichlet:0.5")
+    assert len(set(made.split.sizes[:, 0])) > 1
+    training = Training(name, lr=0.01, weight_decay=1e-3, epochs=2, batch=16, clip=1.0)
+    alone, together = jobs_of(made), jobs_of(made)
+    train_sequential(alone, made.tensors, training, objective)
+    train_stacked(together, made.tensors, training, objective)
+    for a, b in zip(alone, together, strict=True):
+        assert abs(a.loss - b.loss) < 1e-4
+        for n in a.params:
+            torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-3, atol=2e-5)
+
+
+def test_batches_are_the_same_for_everyone_who_asks():
+    made = task()
+    a, b = jobs_of(made)[1], jobs_of(made)[1]
+    training = Training(epochs=3, batch=16)
+    for x, y in zip(a.steps(training), b.steps(training), strict=True):
+        np.testing.assert_array_equal(x, y)
+    per_epoch = len(a.steps(training)) // 3
+    first = np.concatenate(a.steps(training)[:per_epoch])
+    np.testing.assert_array_equal(np.sort(first), np.sort(made.split.train[1]))
+
+
+def test_frozen_parameters_stay():
+    made = task("lenet")
+    for run in (train_sequential, train_stacked):
+        jobs = [replace(job, frozen=("features.",)) for job in jobs_of(made)]
+        run(jobs, made.tensors, Training(batch=16), objective)
+        for c, job in enumerate(jobs):
+            for n, t in made.initial(c).items():
+                same = torch.equal(t, job.params[n])
+                assert same == n.startswith("features.")
+
+
+def test_augmented_clients_draw_what_each_would_alone():
+    made = task("cnn-1", clients=3)
+    training = Training(batch=16)
+    alone, together = jobs_of(made), jobs_of(made)
+    train_sequential(alone, made.tensors, training, objective, Augment(1))
+    train_stacked(together, made.tensors, training, objective, Augment(1))
+    for a, b in zip(alone, together, strict=True):
+        for n in a.params:
+            torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-3, atol=2e-5)
+
+
+def test_stacks_hold_one_architecture_and_fit_the_memory(monkeypatch):
+    made = task_of(TaskSpec(models=("mlp", "lenet"), clients=6, examples=400))
+    groups = stacks(jobs_of(made))
+    assert sorted(len(g) for g in groups) == [3, 3]
+    nbytes = 4 * sum(t.numel() * 4 for t in made.initial(0).values())
+    monkeypatch.setattr("hopfed.neural.training.STACK_BYTES", 2 * nbytes)
+    mlp = [g for g in stacks(jobs_of(made)) if g[0].model is made.model(0)]
+    assert max(len(g) for g in mlp) == 2
+
+
+def test_batch_norm_statistics_move_in_both_ways():
+    made = task_of(
+        TaskSpec(models=("mobilenet-v2",), clients=2, examples=120, norm="batch", partition="iid")
+    )
+    training = Training(batch=48)
+    alone, together = jobs_of(made), jobs_of(made)
+    train_sequential(alone[:1], made.tensors, training, objective)
+    train_stacked(together, made.tensors, training, objective)
+    name = next(n for n in alone[0].params if n.endswith("running_mean"))
+    assert not torch.equal(alone[0].params[name], made.initial(0)[name])
+    torch.testing.assert_close(
+        alone[0].params[name], together[0].params[name], rtol=1e-3, atol=1e-4
+    )
+
+
+def test_the_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
+    from hopfed.neural import ways
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ways._read.cache_clear()
+    made = task(clients=8)
+    training = Training(batch=8)
+    ways.train(jobs_of(made), made.tensors, training, objective)
+    written = ways.cache_file().read_text()
+    ways._read.cache_clear()
+    ways.train(jobs_of(made), made.tensors, training, objective)
+    assert ways.cache_file().read_text() == written
+    ways._read.cache_clear()
+    ways.cache_file().write_text("not json")
+    ways.train(jobs_of(made), made.tensors, training, objective)
+    ways._read.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimizer": "lbfgs"}, "optimizer must be one of sgd, adam, amsgrad"),
+        ({"lr": 0.0}, "lr must be above 0"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"way": "fast"}, "way must be one of auto, sequential, stacked"),
+        ({"clip": -1.0}, "clip must be at least 0"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        Training(**settings)
