@@ -100,9 +100,7 @@ def _silent(done: int, planned: int) -> None:
     """Report to nobody."""
 
 
-def _unit(
-    module: str, config: Any, seed: int, t: int, state: Arrays | None, engine: Engine
-) -> Any:
+def _unit(module: str, config: Any, seed: int, t: int, state: Arrays | None, engine: Engine) -> Any:
     """One seed, or one round of it: (arrays, state after it or None)."""
     from threadpoolctl import threadpool_limits
 

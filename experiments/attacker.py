@@ -92,7 +92,9 @@ RECORD = Record(
     minutes={"quick": 0.2, "default": 1.5, "paper": 5},
     measures={
         f"{key}/{name}": Measure(
-            f"{label}, {name}", paper if name == "entropy" else "", aim if name == "structure" else ""
+            f"{label}, {name}",
+            paper if name == "entropy" else "",
+            aim if name == "structure" else "",
         )
         for key, label, paper, aim in (
             ("good", "weight of good clients, last round", ".4-.6", ""),

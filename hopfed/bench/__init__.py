@@ -21,7 +21,7 @@ from hopfed.errors import ArgumentError
 if TYPE_CHECKING:
     from hopfed.bench.record import Benchmark
 
-PAIRS = ("gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e")
+PAIRS = ("gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e", "train")
 NAMES = (*PAIRS, "recover", "all")
 
 

@@ -87,6 +87,8 @@ def hear_votes(
         votes[told] += weights[c] * message["votes"]
         voters[told] += weights[c] * message["voters"]
     memory = memory.vote(votes, voters)
+    # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
+    memory = memory.select((memory.voters > 0) | (memory.rounds < method.persistence))
     state = closed(state, memory)
     return state, {EVERYONE: broadcast(method, state)}, {"archetypes": len(memory)}
 

@@ -38,7 +38,8 @@ class HopfieldSettings:
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
-    votes : whether clients vote on the patterns, one more exchange.
+    votes : whether clients vote on the patterns, one more exchange; a pattern without a single
+        vote is dropped.
     robust : aggregate that bears lying clients.
     persistence : rounds whose fresh operators must support a pattern before it is broadcast.
     patience : rounds that a pattern may wait for that.

@@ -15,6 +15,7 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.remembered import Remembered
 from hopfed.metrics import retrieval
 from hopfed.plasticity import Fixed, Smoothing, Structure
 
@@ -188,6 +189,23 @@ def test_examples_that_do_not_change_are_refused_the_second_time():
     first = play(method, 1)[0]
     with pytest.raises(TooFewClientsError, match="client 0 repeated: the same message"):
         play(method, 1, state=first.state, start=1)
+
+
+def test_a_pattern_that_no_example_resembles_is_dropped():
+    source = stream()
+    method = HopfieldFederation(source, Encoding(N))
+    first = play(method, 1)[0]
+    server = dict(first.state.server)
+    memory = Remembered.unflatten(
+        {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")}
+    )
+    false = rademacher(1, N, np.random.default_rng(77))
+    server |= {f"memory/{k}": v for k, v in memory.learn(false, 0).flatten().items()}
+    server["memory/rounds"] = server["memory/rounds"] + 1
+    state = replace(first.state, server=server)
+    second = play(method, 1, state=state, start=1)[0]
+    assert len(patterns(second)) == 3
+    assert retrieval(patterns(second), source.archetypes).false_discoveries == 0
 
 
 def test_nothing_is_found_in_noise_and_said_so():

@@ -1,0 +1,102 @@
+"""`hopfed bench train`: clients of one architecture trained alone, stacked, and by choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Way
+
+MODELS = ("mlp", "cnn-1", "lenet")  # named by their index, since sizes are numbers
+PIXELS = (8, 28, 28)
+CLASSES = 10
+STEPS = 6
+
+
+def _setup(model: int, clients: int, batch: int) -> Data:
+    """Random images; every client has as many as `STEPS` batches take."""
+    import torch
+
+    from hopfed.neural.data.tensors import Tensors
+    from hopfed.neural.models import build
+    from hopfed.rng import stream
+
+    torch.set_num_threads(1)  # more of them are slower on nets as small as these
+    rng = stream(0, "bench", "train")
+    n, side = clients * STEPS * batch, PIXELS[model]
+    x = torch.as_tensor(rng.standard_normal((n, 1, side, side)), dtype=torch.float32)
+    y = torch.as_tensor(rng.integers(0, CLASSES, n))
+    net = build(MODELS[model], channels=1, size=side, classes=CLASSES, seed=0)
+    one = torch.ones(1, 1, 1)
+    return {"data": Tensors(x, y, 0 * one, one), "model": net, "clients": clients, "batch": batch}
+
+
+def _jobs(data: Data) -> list[Any]:
+    from hopfed.neural.training import Job
+
+    net, each = data["model"], STEPS * data["batch"]
+    return [
+        Job(net, dict(net.state_dict()), np.arange(c * each, (c + 1) * each), (0, 0, 0, c))
+        for c in range(data["clients"])
+    ]
+
+
+def _train(way: str) -> Any:
+    def run(data: Data) -> np.ndarray:
+        from hopfed.neural.training import Training, cross_entropy
+        from hopfed.neural.ways import train
+
+        def objective(forward, params, x, y, mask, extra):  # type: ignore[no-untyped-def]
+            del extra
+            return cross_entropy(forward(params, x)[1], y, mask)
+
+        jobs = _jobs(data)
+        train(jobs, data["data"], Training(batch=data["batch"], way=way), objective)
+        return np.array([job.loss for job in jobs])
+
+    return run
+
+
+def _cost(model: int, clients: int, batch: int) -> Cost:
+    """Products counted by running the model once; bytes of parameters, gradients and moments."""
+    import torch
+
+    from hopfed.neural.cost import measure
+    from hopfed.neural.models import build
+
+    side = PIXELS[model]
+    net = build(MODELS[model], channels=1, size=side, classes=CLASSES, seed=0)
+    cost = measure(net, torch.zeros(2, 1, side, side))
+    steps = clients * STEPS
+    return Cost(7.0 * cost.nbytes * steps, {"float32": float(cost.training * batch * steps)})
+
+
+def _gap(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).max() / np.abs(a).max())
+
+
+BENCHMARK = Benchmark(
+    name="train",
+    summary=f"{STEPS} steps of SGD of clients with one architecture (0 mlp, 1 cnn-1, 2 lenet)",
+    setup=_setup,
+    ways=(
+        Way("auto", _train("auto"), _cost),
+        Way("sequential", _train("sequential"), _cost, tolerance=1e-3),
+        Way("stacked", _train("stacked"), _cost, tolerance=1e-3),
+    ),
+    gap=_gap,
+    sizes={
+        "small": (
+            Sweep("clients", (5, 20, 50), {"model": 0, "batch": 16}),
+            Sweep("clients", (5, 10), {"model": 2, "batch": 16}),
+            Sweep("batch", (16, 64), {"model": 1, "clients": 10}),
+        ),
+        "full": (
+            Sweep("clients", (5, 10, 20, 50, 100), {"model": 0, "batch": 16}),
+            Sweep("clients", (5, 10, 20, 50), {"model": 2, "batch": 16}),
+            Sweep("clients", (5, 10, 20), {"model": 1, "batch": 16}),
+            Sweep("batch", (16, 64, 256), {"model": 2, "clients": 10}),
+        ),
+    },
+)
