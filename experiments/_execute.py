@@ -162,9 +162,9 @@ def _submit(
     return pool.submit(_unit_in_worker, module, config, seed, *ledger.position(seed))
 
 
-def _unit_in_worker(*arguments: Any) -> Any:
+def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: Arrays | None) -> Any:
     """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
     try:
-        return _unit(*arguments, LocalEngine())
+        return _unit(module, config, seed, t, state, LocalEngine())
     except HopfedError as error:
         raise HopfedError(str(error)) from None

@@ -265,7 +265,8 @@ class Evidence:
         ranks: list[RankEstimate] = []  # one call of the rule: it costs as much as the spectrum
 
         def count(values: np.ndarray, complete: bool) -> int:
-            ranks.append(rule(Sample(values, *examples.shape[::-1], complete)))
+            M, N = examples.shape
+            ranks.append(rule(Sample(values, N, M, complete)))
             return ranks[-1].khat
 
         spectrum = eigenpairs(operator, count)

@@ -90,8 +90,8 @@ class Config:
 
         names = ("data", "partition", "clients", "models", "norm", "published", "examples")
         task = TaskSpec(**{n: getattr(self, n) for n in names}, augment=self.augment, seed=seed)
-        names = ("optimizer", "lr", "momentum", "weight_decay", "epochs", "batch", "clip", "way")
-        training = Training(**{n: getattr(self, n) for n in names})
+        names = ("optimizer", "lr", "momentum", "weight_decay", "epochs", "batch", "clip")
+        training = Training(**{n: getattr(self, n) for n in names}, way=self.way)
         made = method(self.method)(task, training)
         own = [part for part in self.options.split(",") if part]
         return with_settings(made, own) if own else made
@@ -178,7 +178,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     from hopfed.neural.evaluation import bottom_decile
 
     validation, test = arrays["validation"], arrays["test"]
-    scored = ~np.isnan(validation).all(axis=2)
+    scored = np.asarray(~np.isnan(validation).all(axis=2))
     mean = np.where(scored, np.nanmean(np.where(scored[..., None], validation, 0), axis=2), -1)
     best = mean.argmax(axis=1)
     seeds = np.arange(len(best))
@@ -219,7 +219,8 @@ def with_options(config: Config, settings: list[str]) -> Config:
 
     mine = {f.name for f in fields(Config)} - {"method", "options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
-    ours, theirs = [], [part for part in config.options.split(",") if part]
+    ours: list[str] = []
+    theirs = [part for part in config.options.split(",") if part]
     for setting in settings:
         name = setting.partition("=")[0].strip()
         if name not in mine | own:

@@ -329,13 +329,13 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
         centre, scale = tracy_widom.wishart_scaling(m, n)
-        tau = s2 * (centre + scale * tracy_widom.critical_value(alpha)) / sample.drawn
+        tau = float(s2 * (centre + scale * tracy_widom.critical_value(alpha)) / sample.drawn)
     else:
         # The law of the variances lives on the examples: they take the place of the sites.
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
         m, n = max(m, 2), max(n, 2)
         tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
-    return float(tau) * _shift(sample, k, s2)
+    return tau * _shift(sample, k, s2)
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:

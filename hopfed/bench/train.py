@@ -47,7 +47,7 @@ def _train(way: str) -> Any:
         from hopfed.neural.training import Training, cross_entropy
         from hopfed.neural.ways import train
 
-        def objective(forward, params, x, y, mask, extra):  # type: ignore[no-untyped-def]
+        def objective(forward, params, x, y, mask, extra):
             del extra
             return cross_entropy(forward(params, x)[1], y, mask)
 

@@ -56,8 +56,9 @@ def run_command(
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     fl = _experiment()
-    config = _read(fl, config_file) if config_file else fl.Config()
-    config = replace(config, method=method)
+    config = replace(fl.Config(), method=method)
+    if config_file is not None:
+        config = fl.with_options(config, _read(config_file))
     named = ("data", "partition", "clients", "rounds", "models", "seeds")
     given = [f"{n}={options.pop(n)}" for n in named if options.get(n) is not None]
     config = fl.with_options(config, [*given, *settings])
@@ -106,7 +107,7 @@ def _own(cls: Any) -> list[Any]:
     return [f for f in fields(cls) if f.name not in ("task", "training")]
 
 
-def _read(fl: Any, path: Path) -> Any:
+def _read(path: Path) -> list[str]:
     """Settings of a TOML file: those of `Config`, and a table [options] for the method's own."""
     import tomllib
 
@@ -117,8 +118,7 @@ def _read(fl: Any, path: Path) -> Any:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     own = held.pop("options", {})
-    settings = [f"{k}={_word(v)}" for k, v in (held | own).items()]
-    return fl.with_options(fl.Config(), settings)
+    return [f"{k}={_word(v)}" for k, v in (held | own).items()]
 
 
 def _word(value: Any) -> str:

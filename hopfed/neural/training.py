@@ -220,7 +220,8 @@ def train_stacked(
         return objective(forward, {**rest, **free}, x, y, mask, more)
 
     step = vmap(grad_and_value(loss), randomness="different")
-    optimizer, losses = training.make(), [[] for _ in jobs]
+    optimizer = training.make()
+    losses: list[list[float]] = [[] for _ in jobs]
     for s in range(len(plans[0])):
         active = sum(len(plan) > s for plan in plans)
         x, y, mask = _batch(data, [plan[s] for plan in plans[:active]], augment, draws)

@@ -1,0 +1,74 @@
+"""`hopfed fl` as a user runs it."""
+
+import json
+
+import pytest
+
+from hopfed.runs import Run
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+SMALL = ("--clients", "3", "--rounds", "2", "--models", "mlp", "--set", "examples=300")
+
+
+def test_a_run_is_shown_compared_drawn_and_resumed(hopfed, tmp_path):
+    out = tmp_path / "run.h5"
+    status, text, err = hopfed("fl", "run", "fedavg", *SMALL, "--out", out)
+    assert (status, err) == (0, "")
+    assert "test accuracy, mean over clients" in text
+    assert Run.load(out).config["models"] == ["mlp"]
+    assert hopfed("show", out)[0] == 0
+    assert hopfed("figure", out, "--out", tmp_path / "run.png")[0] == 0
+    assert (tmp_path / "run.png").stat().st_size > 10_000
+    status, text, _ = hopfed("fl", "run", "fedavg", *SMALL, "--out", out, "--resume", "--json")
+    assert status == 0
+    assert json.loads(text)["summary"] == Run.load(out).summary
+    other = tmp_path / "other.h5"
+    assert hopfed("fl", "run", "fedprox", *SMALL, "--set", "mu=0.5", "--out", other)[0] == 0
+    status, text, _ = hopfed("compare", out, other)
+    assert status == 0
+    assert "fedprox" in text
+
+
+def test_settings_may_come_from_a_file(hopfed, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        'clients = 3\nrounds = 1\nmodels = ["mlp"]\nexamples = 300\n[options]\nmu = 0.5\n'
+    )
+    status, text, _ = hopfed("fl", "run", "fedprox", "--config", file, "--json")
+    assert status == 0
+    config = json.loads(text)["config"]
+    assert (config["options"], config["clients"]) == ("mu=0.5", 3)
+
+
+def test_methods_are_listed(hopfed):
+    status, text, _ = hopfed("fl", "list")
+    assert status == 0
+    for name in ("standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"):
+        assert name in text
+    assert "strength of the pull" in hopfed("fl", "list", "fedprox")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("fedavgg",), ("method must be one of", "did you mean fedavg")),
+        (("fedavg", "--models", "lennet"), ("model must be one of", "did you mean lenet")),
+        (("fedavg", "--data", "digts"), ("data must be",)),
+        (("fedavg", "--data", "no.npz"), ("no.npz",)),
+        (("fedavg", "--partition", "classes:11"), ("classes per client", "10 classes")),
+        (("fedavg", "--partition", "dirichlet:0.001", "--clients", "50"), ("client",)),
+        (("fedavg", "--set", "mu=1"), ("a setting of hopfed fl run, or of fedavg",)),
+        (("fedavg", "--set", "lr=0"), ("lr must be above 0",)),
+        (("fedavg", "--config", "none.toml"), ("--config must be a file",)),
+        (("fedavg", "--resume"), ("--resume must be given together with --out",)),
+    ],
+)
+def test_bad_input_is_one_line(hopfed, arguments, words):
+    status, out, err = hopfed("fl", "run", *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
