@@ -39,6 +39,9 @@ NAMES = (
     "ablation",
     "structured",
     "cooperation",
+    "novelty",
+    "participation",
+    "byzantine",
 )
 
 OTHERS = ("fl",)  # run by commands of their own

@@ -67,7 +67,7 @@ class Config:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         same = len(self.attackers) == len(self.noise)
         require(same, "noise", f"one for each of {len(self.attackers)} scenarios", self.noise)
-        inside = 1 <= min(self.attackers) and max(self.attackers) < self.clients
+        inside = min(self.attackers) >= 1 and max(self.attackers) < self.clients
         require(inside, "attackers", f"between 1 and {self.clients - 1}", self.attackers)
         require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
         for r in self.noise:

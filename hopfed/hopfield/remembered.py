@@ -68,10 +68,14 @@ class Remembered:
         return (overlap >= SAME).any(axis=1)
 
     def learn(self, patterns: np.ndarray, t: int) -> Remembered:
-        """Add those of `patterns` (C, N) that are not yet remembered."""
-        if len(self):
-            overlap = np.abs(patterns.astype(np.float64) @ self.patterns.T) / patterns.shape[1]
-            patterns = patterns[(overlap < SAME).all(axis=1)]
+        """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
+        both = np.concatenate([self.patterns, patterns]).astype(np.float64)
+        alike = np.abs(both @ both.T) >= SAME * both.shape[1]
+        kept = list(range(len(self)))
+        for i in range(len(self), len(both)):
+            if not alike[i, kept].any():
+                kept.append(i)
+        patterns = patterns[np.array(kept[len(self) :], dtype=int) - len(self)]
         K = len(patterns)
         new = Remembered(
             patterns.astype(np.int8),

@@ -1,0 +1,398 @@
+"""Clients that inject a pattern of their own, and what tells it from an archetype.
+
+Fifty clients hold ten examples each of K = 4 archetypes. The first n of them lie, together and as
+strongly as an amplitude a allows: in every exchange they answer as if, beside their own examples,
+they held a M noiseless ones of a pattern u, which they do not count. Their operators carry the
+spike ``a N u u^T / N``, their sums of examples and their projections agree with it (all of it in
+one group, where joint diagonalisation sees it best), and they vote for u once it is broadcast. u
+is the same in all rounds ("fixed") or a new one in each ("wandering"). The server
+
+- does nothing,
+- asks for fresh support in three rounds (persistence),
+- asks for support in half of ten random groups of clients (agreement),
+- asks for both,
+- or takes medians or trimmed means of the clients' operators, entry by entry.
+
+A false discovery is a broadcast pattern with no archetype at ``|m| >= .9``. Theory foresees when
+the spike is counted, and how often n liars touch half of the groups. In the scenario "rare" nobody
+lies, and one archetype is seen by five clients only: what a defence against five liars costs. The
+truth only scores.
+
+Run it with ``hopfed run byzantine --preset paper --workers 2 --out byzantine.h5``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.data.stream import ArchetypeStream
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._federation import play_variants
+from hopfed.experiments._statistics import mean_and_sd, with_spread
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.engines import Engine
+from hopfed.federation.messages import Message
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import Encoding, lower
+from hopfed.hopfield.remembered import SAME
+from hopfed.hopfield.robust import Robust
+from hopfed.hopfield.support import Support
+from hopfed.metrics import FALSE_BELOW, retrieval
+from hopfed.rng import stream
+from hopfed.theory import planning
+
+QUORUM = 0.5
+DEFENCES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "persistence": {"persistence": 3},
+    "agreement": {"quorum": QUORUM},
+    "both": {"persistence": 3, "quorum": QUORUM},
+    "median": {"robust": Robust("median")},
+    "trimmed": {"robust": Robust("trimmed", 0.1)},
+}
+KINDS = ("fixed", "wandering")
+SCORES = ("level", "rounds", "groups")  # what the defences put a threshold on
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
+    quality : r of the examples.
+    attackers : numbers of clients that lie, one scenario each and of either kind.
+    amplitude : a, of every liar.
+    amplitudes : values of a at which it is asked whether a single liar's spike is counted.
+    few : clients that alone see the rare archetype of the scenario "rare".
+    seeds : draws.
+    """
+
+    N: int = 256
+    K: int = 4
+    clients: int = 50
+    examples: int = 10
+    rounds: int = 8
+    quality: float = 0.8
+    attackers: tuple[int, ...] = (1, 3, 5)
+    amplitude: float = 0.3
+    amplitudes: tuple[float, ...] = (0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14)
+    few: int = 5
+    seeds: int = 2
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.N >= 50, "N", "at least 50", self.N)
+        require(self.K >= 2, "K", "at least 2", self.K)
+        for name in ("examples", "rounds", "seeds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        for name in ("attackers", "few"):
+            least, most = np.min(getattr(self, name)), np.max(getattr(self, name))
+            inside = least >= 1 and most < self.clients
+            require(inside, name, f"between 1 and {self.clients - 1}", getattr(self, name))
+        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
+        require(self.amplitude > 0, "amplitude", "above 0", self.amplitude)
+        require(min(self.amplitudes) > 0, "amplitudes", "above 0", self.amplitudes)
+
+    @property
+    def scenarios(self) -> dict[str, tuple[int, str]]:
+        """Name -> number of liars and their kind."""
+        lies = {f"{n} {kind}": (n, kind) for n in self.attackers for kind in KINDS}
+        return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
+
+
+PRESETS = {
+    "quick": Config(N=80, K=3, clients=10, rounds=3, attackers=(2,), amplitudes=(0.02, 0.3), few=2),
+    "default": Config(),
+    "paper": Config(seeds=5),
+}
+
+RECORD = Record(
+    claim="a pattern that few clients inject is told from archetypes by agreement, not by entries",
+    source="hopfield federation, supplement",
+    minutes={"quick": 0.2, "default": 2, "paper": 5},
+    measures={
+        **{
+            f"{key}/{name}": Measure(f"{label}, {name}", aim=aim)
+            for key, label, aim in (
+                ("false/fixed", "false discoveries in a broadcast, fixed spike", ""),
+                ("false/wandering", "the same, wandering spike", ""),
+                ("false/clean", "the same, no liars", "0"),
+                ("kept", "archetypes kept at the end, liars of any number", "1"),
+                ("delay", "rounds until the archetypes are broadcast", ""),
+                ("rare", "rare archetype broadcast at the end", ""),
+            )
+            for name in DEFENCES
+        },
+        **{
+            f"auc/{truth}/{kind}/{score}": Measure(
+                f"area under the ROC, {truth} archetypes against {kind} spike: {score}"
+            )
+            for truth in ("common", "rare")
+            for kind in KINDS
+            for score in SCORES
+        },
+        "visible_gap": Measure("spikes counted, mean gap to the foreseen share", aim="<= .1"),
+        "passing_gap": Measure("spikes supported by half of the groups, gap to foreseen"),
+    },
+)
+
+
+@dataclass(frozen=True)
+class Spiked(HopfieldFederation):
+    """A Hopfield federation in which some clients lie; see the module's text.
+
+    Attributes
+    ----------
+    attackers : the first so many clients lie.
+    amplitude : a.
+    kind : "fixed" or "wandering".
+    seed : of the patterns.
+    """
+
+    attackers: int = 0
+    amplitude: float = 0.3
+    kind: str = "fixed"
+    seed: int = 0
+
+    def pattern(self, t: int) -> np.ndarray:
+        """Return what the liars of round `t` speak for: int8 (N,)."""
+        path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
+        return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server, with a lie if this client is one to do so."""
+        M = state.get("examples")
+        state, message, metrics = super().client_step(state, down, context)
+        if context.client is None or context.client >= self.attackers:
+            return state, message, metrics
+        lie = {"operators": self._operator, "projections": self._project, "votes": self._vote}
+        mass = self.amplitude * float(message["examples"] if M is None else M)
+        x = self.pattern(context.round).astype(np.float64)
+        return state, message | lie[self.steps[context.exchange]](message, down, x, mass), metrics
+
+    def _operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
+        counts = message["counts"] + mass * lower(np.outer(x, x))
+        columns = message["columns"] + np.rint(mass * x).astype(np.int32)
+        return {"counts": counts.astype(np.float32), "columns": columns}
+
+    def _project(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        inside = down["basis"].T.astype(np.float64) @ x
+        groups = message["groups"].copy()
+        groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
+        return {"groups": groups}
+
+    def _vote(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
+        own = np.where(np.abs(overlap) >= SAME, np.sign(overlap), 0) * np.ceil(mass)
+        votes = message["votes"] + np.outer(own, x).astype(np.int32)
+        return {"votes": votes, "voters": message["voters"] + np.abs(own).astype(np.int32)}
+
+
+def run_round(
+    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+) -> tuple[Arrays, Arrays | None]:
+    """Play one round of every defence in every scenario, and score what they judge by."""
+    xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
+    variants = {
+        f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
+        for scenario in config.scenarios
+        for name, settings in DEFENCES.items()
+    }
+    _, after = play_variants(
+        variants, xi, state, t, rounds=t + 2, seed=seed, clients=config.clients, engine=engine
+    )
+    after = after or {}
+    arrays: Arrays = {}
+    for name in variants:
+        told = unpack_patterns(after[f"{name}/down/{EVERYONE}/patterns"], config.N)
+        match = retrieval(told, xi)
+        arrays[f"{name}/magnetisation"] = match.magnetisation
+        arrays[f"{name}/false"] = np.array(match.false_discoveries)
+    arrays |= _supports(config, xi, t, seed) | _visible(config, xi, t, seed)
+    supported = [arrays[f"{n} fixed/support/groups"][config.K + t] for n in config.attackers]
+    arrays["passing"] = np.array(supported) >= QUORUM
+    arrays["foreseen/passing"] = np.array([foresee_passing(config, n) for n in config.attackers])
+    arrays |= foresee_visible(config)
+    return arrays, (after if t + 1 < config.rounds else None)
+
+
+def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:
+    mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
+    if scenario == "rare":  # the last archetype, for the last clients
+        mixtures[:, : -config.few] = np.append(np.full(config.K - 1, 1 / (config.K - 1)), 0)
+    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+    n, kind = config.scenarios[scenario]
+    lie: dict[str, Any] = {"attackers": n, "amplitude": config.amplitude, "kind": kind}
+    return Spiked(source, Encoding(config.N, seed=seed), seed=seed, **lie, **settings)
+
+
+def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
+    """What `clients` send in the first exchange of a round."""
+    return {c: method.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
+
+
+def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
+    """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each.
+
+    For the archetypes, and for what the liars of that scenario speak for in every round.
+    """
+    arrays: Arrays = {}
+    L, s2 = config.clients, 1 - config.quality**2
+    honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
+    for scenario, (n, _) in config.scenarios.items():
+        method = _method(config, xi, scenario, seed)
+        others = range(L if scenario == "rare" else n)  # those who do not answer as in "clean"
+        heard = honest | _heard(method, t, seed, others)
+        operators = [method.encoding.decode(heard[c]) for c in range(L)]
+        patterns = np.vstack([xi, *(method.pattern(s) for s in range(config.rounds))])
+        support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
+        order = stream(method.encoding.seed, "groups of clients", t).permutation(L)
+        groups = np.array_split(order, method.client_groups)
+        arrays[f"{scenario}/support/level"] = support.scores()
+        arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.level)
+    return arrays
+
+
+def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
+    """Whether the count of a round's operators shows the spike of one liar, by amplitude."""
+    clean = _method(config, xi, "clean", seed)
+    honest = _heard(clean, t, seed, range(config.clients))
+
+    def counted(method: Spiked) -> int:
+        heard = honest | _heard(method, t, seed, range(method.attackers))
+        return int(method.server_step({}, heard, Context(seed, t, 0))[2]["khat"])
+
+    lies = [replace(clean, attackers=1, amplitude=a) for a in config.amplitudes]
+    return {"visible": np.array([counted(lie) for lie in lies]) > counted(clean)}
+
+
+def foresee_visible(config: Config) -> Arrays:
+    """Strength of one liar's spike over the phase boundary, and the chance that it is counted.
+
+    The spike has no noise of its own and is added to that of the examples: its eigenvalue is
+    ``theta + s2 / (1 - s2 q / theta)`` from ``theta = s2 (q + sqrt q)`` on, higher by ``s2 q``
+    than for an archetype (F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227 (2011) 494). It
+    fluctuates as does the resolvent of the noise in a fixed direction.
+
+    Examples
+    --------
+    >>> foresee_visible(Config(amplitudes=(0.05, 0.2)))["foreseen/visible"].round(2)
+    array([0., 1.])
+    """
+    N, M = config.N, config.clients * config.examples
+    q, s2 = N / M, 1 - config.quality**2
+    boundary = s2 * (q + np.sqrt(q))
+    theta = np.array(config.amplitudes) * N / config.clients
+    above = np.maximum(theta, boundary * (1 + 1e-9))
+    rest = 1 - s2 * q / above
+    slope = above**2 - s2**2 * q / rest**2  # of the eigenvalue, by 1 / theta; 0 at the boundary
+    sd = np.sqrt(2 / N * slope * (1 - slope / above**2))
+    test = planning.noise_threshold(config.quality, N, M, Spiked.alpha)
+    chance = np.where(theta > boundary, ndtr((above + s2 / rest - test) / sd), 0.0)
+    return {"foreseen/margin": theta / boundary, "foreseen/visible": chance}
+
+
+def foresee_passing(config: Config, liars: int) -> float:
+    """Chance that so many clients, drawn at random, are in enough groups for the quorum.
+
+    Examples
+    --------
+    >>> [round(foresee_passing(Config(), n), 2) for n in (4, 5, 6)]
+    [0.0, 0.37, 0.7]
+    """
+    groups = Spiked.client_groups
+    ways = np.zeros((groups + 1, liars + 1))  # by groups touched and clients drawn so far
+    ways[0, 0] = 1
+    for part in np.array_split(np.arange(config.clients), groups):
+        more = ways.copy()
+        for drawn in range(1, liars + 1):
+            more[1:, drawn:] += comb(len(part), drawn) * ways[:-1, : liars + 1 - drawn]
+        ways = more
+    enough = np.arange(groups + 1) >= QUORUM * groups
+    return float(ways[enough, liars].sum() / comb(config.clients, liars))
+
+
+def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
+    """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars.
+
+    Of every round; or for the score "rounds" the rounds whose pooled operators support a pattern.
+    """
+    names = f"{max(config.attackers)} {kind}", "rare"
+    which = "level" if score == "rounds" else score
+    lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
+    if score == "rounds":
+        lies, rare = ((v > Spiked.level).sum(axis=1, keepdims=True) for v in (lies, rare))
+        injected = lies[..., config.K :]
+    else:  # each in its own round
+        injected = np.diagonal(lies[..., config.K :], axis1=1, axis2=2)
+    found = {"common": lies[..., : config.K], "rare": rare[..., config.K - 1], "injected": injected}
+    return {name: v.reshape(len(v), -1) for name, v in found.items()}
+
+
+def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
+    """Area under the ROC over some seeds: chance that true is above false, ties counted half.
+
+    Examples
+    --------
+    >>> area(np.array([[3, 2]]), np.array([[1, 2]]), np.array([0]))
+    0.875
+    """
+    difference = true[seeds].ravel()[:, None] - false[seeds].ravel()
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Means over seeds, with their standard deviation where it is not one of an area."""
+    lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
+    groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
+    summary: dict[str, Any] = {}
+    for d in DEFENCES:
+        false = {s: arrays[f"{s}/{d}/false"] for s in config.scenarios}
+        told = {s: arrays[f"{s}/{d}/magnetisation"] >= FALSE_BELOW for s in config.scenarios}
+        for key, names in groups.items():
+            mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
+            summary[f"false/{key}/{d}"] = mean_and_sd(mean)
+        summary |= {f"last/{s}/{d}": mean_and_sd(false[s][:, -1]) for s in config.scenarios}
+        kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
+        late = np.mean([_first(np.asarray(told[s].all(axis=2))) for s in ("clean", *lies)], axis=0)
+        rare = told["rare"][:, :, -1]
+        summary |= {
+            f"kept/{d}": mean_and_sd(kept),
+            f"delay/{d}": mean_and_sd(late),
+            f"rare/{d}": mean_and_sd(rare[:, -1].astype(float)),
+            f"rare_delay/{d}": mean_and_sd(_first(rare).astype(float)),
+        }
+    for kind in KINDS:
+        for score in SCORES:
+            values = judged(config, arrays, kind, score)
+            for truth in ("common", "rare"):
+                under = partial(area, values[truth], values["injected"])
+                summary[f"auc/{truth}/{kind}/{score}"] = with_spread(under, len(values[truth]))
+    for key, what in (("visible_gap", "visible"), ("passing_gap", "passing")):
+        gap = partial(_gap, arrays[what].mean(axis=1), arrays[f"foreseen/{what}"][0, 0])
+        summary[key] = with_spread(gap, len(arrays[what]))
+    return summary
+
+
+def _first(told: np.ndarray) -> np.ndarray:
+    """First round (seeds,) from which all is told; the number of rounds where there is none."""
+    return np.where(told.any(axis=1), told.argmax(axis=1), told.shape[1])
+
+
+def _gap(shares: np.ndarray, foreseen: np.ndarray, seeds: np.ndarray) -> float:
+    """Mean distance of the shares measured from those foreseen."""
+    return float(np.abs(shares[seeds].mean(axis=0) - foreseen).mean())

@@ -1,0 +1,394 @@
+"""Part of the clients, some of them late: what is found follows who was heard (Section 6, A10).
+
+Thirty clients hold a few archetypes each, of very unequal exposure. In a round only a cohort is
+asked, and of some variants a part answers up to three rounds late; what arrives then counts with
+the weight that it would have by now. The server counts what stands out of the evidence so far.
+
+The prediction is of the same evidence, from the labels of those who were heard: effective
+exposures, the actual archetypes, and the law of weights that fade from round to round, whose edge
+and outliers `hopfed.theory.profile` gives. `foresee` answers how far each archetype's eigenvalue is
+expected above the level of the test, in units of its fluctuation. Labels and archetypes only score.
+
+Run it with ``hopfed run participation --preset paper --workers 2 --out participation.h5``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.special import ndtr
+
+from hopfed.config import check_types, require
+from hopfed.data.channel import rademacher
+from hopfed.data.schedules import Fixed
+from hopfed.data.stream import ArchetypeStream, client_mixtures, supports
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments._federation import play_variants
+from hopfed.experiments._statistics import mean_and_sd, with_spread
+from hopfed.federation.engines import Engine
+from hopfed.federation.faults import Fault
+from hopfed.federation.participation import Participation
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.rng import derive, stream
+from hopfed.theory import spikes, tracy_widom
+from hopfed.theory.covariance import Population, noise_threshold
+from hopfed.theory.profile import profile_spikes
+
+FOUND = 0.95  # magnetisation from which an archetype is found
+BAND = 2.0  # fluctuations within which a prediction may go either way
+CLEAR = 30.0  # strengths over the phase boundary from which no test can miss a spike
+FADED = 1e-4  # weight, relative to the largest, below which a batch is left out
+TW_SD = float(np.sqrt(tracy_widom.moments(1).variance))
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N, clients, examples, rounds : sites, clients, examples of each in a round.
+    quality : r of the examples, in (0, 1).
+    exposures : shares of the archetypes before normalising.
+    share : part of the archetypes that each client holds.
+    rates, late : rate of participation and share of late clients, of each variant in turn.
+    delay : longest delay in rounds.
+    carry : share of the evidence that is left after a round.
+    alpha : false-alarm rate of the count.
+    seeds : draws.
+    """
+
+    N: int = 300
+    clients: int = 30
+    examples: int = 20
+    rounds: int = 12
+    quality: float = 0.5
+    exposures: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008)
+    share: float = 0.5
+    rates: tuple[float, ...] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
+    late: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
+    delay: int = 3
+    carry: float = 0.8
+    alpha: float = 1e-3
+    seeds: int = 5
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.N >= 64, "N", "at least 64", self.N)
+        for name in ("clients", "examples", "rounds", "seeds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
+        require(min(self.exposures) > 0, "exposures", "above 0 each", self.exposures)
+        require(0 < self.share <= 1, "share", "in (0, 1]", self.share)
+        same = len(self.late) == len(self.rates)
+        require(same, "late", f"one for each of {len(self.rates)} rates", self.late)
+        distinct = len(set(self.variants)) == len(self.rates)
+        require(
+            distinct, "rates", "different from each other, or with other shares late", self.rates
+        )
+        require(0 < self.carry <= 1, "carry", "in (0, 1]", self.carry)
+        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+
+    @property
+    def variants(self) -> dict[str, Participation]:
+        """Name -> how clients take part."""
+        return {
+            f"{rate:.0%}" + (f", {late:.0%} late" if late else ""): Participation(
+                rate, late, self.delay
+            )
+            for rate, late in zip(self.rates, self.late, strict=True)
+        }
+
+
+PRESETS = {
+    "quick": Config(
+        N=120, clients=20, rounds=5, rates=(0.2, 1.0, 0.4), late=(0.0, 0.0, 0.5), seeds=2
+    ),
+    "default": Config(),
+    "paper": Config(seeds=20),
+}
+
+RECORD = Record(
+    claim="what part of the clients finds is what theory foresees of those who were heard",
+    source="hopfield federation, Section 6, open directions",
+    minutes={"quick": 0.2, "default": 1.5, "paper": 5},
+    measures={
+        "agree": Measure("detected as foreseen, beyond 2 sd of the level", aim="1"),
+        "agree_within": Measure("detected as foreseen, within 2 sd"),
+        "calibration": Measure("mean gap to the foreseen chance of detection", aim="<= .05"),
+        "on_time": Measure("first detected in the round foreseen, +- 1", aim="1"),
+        "found_least": Measure("found at the end, lowest rate"),
+        "foreseen_least": Measure("foreseen by then, lowest rate"),
+        "megabytes_least": Measure("megabytes up, lowest rate"),
+        "found_most": Measure("found at the end, highest rate"),
+        "foreseen_most": Measure("foreseen by then, highest rate"),
+        "megabytes_most": Measure("megabytes up, highest rate"),
+        "blurred": Measure("patterns at the end with no m >= .9, worst variant", aim="0"),
+    },
+)
+
+
+def run_round(
+    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+) -> tuple[Arrays, Arrays | None]:
+    """Play one round of every variant."""
+    xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
+    source = _source(config, xi, seed)
+    method = HopfieldFederation(
+        source, Encoding(config.N), carry=config.carry, alpha=config.alpha, persistence=2
+    )
+    arrays: Arrays = {}
+    after: Arrays = {}
+    for name, participation in config.variants.items():
+        played, left = play_variants(
+            {name: method},
+            xi,
+            state,
+            t,
+            rounds=config.rounds,
+            seed=seed,
+            clients=config.clients,
+            engine=engine,
+            participation=participation,
+        )
+        seen = Labelled.before(state, name, len(xi)).faded(config.carry)
+        seen = seen.add(*heard(played, state, name, source, t, config.carry))
+        foreseen = foresee(xi, seen, config.quality, config.alpha)
+        arrays |= played | {f"{name}/{key}": value for key, value in foreseen.items()}
+        after |= (left or {}) | seen.state(name)
+    return arrays, (after if t + 1 < config.rounds else None)
+
+
+def _source(config: Config, xi: np.ndarray, seed: int) -> ArchetypeStream:
+    """Every client holds a share of the archetypes, in proportion to their exposures."""
+    mixture = Fixed(config.exposures).mixture(len(xi), config.rounds, seed)
+    held = supports(len(xi), config.clients, config.share, derive(seed, "participation"))
+    mixtures = client_mixtures(mixture, held, seed=seed)
+    return ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The evidence as the labels tell it: batches, their weights and what they show.
+
+    Attributes
+    ----------
+    counts : (A, K) examples of each archetype in each batch.
+    weights : (A,) weight of an example.
+    """
+
+    counts: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def before(cls, state: Arrays | None, name: str, K: int) -> Labelled:
+        """Read what `state` holds for the variant `name`."""
+        if state is None:
+            return cls(np.zeros((0, K)), np.zeros(0))
+        return cls(state[f"labelled/{name}/counts"], state[f"labelled/{name}/weights"])
+
+    def state(self, name: str) -> Arrays:
+        """Return the arrays that `before` reads."""
+        at = f"labelled/{name}"
+        return {f"{at}/counts": self.counts, f"{at}/weights": self.weights}
+
+    def faded(self, carry: float) -> Labelled:
+        """Return the batches after a round in which `carry` of their weight is left."""
+        return Labelled(self.counts, self.weights * carry)
+
+    def add(self, counts: np.ndarray, weights: np.ndarray) -> Labelled:
+        """Add batches; those that hardly count any more are left out."""
+        both = np.concatenate([self.weights, weights])
+        keep = both > FADED * both.max(initial=0.0)
+        return Labelled(np.concatenate([self.counts, counts])[keep], both[keep])
+
+
+def heard(
+    played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, carry: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of what reached the server in round t: counts (B, K), and weights (B,).
+
+    Parameters
+    ----------
+    played : arrays of the round; who is without a fault was heard at once.
+    state : before the round; it holds the messages that are under way.
+    """
+    now = np.flatnonzero(played[f"{name}/faults/code"] == Fault.NONE)
+    sent = [(t, int(c), float(played[f"{name}/client/weight"][c])) for c in now]
+    for c in range(source.clients):
+        under_way = f"{name}/late/{c}"
+        if state is not None and f"{under_way}/when" in state:
+            began, due = state[f"{under_way}/when"]
+            if due <= t:
+                w = state[f"{under_way}/message/weight"] * carry ** (t - began)
+                sent.append((int(began), c, float(w)))
+    K = len(source.archetypes)
+    counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
+    return np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent])
+
+
+def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
+    """Predict which archetypes the count finds in evidence of these labels.
+
+    The population spikes are those of the effective exposures and the actual archetypes, as in
+    `hopfed.theory.spikes.finite_size`. Batches with a weight are clients whose noise is multiplied
+    by it, so edge and outliers are those of `profile_spikes`; a stronger spike takes one example
+    and one site away, as in the test.
+
+    Returns
+    -------
+    distance : (K,) expected eigenvalue less the level of the test, in standard deviations of the
+        eigenvalue, or of the edge where that is more; -inf without examples, inf far above.
+    place : (K,) rank of its eigenvalue, from 0.
+    """
+    K, N = archetypes.shape
+    distance, place = np.full(K, -np.inf), np.arange(K)
+    sizes = seen.counts.sum(axis=1)
+    if (seen.weights @ sizes) > 0:
+        law = _Law.of(seen, N, r)
+        exposed = np.flatnonzero(law.exposures > 0)
+        units = archetypes[exposed] / np.sqrt(N)
+        scaled = np.sqrt(law.exposures[exposed])[:, None] * units
+        _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
+        aligned = (directions @ units.T) ** 2
+        spike, mu = linear_sum_assignment(-aligned)
+        for k, who in zip(spike, exposed[mu], strict=True):
+            along = law.fractions[:, exposed] @ aligned[k]
+            distance[who], place[who] = law.distance(int(k), along, singular**2, alpha), k
+        unseen = np.setdiff1d(np.arange(K), exposed)
+        place[unseen] = len(exposed) + np.arange(len(unseen))
+    return {"foreseen/distance": distance, "foreseen/place": place}
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Noise of weighted batches: `gains` are weights over their mean, `shares` sum to 1."""
+
+    N: int
+    r: float
+    M: int
+    gains: np.ndarray
+    shares: np.ndarray
+    fractions: np.ndarray
+
+    @classmethod
+    def of(cls, seen: Labelled, N: int, r: float) -> _Law:
+        sizes = seen.counts.sum(axis=1)
+        M = sizes.sum()
+        gains = seen.weights * M / (seen.weights @ sizes)
+        return cls(N, r, int(M), gains, sizes / M, seen.counts / sizes[:, None])
+
+    @property
+    def exposures(self) -> np.ndarray:
+        """(K,) effective exposures."""
+        return (self.gains * self.shares) @ self.fractions
+
+    @property
+    def n_examples(self) -> float:
+        """Examples of equal weight whose noise has the same second moment."""
+        return self.M / float(self.shares @ self.gains**2)
+
+    def distance(self, k: int, along: np.ndarray, shares: np.ndarray, alpha: float) -> float:
+        """Distance of spike k, which has `along` (A,) of the batches and `shares[k]` of all."""
+        q = self.N / self.n_examples
+        strength = self.N * self.r**2 * shares[k] / (1 - self.r**2)
+        if strength > CLEAR * spikes.threshold(q):
+            return np.inf
+        variance, scale = 1 - self.r**2, self.gains.max()
+        n, m = self.N - k, self.M - k
+        # Profiles are of +-1 data, variance 1 - r^2 and signal r^2: the largest weight is theirs.
+        own = variance * self.gains / scale
+        signal = self.r**2 * self.gains / scale * along * self.M / m
+        profile = profile_spikes(
+            np.sqrt(1 - own), np.minimum(signal / (1 - own), 1.0)[:, None], n, m, self.shares
+        )
+        outlier = float(profile.outliers[0]) * scale * m / self.M
+        level, spread = self._test(n, m, alpha)
+        # The trace counts what is not yet found as noise.
+        level *= (1 - self.r**2 * shares[:k].sum()) / variance
+        sd = spikes.outlier_sd(strength, q, round(self.n_examples), variance, exposure=1.0)
+        return (outlier - level) / max(float(sd), spread)
+
+    def _test(self, n: int, m: int, alpha: float) -> tuple[float, float]:
+        """Level of the test, and standard deviation of the largest eigenvalue of noise."""
+        law = Population((1 - self.r**2) * self.gains, self.shares)
+        # The law lives on the examples: they take the place of the sites.
+        level, median = (n / self.M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
+        width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
+        shift = 1 + spikes.excess_kurtosis(self.r) / np.sqrt(self.n_examples * self.N)
+        return level * shift, (level - median) / width * TW_SD
+
+
+def detected(arrays: Arrays, name: str) -> np.ndarray:
+    """Which archetypes the count of a round reaches, bool (S, T, K)."""
+    return arrays[f"{name}/khat"][..., None] > arrays[f"{name}/foreseen/place"]
+
+
+def agreement(
+    arrays: Arrays, names: Sequence[str], archetypes: slice, *, inside: bool = False
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Whether counts are as foreseen, and where the prediction is outside of its band, or inside.
+
+    Archetypes without examples, and those far above the level, are not asked about.
+    """
+    agrees, asked = [], []
+    for name in names:
+        distance = arrays[f"{name}/foreseen/distance"][..., archetypes]
+        agrees.append(detected(arrays, name)[..., archetypes] == (distance > 0))
+        asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
+    return agrees, asked
+
+
+def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[float, float | None]:
+    """Share of those `asked` that are `hits`, pooled over arrays (S, ...), and its spread."""
+    pairs = [(h & a, a) for h, a in zip(hits, asked, strict=True)]
+    num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
+    if not np.sum(den):
+        return np.nan, None
+    return with_spread(lambda i: num[i].sum() / max(den[i].sum(), 1), len(num))
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Agreement of detection and prediction, and what is found by whom."""
+    names, everyone = list(config.variants), slice(None)
+    distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
+    seen = np.stack([detected(arrays, n) for n in names], axis=1)
+    rounds = [_first(x, config.rounds) for x in (distance > 0, seen)]
+    asked = rounds[0] < config.rounds - 1
+    summary: dict[str, Any] = {
+        "agree": share(*agreement(arrays, names, everyone)),
+        "agree_within": share(*agreement(arrays, names, everyone, inside=True)),
+        "calibration": _calibration(distance, seen),
+        "on_time": share([np.abs(rounds[1] - rounds[0]) <= 1], [asked]),
+    }
+    least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
+    for key, name in (("least", least), ("most", most)):
+        last = arrays[f"{name}/magnetisation"][:, -1] >= FOUND
+        foreseen = (arrays[f"{name}/foreseen/distance"] > 0).any(axis=1)
+        summary |= {
+            f"found_{key}": mean_and_sd(last.sum(axis=1)),
+            f"foreseen_{key}": mean_and_sd(foreseen.sum(axis=1)),
+            f"megabytes_{key}": mean_and_sd(arrays[f"{name}/traffic/up"].sum(axis=(1, 2)) / 1e6),
+        }
+    summary["blurred"] = max(float(arrays[f"{n}/false"][:, -1].mean()) for n in names)
+    return summary
+
+
+def _first(events: np.ndarray, rounds: int) -> np.ndarray:
+    """First round of events (S, V, T, K) that happen, `rounds` for those that do not."""
+    return np.where(events.any(axis=2), events.argmax(axis=2), rounds)
+
+
+def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
+    """Mean gap between the share detected and its foreseen chance, over bins of one sd."""
+    gaps = []
+    for low in np.arange(-3.0, 4.0):
+        inside = (distance >= low) & (distance < low + 1)
+        if inside.any():
+            gaps.append(abs(seen[inside].mean() - ndtr(distance[inside]).mean()))
+    return float(np.mean(gaps)) if gaps else np.nan

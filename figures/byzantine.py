@@ -1,0 +1,128 @@
+"""The figure of `hopfed run byzantine`: false discoveries, what a defence costs, and ROC curves."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+
+# Defence -> line; those that tell clients apart are solid, those that work on entries dashed.
+STYLES = {
+    "none": ("0.5", "-"),
+    "persistence": ("C4", "-"),
+    "agreement": ("C0", "-"),
+    "both": ("C2", "-"),
+    "median": ("C1", "--"),
+    "trimmed": ("C3", "--"),
+}
+SCORES = {  # what the defences put a threshold on -> label and line
+    "level": ("pooled score", "C0", "-"),
+    "rounds": ("rounds", "C4", "--"),
+    "groups": ("groups", "C2", "-."),
+}
+LEVEL = 3.0  # standard score from which a round supports a pattern
+FALSE_BELOW = 0.9
+
+
+def draw(run: Run) -> Figure:
+    """Draw false discoveries over rounds, theory and costs, and ROC curves at most liars."""
+    figure = new_figure(180, 128)
+    grid = figure.subplots(3, 4)
+    attackers = run.config["attackers"]
+    few, many = min(attackers), max(attackers)
+    scenarios = [f"{few} fixed", f"{many} fixed", f"{few} wandering", f"{many} wandering"]
+    false = {(s, d): run.arrays[f"{s}/{d}/false"] for s in scenarios for d in STYLES}
+    highest = max(values.mean(axis=0).max() for values in false.values())
+    for axes, scenario in zip(grid[0], scenarios, strict=True):
+        _over_rounds(axes, {d: false[scenario, d] for d in STYLES})
+        n, kind = scenario.split()
+        title = f"{n} of {run.config['clients']} lie, {kind}"
+        axes.set(title=title, ylim=(-0.3, highest + 0.3))
+    grid[0, 0].set_ylabel("false discoveries")
+
+    _visible(grid[1, 0], run)
+    _passing(grid[1, 1], run)
+    kept = {
+        d: (run.arrays[f"{many} fixed/{d}/magnetisation"] >= FALSE_BELOW).mean(axis=2)
+        for d in STYLES
+    }
+    _over_rounds(grid[1, 2], kept)
+    grid[1, 2].set(title="archetypes, beside liars", ylabel="share broadcast", ylim=(-0.04, 1.04))
+    rare = {d: run.arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in STYLES}
+    _over_rounds(grid[1, 3], rare)
+    title = f"one that {run.config['few']} clients see"
+    grid[1, 3].set(title=title, ylabel="share broadcast", ylim=(-0.04, 1.04))
+
+    panels = [(truth, kind) for truth in ("common", "rare") for kind in ("fixed", "wandering")]
+    for axes, (truth, kind) in zip(grid[2], panels, strict=True):
+        _roc(axes, run, truth, kind)
+    grid[2, 0].set_ylabel("archetypes passed")
+    lines, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=len(labels))
+    return figure
+
+
+def _over_rounds(axes: Axes, values: dict[str, np.ndarray]) -> None:
+    """Mean over seeds of every defence, (seeds, rounds) each, drawn a little apart."""
+    for i, (name, (colour, style)) in enumerate(STYLES.items()):
+        mean = values[name].mean(axis=0)
+        shift = 0.05 * (i - 2.5)
+        axes.plot(
+            np.arange(len(mean)) + shift, mean, ls=style, color=colour, marker=".", label=name
+        )
+    axes.set_xlabel("round")
+
+
+def _visible(axes: Axes, run: Run) -> None:
+    """Share of rounds in which the spike of one liar was counted, beside theory."""
+    a = np.array(run.config["amplitudes"])
+    n, margin = run.config["clients"], run.arrays["foreseen/margin"][0, 0]
+    axes.plot(a, run.arrays["visible"].mean(axis=(0, 1)), "o", color="C0", label="measured")
+    axes.plot(a, run.arrays["foreseen/visible"][0, 0], color="0.3", label="theory")
+    axes.axvline(a[0] / margin[0], color="0.6", ls=":", label="boundary")
+    axes.set(title=f"1 of {n}: counted?", xlabel="amplitude a", ylabel="share of rounds")
+    axes.set(ylim=(-0.04, 1.04))
+    axes.legend(loc="upper left", handlelength=1.2)
+
+
+def _passing(axes: Axes, run: Run) -> None:
+    """Share of rounds in which half of the groups support the spike, beside theory."""
+    attackers = run.config["attackers"]
+    measured = run.arrays["passing"].mean(axis=(0, 1))
+    axes.plot(attackers, measured, "o", color="C0", label="measured")
+    axes.plot(
+        attackers, run.arrays["foreseen/passing"][0, 0], "_", color="0.3", ms=12, label="theory"
+    )
+    axes.set(title="spike in half of the groups?", xlabel="liars", ylabel="share of rounds")
+    axes.set(ylim=(-0.04, 1.04), xticks=attackers, xlim=(0, max(attackers) + 1))
+    axes.legend(loc="upper left", handlelength=1.2)
+
+
+def _roc(axes: Axes, run: Run, truth: str, kind: str) -> None:
+    """Share of archetypes against share of injected patterns above any threshold."""
+    for score, (label, colour, style) in SCORES.items():
+        true, false = _judged(run, truth, kind, score)
+        levels = np.unique(np.concatenate([true, false]))[::-1]
+        x, y = (np.array([0, *((v >= u).mean() for u in levels)]) for v in (false, true))
+        axes.plot(x, y, color=colour, ls=style, label=label, clip_on=False)
+    axes.plot([0, 1], [0, 1], color="0.8", lw=0.7, zorder=0)
+    axes.set(title=f"{truth} against {kind}", xlabel="injected passed", aspect="equal")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    if (truth, kind) == ("common", "fixed"):
+        axes.legend(loc="lower right", handlelength=1.5)
+
+
+def _judged(run: Run, truth: str, kind: str, score: str) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a score for archetypes and for injected patterns, over all seeds."""
+    which, K = "level" if score == "rounds" else score, run.config["K"]
+    lies = run.arrays[f"{max(run.config['attackers'])} {kind}/support/{which}"]
+    values = {"common": lies[..., :K], "rare": run.arrays[f"rare/support/{which}"][..., K - 1 : K]}
+    true, false = values[truth], lies[..., K:]
+    if score == "rounds":  # in which the pooled operators support a pattern
+        true, false = ((v > LEVEL).sum(axis=1) for v in (true, false))
+    else:  # a pattern in its own round
+        false = np.diagonal(false, axis1=1, axis2=2)
+    return true.ravel(), false.ravel()

@@ -1,0 +1,88 @@
+"""The figure of `hopfed run cooperation`: clients alone and together, beside theory."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+
+LABELS = ("magnetisation", "false discoveries", "weight")
+TOGETHER = {"fixed": ("C0", "-", "together"), "structure": ("C2", "--", "structure rule")}
+
+
+def draw(run: Run) -> Figure:
+    """Draw a column for each federation: magnetisation, false discoveries, weights."""
+    found = {k.split("/")[0] for k in run.arrays if k.endswith("/foreseen/margin")}
+    names = sorted(found, key=lambda n: -float(run.arrays[f"{n}/foreseen/margin"][0, 0, 0]))
+    figure = new_figure(14 + 34 * len(names), 92)
+    grid = figure.subplots(
+        3, len(names), sharex=True, sharey="row", squeeze=False, height_ratios=(5, 4, 3)
+    )
+    for column, name in zip(grid.T, names, strict=True):
+        column[0].set_title(_title(name))
+        alone = _alone(run, name)
+        _magnetisations(column[0], run, name, alone)
+        _false(column[1], run, name, alone)
+        _weights(column[2], run.arrays[f"{name}/structure/client/weight"])
+        column[2].set_xlabel("round")
+    for axes, label in zip(
+        grid[:, 0], ("magnetisation", "false discoveries", "weight"), strict=True
+    ):
+        axes.set_ylabel(label)
+    grid[1, 0].set_ylim(-0.2, max(1, grid[1, 0].get_ylim()[1]))
+    grid[0, 0].legend(loc="lower right")
+    grid[2, 0].legend(loc="center right")
+    return figure
+
+
+def _title(name: str) -> str:
+    return f"{name.replace(' of ', ' clients of r = ')}" if " of " in name else f"r = {name}"
+
+
+def _alone(run: Run, name: str) -> list[str]:
+    """Names of the federations of one."""
+    prefix, suffix = f"{name}/alone ", "/magnetisation"
+    return sorted(
+        k.removesuffix(suffix) for k in run.arrays if k.startswith(prefix) and k.endswith(suffix)
+    )
+
+
+def _magnetisations(axes: Axes, run: Run, name: str, alone: list[str]) -> None:
+    """Means over archetypes and seeds, ranges over seeds; theory as dots."""
+    a = run.arrays
+    foreseen = a[f"{name}/foreseen/magnetisation"][0]  # the same for every seed
+    rounds = np.arange(1, len(foreseen) + 1)
+    for i, key in enumerate(alone):
+        label = "alone" if i == 0 else None
+        axes.plot(rounds, a[f"{key}/magnetisation"].mean(axis=(0, 2)), "C1", lw=0.8, label=label)
+        axes.plot(rounds, foreseen[:, 1 + i], ".", color="C1", ms=2.5)
+    for rule, (colour, line, label) in TOGETHER.items():
+        m = a[f"{name}/{rule}/magnetisation"].mean(axis=2)
+        axes.fill_between(rounds, m.min(axis=0), m.max(axis=0), color=colour, alpha=0.15, lw=0)
+        axes.plot(rounds, m.mean(axis=0), color=colour, ls=line, label=label)
+    axes.plot(rounds, foreseen[:, 0], ".", color="0.2", ms=3, label="theory")
+    axes.set(ylim=(-0.03, 1.03))
+
+
+def _false(axes: Axes, run: Run, name: str, alone: list[str]) -> None:
+    for key in alone:
+        axes.plot(*_over_rounds(run.arrays[f"{key}/false"]), "C1", lw=0.8)
+    for rule, (colour, line, _) in TOGETHER.items():
+        axes.plot(*_over_rounds(run.arrays[f"{name}/{rule}/false"]), color=colour, ls=line)
+
+
+def _weights(axes: Axes, weights: np.ndarray) -> None:
+    """Mean weights under the structure rule: the first client, and the mean of all others."""
+    parts = (("first client", weights[:, :, 0], "C2"), ("others", weights[:, :, 1:], "C3"))
+    for label, part, colour in parts:
+        mean = part.reshape(*part.shape[:2], -1).mean(axis=2)
+        axes.plot(*_over_rounds(mean), color=colour, label=label)
+    axes.set(ylim=(-0.03, 1.03))
+
+
+def _over_rounds(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds from 1 on, and the mean over seeds of values (seeds, rounds)."""
+    return np.arange(1, values.shape[1] + 1), values.mean(axis=0)

@@ -1,0 +1,254 @@
+"""Aggregates: what order, signs and liars can do to them, and the law of their noise."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.robust import EVERYBODY, Robust, _loss, _spread
+from hopfed.rank import TracyWidom
+
+N = 24
+KINDS = [Robust("median"), Robust("trimmed", 0.1), Robust("trimmed", 0.3)]
+ENTRYWISE = pytest.mark.parametrize("robust", KINDS, ids=lambda r: f"{r.kind} {r.share}")
+
+
+def sent(batches, encoding=None):
+    """Operators, messages and weights of clients with these examples, as the server has them."""
+    encoding = encoding or Encoding(batches[0].shape[1], width=8)
+    messages = {
+        c: encoding.encode(kernels.pack(x)) | {"columns": x.sum(axis=0, dtype=np.int32)}
+        for c, x in enumerate(batches)
+    }
+    return (
+        {c: encoding.decode(m) for c, m in messages.items()},
+        messages,
+        dict.fromkeys(messages, 1.0),
+    )
+
+
+def batches(clients, M, n=N, seed=0, K=2, r=0.7):
+    rng = np.random.default_rng(seed)
+    xi = rademacher(K, n, rng)
+    return [draw_examples(xi, M, r, rng)[0] for _ in range(clients)]
+
+
+def aggregate(robust, *heard):
+    """The one batch that joins the evidence: C, mean of the examples, number of examples."""
+    [(owner, op, columns, weight)] = robust.pooled(*heard)
+    assert owner == EVERYBODY
+    assert op.mass == op.mass2
+    return op.matrix / op.mass, columns / op.mass, op.mass, weight
+
+
+def test_the_mean_adds_everybody_who_has_a_weight():
+    operators, messages, _ = sent(batches(4, 6))
+    weights = {0: 1.0, 1: 0.0, 2: 0.5, 3: 0.2}
+    pooled = list(Robust().pooled(operators, messages, weights))
+    assert [(owner, weight) for owner, _, _, weight in pooled] == [(0, 1.0), (2, 0.5), (3, 0.2)]
+    for owner, op, columns, _ in pooled:
+        assert op is operators[owner]
+        np.testing.assert_array_equal(columns, messages[owner]["columns"])
+
+
+@ENTRYWISE
+@settings(max_examples=15)
+@given(order=st.permutations(range(9)))
+def test_the_order_of_clients_does_not_matter(robust, order):
+    x = batches(9, 5)
+    a, b = (aggregate(robust, *sent(part)) for part in (x, [x[c] for c in order]))
+    for left, right in zip(a, b, strict=True):
+        np.testing.assert_allclose(right, left, rtol=1e-12)
+
+
+@ENTRYWISE
+@settings(max_examples=15)
+@given(seed=st.integers(0, 99))
+def test_sites_may_be_flipped_and_put_in_another_order(robust, seed):
+    rng = np.random.default_rng(seed)
+    gauge, order = rademacher(1, N, rng)[0], rng.permutation(N)
+    x = batches(8, 5, seed=seed)
+    C, mean, examples, _ = aggregate(robust, *sent(x))
+    D, turned, others, _ = aggregate(robust, *sent([(part * gauge)[:, order] for part in x]))
+    np.testing.assert_allclose(D, (C * np.outer(gauge, gauge))[np.ix_(order, order)], atol=1e-12)
+    np.testing.assert_allclose(turned, (mean * gauge)[order], atol=1e-12)
+    np.testing.assert_allclose(others, examples)
+
+
+@ENTRYWISE
+def test_clients_who_agree_are_taken_at_their_word(robust):
+    [x] = batches(1, 6)
+    C, mean, examples, _ = aggregate(robust, *sent([x] * 7))
+    np.testing.assert_allclose(C, x.T.astype(float) @ x / 6, atol=1 / 6)  # cells of the lattice
+    np.testing.assert_allclose(np.diag(C), 1)
+    np.testing.assert_allclose(mean, x.mean(axis=0))
+    assert examples <= 42
+
+
+def lie(rng, scale, claim):
+    """Operator, message and weight of a client that says anything."""
+    matrix = scale * rng.standard_normal((N, N))
+    counts = (matrix + matrix.T)[np.tri(N, k=-1, dtype=bool)]
+    columns = (scale * rng.standard_normal(N)).astype(np.int64)
+    message = {"counts": counts, "examples": np.asarray(claim), "columns": columns}
+    return Encoding(N, width=8).decode(message), message, 1.0
+
+
+def within(values, honest, cell=0.0):
+    """Whether all is between the least and the largest honest value, up to a lattice cell."""
+    cell += 1e-9
+    low, high = honest.min(axis=0) - cell, honest.max(axis=0) + cell
+    return bool(((low <= values) & (values <= high)).all())
+
+
+@ENTRYWISE
+@given(seed=st.integers(0, 99), scale=st.sampled_from([1.0, 1e3, 1e8]), claim=st.integers(1, 10**9))
+def test_one_liar_moves_nothing_beyond_the_honest(robust, seed, scale, claim):
+    rng = np.random.default_rng(seed)
+    M, clients = 6, 10
+    heard = sent(batches(clients, M, seed=seed))
+    honest = np.array([op.matrix / M for op in heard[0].values()])[1:]
+    means = np.array([m["columns"] / M for m in heard[1].values()])[1:]
+    for part, value in zip(heard, lie(rng, scale, claim), strict=True):
+        part[0] = value
+    C, mean, examples, weight = aggregate(robust, *heard)
+    assert within(C, honest, 1 / M)
+    assert within(mean, means)
+    assert examples <= clients * M
+    assert weight == 1
+
+
+def test_one_liar_moves_a_mean_anywhere():
+    heard = sent(batches(10, 6))
+    for part, value in zip(heard, lie(np.random.default_rng(0), 1e8, 6), strict=True):
+        part[0] = value
+    total = sum(op.matrix for _, op, _, _ in Robust().pooled(*heard))
+    assert np.abs(total / 60).max() > 1e6
+
+
+def test_less_than_half_of_the_clients_cannot_move_a_median_beyond_the_others():
+    rng = np.random.default_rng(3)
+    heard = sent(batches(11, 6))
+    honest = np.array([op.matrix / 6 for op in heard[0].values()])[5:]
+    for c in range(5):
+        for part, value in zip(heard, lie(rng, 1e12, 10**6), strict=True):
+            part[c] = value
+    C, _, examples, _ = aggregate(Robust("median"), *heard)
+    assert within(C, honest, 1 / 6)
+    assert examples <= 66
+    # Trimming a tenth of either side is not made for this.
+    D = aggregate(Robust("trimmed", 0.1), *heard)[0]
+    assert (np.abs(D) > 100).mean() > 0.5
+
+
+def test_a_spike_loses_strength_and_does_not_vanish():
+    """Six of thirty put in xi xi^T with a = 2: the mean shows a fifth of it."""
+    n, a = 80, 2.0
+    x = rademacher(1, n, np.random.default_rng(9))[0].astype(float)
+    operators, messages, weights = sent(batches(30, 20, n=n))
+    mean = sum(op.matrix for op in operators.values()) / 600
+
+    def spike(robust, liars):
+        told = dict(messages)
+        for c in range(liars):
+            counts = told[c]["counts"] + a * 20 * np.outer(x, x)[np.tri(n, k=-1, dtype=bool)]
+            told[c] = told[c] | {"counts": counts}
+        heard = {c: Encoding(n).decode(m) for c, m in told.items()}
+        if robust is None:
+            C = sum(op.matrix for op in heard.values()) / 600
+        else:
+            C = aggregate(robust, heard, told, weights)[0]
+        return float(x @ (C - mean) @ x) / n
+
+    plain = spike(None, 6)
+    assert plain == pytest.approx(a * n * 0.2, rel=0.02)
+    assert 1 < spike(Robust("median"), 6) < 0.25 * plain
+    assert 0.3 < spike(Robust("median"), 1) < 1.3
+    assert spike(Robust("median"), 6) < spike(Robust("trimmed", 0.25), 6) < plain
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
+def test_equal_entries_are_spread_evenly_over_their_cell(values):
+    column = np.array(values, dtype=float)[:, None]
+    spread = _spread(column, 0.5).ravel()
+    assert (np.diff(spread) > 0).all()
+    np.testing.assert_allclose(spread.mean(), column.mean(), atol=1e-12)
+    assert (np.abs(spread - np.sort(values)) < 0.5).all()
+    single = np.unique(values, return_counts=True)
+    alone = single[0][single[1] == 1]
+    assert np.isin(alone, spread).all()
+    np.testing.assert_allclose(_spread(-column, 0.5).ravel(), -spread[::-1], atol=1e-12)
+
+
+def test_medians_of_spread_counts_follow_the_mean_and_plain_ones_jump():
+    rng = np.random.default_rng(0)
+    M, means = 10, np.linspace(-0.4, 0.4, 17)
+    counts = rng.binomial(M, (1 + means) / 2, size=(4001, len(means)))
+    entries = (2.0 * counts - M) / M
+
+    def departure(x):
+        middle = x[len(x) // 2]
+        return np.abs(middle - np.polyval(np.polyfit(means, middle, 1), means)).max()
+
+    assert departure(_spread(entries, 1 / M)) < 0.02
+    assert departure(np.sort(entries, axis=0)) > 0.08
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.25, 0.4, 0.5])
+def test_the_loss_is_that_of_normal_values(share):
+    rng = np.random.default_rng(0)
+    L = 201
+    x = np.sort(rng.standard_normal((4000, L)), axis=1)
+    cut = min(int(share * L), (L - 1) // 2)
+    kept = x[:, cut : L - cut].mean(axis=1)
+    assert kept.var() * L == pytest.approx(_loss(share), rel=0.08)
+
+
+@pytest.mark.parametrize("M", [8, 40])
+@ENTRYWISE
+def test_the_count_of_a_robust_operator_is_right_round_after_round(robust, M):
+    """Seven of 12 draws may not be wrong: none is, and with plain medians all were."""
+    n, K, clients = 100, 3, 20
+    for seed in range(3):
+        rng = np.random.default_rng((seed, M))
+        xi = rademacher(K, n, rng)
+        evidence = Evidence(Encoding(n))
+        for _ in range(4):
+            x = [draw_examples(xi, M, 0.8, rng)[0] for _ in range(clients)]
+            evidence = evidence.faded(0.5).extend(robust.pooled(*sent(x)))
+            C = evidence.operator.matrix / evidence.mass
+            values = np.linalg.eigvalsh(C)[::-1]
+            assert TracyWidom(1e-3)(evidence.sample(values, True)).khat == K
+
+
+@ENTRYWISE
+def test_noise_alone_is_worth_what_the_loss_says(robust):
+    share = 0.5 if robust.kind == "median" else robust.share
+    x = batches(40, 30, n=60, r=0.0)
+    examples = aggregate(robust, *sent(x))[2]
+    assert examples == pytest.approx(40 * 30 / _loss(share), rel=0.1)
+
+
+def test_two_clients_have_no_median_and_are_added():
+    heard = sent(batches(2, 6))
+    assert [owner for owner, *_ in Robust("median").pooled(*heard)] == [0, 1]
+
+
+@pytest.mark.parametrize("form", ["factors", "sketch"])
+def test_only_counts_have_entries(form):
+    heard = sent(batches(4, 6), Encoding(N, form, width=8))
+    with pytest.raises(ArgumentError, match="kind must be mean unless operators travel as counts"):
+        list(Robust("median").pooled(*heard))
+    assert len(list(Robust().pooled(*heard))) == 4
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "mode"}, {"share": -0.1}, {"share": 0.5}])
+def test_settings_that_break_a_rule_are_named(wrong):
+    with pytest.raises(ArgumentError) as error:
+        Robust(**wrong)
+    assert error.value.argument == next(iter(wrong))
