@@ -28,13 +28,11 @@ def draw(run: Run) -> Figure:
         _false(column[1], run, name, alone)
         _weights(column[2], run.arrays[f"{name}/structure/client/weight"])
         column[2].set_xlabel("round")
-    for axes, label in zip(
-        grid[:, 0], ("magnetisation", "false discoveries", "weight"), strict=True
-    ):
+    for axes, label in zip(grid[:, 0], LABELS, strict=True):
         axes.set_ylabel(label)
     grid[1, 0].set_ylim(-0.2, max(1, grid[1, 0].get_ylim()[1]))
     grid[0, 0].legend(loc="lower right")
-    grid[2, 0].legend(loc="center right")
+    grid[2, 0].legend(loc="best")
     return figure
 
 

@@ -134,6 +134,6 @@ def _traffic(axes: Axes, run: Run, styles: Styles) -> None:
             fontsize=6,
             ha="center",
         )
-    axes.set(xlabel="megabytes up", ylabel=f"archetypes with m >= {FOUND:g} at the end")
+    axes.set(xlabel="megabytes up", ylabel=f"archetypes found (m >= {FOUND:g})")
     axes.set_xlim(left=0)
     axes.margins(x=0.15)

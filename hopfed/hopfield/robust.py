@@ -1,11 +1,10 @@
 """Aggregates of the clients' operators, plain and robust against clients that lie.
 
-Entry by entry, a share e of lying clients moves a median of values of scatter s by up to about
+Entry by entry, a share e of lying clients moves a median of values of scatter s by about
 ``1.25 e s``. That is little, but a spike of +-1 entries adds it up over all sites: it keeps an
-eigenvalue of ``1.25 e s N``, which for many sites is above every threshold. Nor is a median linear
-in the archetypes: where clients differ in what they see, it holds products of archetypes too, and
-those are +-1 patterns. `hopfed run byzantine` measures both; agreement across groups of clients
-(`hopfed.hopfield.support`), which looks along a pattern and not at entries, suffers neither.
+eigenvalue of ``1.25 e s N``, which for many sites is above every threshold. Agreement across groups
+of clients (`hopfed.hopfield.support`) looks along a pattern and not at entries, and does not suffer
+from that; `hopfed run byzantine` compares them.
 """
 
 from __future__ import annotations
