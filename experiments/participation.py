@@ -1,13 +1,20 @@
 """Part of the clients, some of them late: what is found follows who was heard (Section 6, A10).
 
-Thirty clients hold a few archetypes each, of very unequal exposure. In a round only a cohort is
-asked, and of some variants a part answers up to three rounds late; what arrives then counts with
-the weight that it would have by now. The server counts what stands out of the evidence so far.
+Thirty clients hold half of eight archetypes each, of very unequal exposure. In a round a cohort is
+asked, and of some variants half of it answers up to three rounds late; what arrives then has the
+weight that it would have by now. The server counts what stands out of the evidence so far.
 
-The prediction is of the same evidence, from the labels of those who were heard: effective
-exposures, the actual archetypes, and the law of weights that fade from round to round, whose edge
-and outliers `hopfed.theory.profile` gives. `foresee` answers how far each archetype's eigenvalue is
-expected above the level of the test, in units of its fluctuation. Labels and archetypes only score.
+`foresee` predicts the same from the labels of those who were heard: effective exposures, the actual
+archetypes, and the law of fading weights, whose edge and outliers `hopfed.theory.profile` gives. It
+says how far above the level of the test each eigenvalue is expected, in units of its fluctuation.
+Labels and archetypes only score.
+
+Measured (paper preset, 20 draws, +- standard error; sd for numbers per draw): beyond 2 sd of the
+level 8,214 of 8,215 decisions are as foreseen, within 83 +- 1%; 97.8 +- .6% are first detected
+within a round of the one foreseen. At the end 10% of the clients (3.5 MB up) are foreseen to show
+7.4 +- .7 archetypes, have shown 7.2 and the server knows 5.1 +- .8 of them to m >= .95; all of the
+clients (35.8 MB) 8 and 7.7 +- .6. What is barely detected is blurred: up to 4.7 patterns a draw,
+with half of the clients late, have no m >= .9; the aim of none is missed. The paper has no numbers.
 
 Run it with ``hopfed run participation --preset paper --workers 2 --out participation.h5``.
 """
@@ -88,9 +95,7 @@ class Config:
         same = len(self.late) == len(self.rates)
         require(same, "late", f"one for each of {len(self.rates)} rates", self.late)
         distinct = len(set(self.variants)) == len(self.rates)
-        require(
-            distinct, "rates", "different from each other, or with other shares late", self.rates
-        )
+        require(distinct, "rates", "different, or with different shares late", self.rates)
         require(0 < self.carry <= 1, "carry", "in (0, 1]", self.carry)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
 
@@ -98,9 +103,7 @@ class Config:
     def variants(self) -> dict[str, Participation]:
         """Name -> how clients take part."""
         return {
-            f"{rate:.0%}" + (f", {late:.0%} late" if late else ""): Participation(
-                rate, late, self.delay
-            )
+            f"{rate:.0%}" + f", {late:.0%} late" * (late > 0): Participation(rate, late, self.delay)
             for rate, late in zip(self.rates, self.late, strict=True)
         }
 
@@ -116,7 +119,7 @@ PRESETS = {
 RECORD = Record(
     claim="what part of the clients finds is what theory foresees of those who were heard",
     source="hopfield federation, Section 6, open directions",
-    minutes={"quick": 0.2, "default": 1.5, "paper": 5},
+    minutes={"quick": 0.1, "default": 1, "paper": 4},
     measures={
         "agree": Measure("detected as foreseen, beyond 2 sd of the level", aim="1"),
         "agree_within": Measure("detected as foreseen, within 2 sd"),
@@ -325,7 +328,7 @@ class _Law:
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
-    """Which archetypes the count of a round reaches, bool (S, T, K)."""
+    """Whether the count reaches each archetype, bool (S, T, K)."""
     return arrays[f"{name}/khat"][..., None] > arrays[f"{name}/foreseen/place"]
 
 
