@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "memory": LOW,
     "workers": set(),
     "privacy": CORE | {"config", "factorize", "operators", "rank", "search", "spectrum"},
-    "neural": LOW | {"config", "neural"},
+    "neural": LOW | {"aggregate", "config", "federation", "neural", "runs"},
     "federation": LOW | {"workers"},
     "hopfield": CORE
     | {"aggregate", "config", "exchange", "factorize", "federation", "joint", "operators"}

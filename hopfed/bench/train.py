@@ -8,8 +8,8 @@ import numpy as np
 
 from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Way
 
-MODELS = ("mlp", "cnn-1", "lenet")  # named by their index, since sizes are numbers
-PIXELS = (8, 28, 28)
+MODELS = {1: "mlp", 2: "lenet", 3: "cnn-1"}  # by number, since sizes are numbers
+PIXELS = {1: 8, 2: 28, 3: 28}
 CLASSES = 10
 STEPS = 6
 
@@ -78,7 +78,7 @@ def _gap(a: np.ndarray, b: np.ndarray) -> float:
 
 BENCHMARK = Benchmark(
     name="train",
-    summary=f"{STEPS} steps of SGD of clients with one architecture (0 mlp, 1 cnn-1, 2 lenet)",
+    summary=f"{STEPS} steps of SGD of clients with one architecture (1 mlp, 2 lenet, 3 cnn-1)",
     setup=_setup,
     ways=(
         Way("auto", _train("auto"), _cost),
@@ -88,14 +88,13 @@ BENCHMARK = Benchmark(
     gap=_gap,
     sizes={
         "small": (
-            Sweep("clients", (5, 20, 50), {"model": 0, "batch": 16}),
-            Sweep("clients", (5, 10), {"model": 2, "batch": 16}),
-            Sweep("batch", (16, 64), {"model": 1, "clients": 10}),
+            Sweep("clients", (5, 20, 50), {"model": 1, "batch": 16}),
+            Sweep("model", (1, 2, 3), {"clients": 10, "batch": 16}),
+            Sweep("batch", (16, 64), {"model": 2, "clients": 10}),
         ),
         "full": (
-            Sweep("clients", (5, 10, 20, 50, 100), {"model": 0, "batch": 16}),
-            Sweep("clients", (5, 10, 20, 50), {"model": 2, "batch": 16}),
-            Sweep("clients", (5, 10, 20), {"model": 1, "batch": 16}),
+            Sweep("clients", (5, 10, 20, 50, 100), {"model": 1, "batch": 16}),
+            Sweep("model", (1, 2, 3), {"clients": 10, "batch": 16}),
             Sweep("batch", (16, 64, 256), {"model": 2, "clients": 10}),
         ),
     },

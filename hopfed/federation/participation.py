@@ -57,7 +57,7 @@ class Participation:
         Examples
         --------
         >>> Participation(rate=0.5).cohort(1, 0, 4)
-        [1, 3]
+        [1, 2]
         >>> Participation(joins=(0, 5)).cohort(1, 0, 3)
         [0, 2]
         """

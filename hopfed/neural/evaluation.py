@@ -57,7 +57,7 @@ def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> float(bottom_decile(np.linspace(0.1, 2.0, 20)))
+    >>> float(bottom_decile(np.linspace(0.1, 2.0, 20)).round(2))
     0.15
     """
     count = max(1, accuracy.shape[-1] // 10)
