@@ -9,9 +9,9 @@ one. The agreement rule shuts noise out, and a client of quality .1, which does 
 not quite. `structure`, ours, asks how much of a batch is signal, remembered or new. Without votes
 or carried evidence each round stands on its own examples; the memory is kept apart from it.
 
-Readings of one batch of the paper's setting (20 draws, before the average over rounds): `structure`
-.500 for good clients, .006 at r = .1, 0 for noise; agreement 1, .108 +- .007, .002; entropy 0, .99, 1.
-So agreement misses the aim of .05 for the attacker that holds some signal.
+Readings of one batch of the paper's setting (20 draws, before the average over rounds):
+`structure` .500 for good clients, .006 at r = .1, 0 for noise; agreement 1, .108 +- .007, .002;
+entropy 0, .99, 1. So agreement misses the aim of .05 for the attacker that holds some signal.
 
 Run it with ``hopfed run attacker --preset paper --out attacker.h5``.
 """
