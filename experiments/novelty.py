@@ -4,10 +4,10 @@ Three clients hold examples of 3 archetypes; from round 12 on 3 more come in ove
 rounds. Three scenarios:
 
 - "equal": all 6 end with equal shares, as in the paper. Theory sees a new archetype from a share of
-  .1% on, the first round of the ramp gives it 4%: nothing is left to ask.
-- "rare": the new ones end below 1%, at shares that cross the level of the test during the ramp.
-- "scarce": a round holds about one example of each, below the level: only evidence that is carried
-  from round to round can show them.
+  .2% on, the first round of the ramp gives it 4%: nothing is left to ask.
+- "rare": the new ones end at 1% and below, and cross the level of the test during the ramp.
+- "scarce": a round holds about two examples of each, mostly below the level: evidence that is
+  carried from round to round shows them, that of a single round only by chance.
 
 Three federations see the same examples: evidence "fresh" in every round, evidence "carried" on with
 a weight that fades, both with the structure rule and the memory apart; and the "paper" mechanism,
@@ -17,6 +17,17 @@ Theory says for every new archetype in which round its effective exposure in the
 crosses the level of the test (`foresee`, from the labels of the draw and the actual archetypes,
 which only score). Latency is the number of rounds from there until a remembered pattern has
 m >= .95. That takes 5 examples of it even if they were labelled: the majority of 4 has .94.
+
+Measured (paper preset, only the first 8 of its 30 draws), with the memory apart: 106 of the 112
+new archetypes that theory foresees are counted in the first round foreseen or before, 111 one round
+later at most; beyond 2 sd of the level all 909 decisions are as foreseen; nothing is
+counted in 480 rounds before. Remembered in the first round foreseen, and within one round: equal
+24 and 24 of 24 (so too the paper's mechanism; the paper: "a few rounds"), rare 18 and 24 of 24,
+fresh and carried alike, and all 72 once 5 examples are in. Aim missed for scarce ones: 16 of 24 are
+foreseen in fresh evidence and 11 remembered in the end, in carried evidence 24 and 14, 3 of them
+within one round, since what is barely detected is blurred (3.0 patterns a draw with no m >= .9,
+.4 at most elsewhere). Old ones stay at m = 1. The gap falls from .992 to .04 (sd .02) with equal
+shares, to .96 with rare ones and not at all with scarce ones: it is no sign of those.
 
 Run it with ``hopfed run novelty --preset paper --workers 2 --out novelty.h5``.
 """
@@ -142,7 +153,7 @@ PRESETS = {
 RECORD = Record(
     claim="a new archetype is found in the first round in which theory can see it",
     source="hopfield federation, Section 5.2, Fig. 8",
-    minutes={"quick": 0.2, "default": 1, "paper": 5},
+    minutes={"quick": 0.2, "default": 1.2, "paper": 7},
     measures={
         "counted": Measure("new ones counted in the first round foreseen, or before", aim="1"),
         "agree": Measure("rounds counted as foreseen, beyond 2 sd of the level", aim="1"),

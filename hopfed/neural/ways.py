@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -38,12 +39,27 @@ def train(
     augment: Augment | None = None,
 ) -> None:
     """Train every job, by the way that `training` names or that is the faster one."""
-    for group in stacks(jobs):
-        way = training.way
-        if way == "auto":
-            way = _faster(group, data, training, objective, augment)
-        run = train_stacked if way == "stacked" and len(group) > 1 else train_sequential
-        run(group, data, training, objective, augment)
+    with one_thread():
+        for group in stacks(jobs):
+            way = training.way
+            if way == "auto":
+                way = _faster(group, data, training, objective, augment)
+            run = train_stacked if way == "stacked" and len(group) > 1 else train_sequential
+            run(group, data, training, objective, augment)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the order of its sums depends on their number.
+
+    On small networks a second thread also costs more than it gains; processes gain more.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def cache_file() -> Path:
