@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from math import comb
 from typing import Any
 
@@ -381,12 +382,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             f"rare/{d}": mean_and_sd(rare[:, -1].astype(float)),
             f"rare_delay/{d}": mean_and_sd(_first(rare).astype(float)),
         }
-    for kind in KINDS:
-        for score in SCORES:
-            values = judged(config, arrays, kind, score)
-            for truth in ("common", "rare"):
-                under = partial(area, values[truth], values["injected"])
-                summary[f"auc/{truth}/{kind}/{score}"] = with_spread(under, len(values[truth]))
+    for kind, score in product(KINDS, SCORES):
+        values = judged(config, arrays, kind, score)
+        for truth in ("common", "rare"):
+            under = partial(area, values[truth], values["injected"])
+            summary[f"auc/{truth}/{kind}/{score}"] = with_spread(under, len(values[truth]))
     for key, what in (("visible_gap", "visible"), ("passing_gap", "passing")):
         gaps = arrays[what].mean(axis=1) - arrays[f"foreseen/{what}"][:, 0]
         summary[key] = with_spread(partial(_gap, gaps), len(gaps))
