@@ -16,8 +16,7 @@ kept, nothing is false without liars, and persistence costs 2 rounds. False afte
 - fixed: 1 under none, persistence and trimmed, and under the median for any n, if a little later.
   Agreement lets in none for n = 1 and 3, and does not hold against 5 of 50: they touch half of
   the groups in 13 of 40 rounds (theory .37), and pass in all seeds by round 5; with both, in 2.
-- wandering: 8 under none and trimmed; persistence and both 0; agreement 2.6 +- .9 for n = 5; the
-  median 0 for n = 1 and 8 for n = 3 and 5.
+- wandering: 8 under none, trimmed, median (0 at n = 1); agreement 2.6 +- .9 at n = 5; else 0.
 - The price: the rare archetype is broadcast in 4 of 5 seeds under agreement, in 1 under both. To
   the groups it is what five liars are: the area under their ROC is .42 +- .08. The pooled score
   tells the two apart only by strength, which the liars choose (one seed: 1 at a = .1, 0 at .5).
@@ -145,9 +144,7 @@ RECORD = Record(
             f"auc/{truth}/{kind}/{score}": Measure(
                 f"area under the ROC, {truth} archetypes against {kind} spike: {score}"
             )
-            for truth in ("common", "rare")
-            for kind in KINDS
-            for score in SCORES
+            for truth, kind, score in product(("common", "rare"), KINDS, SCORES)
         },
         "visible_gap": Measure("spikes counted, mean gap to the foreseen share", aim="<= .1"),
         "passing_gap": Measure("spikes supported by half of the groups, gap to foreseen"),
