@@ -6,6 +6,7 @@ answers. Training is here: the clients of an exchange are trained together where
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -25,7 +26,7 @@ from hopfed.neural.ways import train
 
 
 @dataclass(frozen=True)
-class NeuralMethod:
+class NeuralMethod(ABC):
     """Base of the neural methods.
 
     Attributes
@@ -57,9 +58,9 @@ class NeuralMethod:
 
     # What a method says.
 
+    @abstractmethod
     def starts(self, state: State, down: Message, client: int) -> Params:
         """Parameters that a client trains from."""
-        raise NotImplementedError
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """What else its objective looks at."""
@@ -78,23 +79,23 @@ class NeuralMethod:
         del extra
         return cross_entropy(forward(params, x)[1], y, mask)
 
+    @abstractmethod
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """State and message of a client after training."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
         """Server's state and messages down."""
-        raise NotImplementedError
 
+    @abstractmethod
     def personal(self, state: State, down: Message, client: int) -> Params:
         """Parameters by which a client would classify now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's message."""
-        raise NotImplementedError
 
     # What the base does.
 
