@@ -158,19 +158,18 @@ def _scores(method: Any, played: Played) -> np.ndarray:
     task, state = method.made, played.state
     everyone = state.down.get(EVERYONE, {})
     shared: dict[int, Any] = {}
-    params, models = [], []
+    classifiers = []
     for c in range(len(task.split)):
         own = state.clients.get(c, method.client_start(c, task.spec.seed))
         down = state.down.get(c, everyone)
         if method.shared and down is everyone:
             model = id(task.model(c))
             if model not in shared:
-                shared[model] = method.personal(own, down, c)
-            params.append(shared[model])
+                shared[model] = method.classifier(own, down, c)
+            classifiers.append(shared[model])
         else:
-            params.append(method.personal(own, down, c))
-        models.append(task.model(c))
-    return accuracies(models, params, task.tensors, (task.split.validation, task.split.test))
+            classifiers.append(method.classifier(own, down, c))
+    return accuracies(classifiers, task.tensors, (task.split.validation, task.split.test))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

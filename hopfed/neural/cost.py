@@ -25,6 +25,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from hopfed.neural.training import Job, Objective, forward_of
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -81,6 +83,22 @@ def measure(model: nn.Module, batch: Tensor) -> Cost:
     )
 
 
+def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
+    """FLOPs of one example in a training step of `job`: `objective`, forward and backward.
+
+    Parameters
+    ----------
+    x, y : a batch of the size in use, since an objective may do some work once per batch.
+    """
+    params = {n: t.detach().clone() for n, t in job.params.items()}
+    weights = [params[n].requires_grad_() for n in job.trained()]
+    forward = forward_of(job.net.train())
+    with _counter() as flops:
+        loss = objective(forward, params, x, y, None, job.extra)
+        torch.autograd.grad(loss, weights, allow_unused=True)
+    return flops.get_total_flops() / len(x)
+
+
 class _Made(TorchDispatchMode):
     """Numbers made by each operator that is not a view."""
 
@@ -107,14 +125,18 @@ def _convolution_backward(
     return 2 * products * (wanted[0] + wanted[1])
 
 
+def _counter() -> FlopCounterMode:
+    return FlopCounterMode(
+        display=False,
+        custom_mapping={torch.ops.aten.convolution_backward: _convolution_backward},
+    )
+
+
 def _count(model: nn.Module, batch: Tensor, train: bool) -> tuple[int, dict[str, int]]:
     """FLOPs per example, and numbers per example made by operators without a formula."""
     twin = deepcopy(model).train(train)
     train = train and any(p.requires_grad for p in twin.parameters())
-    flops = FlopCounterMode(
-        display=False,
-        custom_mapping={torch.ops.aten.convolution_backward: _convolution_backward},
-    )
+    flops = _counter()
     # The outer mode sees what the inner one lets through: composite operators taken apart.
     with _Made() as made, flops, torch.set_grad_enabled(train):
         logits = twin(batch)

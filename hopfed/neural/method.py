@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hopfed.config import check_types, require
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.cost import step_flops
+from hopfed.neural.evaluation import Classifier, Network
+from hopfed.neural.models.base import Model
 from hopfed.neural.task import Params, Task, TaskSpec, task_of
-from hopfed.neural.training import Forward, Job, Training, cross_entropy
+from hopfed.neural.training import Forward, Job, Phase, Training, cross_entropy
 from hopfed.neural.ways import train
 
 
@@ -58,6 +62,17 @@ class NeuralMethod(ABC):
 
     # What a method says.
 
+    def wrap(self, model: Model) -> nn.Module:
+        """What a client trains: its model, or a module that holds it and more.
+
+        The weights of what is added must be the same whenever it is made.
+        """
+        return model
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Parts of a client's training in a round, one after the other."""
+        return (Phase(self.training.epochs, self.objective),)
+
     @abstractmethod
     def starts(self, state: State, down: Message, client: int) -> Params:
         """Parameters that a client trains from."""
@@ -89,15 +104,27 @@ class NeuralMethod(ABC):
     ) -> tuple[State, Mapping[int, Message]]:
         """Server's state and messages down."""
 
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """By what a client would classify now: its model, unless a method says otherwise."""
+        return Network(self.made.model(client), self.personal(state, down, client))
+
     @abstractmethod
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Parameters by which a client would classify now."""
+        """Parameters of the client's model as it would classify now."""
 
     @abstractmethod
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's message."""
 
     # What the base does.
+
+    def net(self, client: int) -> nn.Module:
+        """Return what a client trains, one object for all clients of an architecture."""
+        return _net(self, self.made.names[client])
+
+    def initial(self, client: int) -> Params:
+        """Parameters and buffers that a client's net starts with, its own copy."""
+        return {n: t.detach().clone() for n, t in self.net(client).state_dict().items()}
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """State of a client before its first round."""
@@ -125,11 +152,16 @@ class NeuralMethod(ABC):
                 jobs[i] = self._job(call)
             except Exception as error:  # whatever is wrong with a client concerns it alone
                 failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
-        train(
-            list(jobs.values()), self.made.tensors, self.training, self.objective, self.made.augment
-        )
+        flops = dict.fromkeys(jobs, 0.0)
+        for number, phase in enumerate(self.phases()):
+            for i, job in jobs.items():
+                job.begin(phase, number)
+                flops[i] += self._flops(job, calls[i], number) * len(job.rows) * phase.epochs
+            settings = replace(self.training, epochs=phase.epochs)
+            ours = list(jobs.values())
+            train(ours, self.made.tensors, settings, phase.objective, self.made.augment)
         return [
-            failed[i] if i in failed else self._outcome(calls[i], jobs[i])
+            failed[i] if i in failed else self._outcome(calls[i], jobs[i], flops[i])
             for i in range(len(calls))
         ]
 
@@ -143,21 +175,35 @@ class NeuralMethod(ABC):
 
     def _job(self, call: Call) -> Job:
         c = _client(call)
-        task, context = self.made, call.context
+        context = call.context
         return Job(
-            task.model(c),
+            self.net(c),
             self.starts(call.state, call.down, c),
-            task.split.train[c],
+            self.made.split.train[c],
             (context.seed, context.round, context.exchange, c),
             self.extra(call.state, call.down, c),
         )
 
-    def _outcome(self, call: Call, job: Job) -> Outcome:
-        c = _client(call)
-        state, message = self.ends(call.state, job.params, c)
-        seen = len(job.rows) * self.training.epochs
-        flops = float(self.made.cost(c).training) * seen
+    def _flops(self, job: Job, call: Call, number: int) -> float:
+        """FLOPs of one example in a step of a phase, counted once for an architecture."""
+        key = self, self.made.names[_client(call)], number
+        if key not in _COUNTED:
+            rows = job.rows[: self.training.batch]
+            batch = self.made.tensors.batch(self.made.tensors.rows(rows))
+            _COUNTED[key] = step_flops(job, *batch, self.phases()[number].objective)
+        return _COUNTED[key]
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        state, message = self.ends(call.state, job.params, _client(call))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
+
+
+_COUNTED: dict[tuple[NeuralMethod, str, int], float] = {}
+
+
+@lru_cache(32)
+def _net(method: NeuralMethod, architecture: str) -> nn.Module:
+    return method.wrap(method.made.templates[architecture])
 
 
 def _client(call: Call) -> int:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from hopfed.config import check_types, require
-from hopfed.neural.cost import Cost, measure
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
@@ -93,10 +92,6 @@ class Task:
         """Initial parameters and buffers of a client, its own copy."""
         return {name: t.detach().clone() for name, t in self.model(client).state_dict().items()}
 
-    def cost(self, client: int) -> Cost:
-        """Parameters and FLOPs of a client's model."""
-        return _cost(self.spec, self.names[client])
-
 
 @lru_cache(2)
 def task_of(spec: TaskSpec) -> Task:
@@ -124,10 +119,3 @@ def task_of(spec: TaskSpec) -> Task:
         for name in sorted(set(names))
     }
     return Task(spec, split, to_tensors(split), names, templates)
-
-
-@lru_cache(16)
-def _cost(spec: TaskSpec, name: str) -> Cost:
-    task = task_of(spec)
-    inputs, _ = task.tensors.batch(task.tensors.rows(task.split.train[0][:2]))
-    return measure(task.templates[name], inputs)

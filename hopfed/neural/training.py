@@ -29,7 +29,7 @@ WAYS = ("auto", "sequential", "stacked")
 
 STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
 
-Forward = Callable[[Params, Tensor], tuple[Tensor, Tensor]]  # inputs -> (features, logits)
+Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or what a net answers
 
 
 class Objective(Protocol):
@@ -89,13 +89,29 @@ class Training:
         )
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A part of a client's training in a round; the optimizer begins anew in each.
+
+    Attributes
+    ----------
+    epochs : passes over the client's training examples.
+    objective : what is minimised.
+    frozen : prefixes of parameters that stay as they are.
+    """
+
+    epochs: int
+    objective: Objective
+    frozen: tuple[str, ...] = ()
+
+
 @dataclass
 class Job:
     """The training of one client in one round.
 
     Attributes
     ----------
-    model : its architecture.
+    net : what is trained: a model, or a module that holds one and more.
     params : parameters and buffers it starts from; replaced by those it ends with.
     rows : its training examples.
     path : names its batches: seed, round and client.
@@ -104,13 +120,19 @@ class Job:
     loss : mean over the last epoch's steps, afterwards.
     """
 
-    model: Model
+    net: nn.Module
     params: Params = field(repr=False)
     rows: np.ndarray = field(repr=False)
     path: tuple[Any, ...]
     extra: Params = field(default_factory=dict, repr=False)
     frozen: tuple[str, ...] = ()
     loss: float = float("nan")
+
+    def begin(self, phase: Phase, number: int) -> None:
+        """Make ready for a phase of a round; its batches are its own."""
+        self.frozen = phase.frozen
+        if number:
+            self.path = (*self.path[:4], "phase", number)
 
     def steps(self, training: Training) -> list[np.ndarray]:
         """Rows of every step, epoch after epoch, each in an order of its own."""
@@ -123,7 +145,7 @@ class Job:
 
     def trained(self) -> list[str]:
         """Names of the parameters that move."""
-        free = [n for n, _ in self.model.named_parameters()]
+        free = [n for n, _ in self.net.named_parameters()]
         return [n for n in free if not n.startswith(self.frozen or ("\0",))]
 
 
@@ -140,9 +162,14 @@ class Both(nn.Module):
         return features, self.model.header(features)
 
 
-def forward_of(model: Model) -> Forward:
-    """Return the function from parameters and inputs to features and logits."""
-    both = Both(model)
+def forward_of(net: nn.Module) -> Forward:
+    """Return the function from parameters and inputs to what `net` answers.
+
+    That is features and logits of a model; any other module answers what its objective expects.
+    """
+    if not isinstance(net, Model):
+        return lambda params, *inputs: functional_call(net, params, inputs)
+    both = Both(net)
 
     def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
         answer: tuple[Tensor, Tensor] = functional_call(
@@ -176,7 +203,7 @@ def train_sequential(
 ) -> None:
     """Train every job, one after the other."""
     for job in jobs:
-        forward, names = forward_of(job.model.train()), job.trained()
+        forward, names = forward_of(job.net.train()), job.trained()
         job.params = {n: t.detach().clone() for n, t in job.params.items()}
         weights = [job.params[n].requires_grad_() for n in names]
         optimizer, losses = training.make(), []
@@ -207,8 +234,7 @@ def train_stacked(
 ) -> None:
     """Train jobs of one architecture together."""
     jobs = sorted(jobs, key=lambda job: -len(job.rows))  # those with fewer steps leave first
-    model, names = jobs[0].model.train(), jobs[0].trained()
-    forward = forward_of(model)
+    forward, names = forward_of(jobs[0].net.train()), jobs[0].trained()
     plans = [job.steps(training) for job in jobs]
     stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
     extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
@@ -274,10 +300,10 @@ def _clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
 def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
     """Jobs in groups of one architecture that fit into `STACK_BYTES` together."""
     groups: list[list[Job]] = []
-    by_model: dict[int, list[Job]] = {}
+    by_net: dict[int, list[Job]] = {}
     for job in jobs:
-        by_model.setdefault(id(job.model), []).append(job)
-    for same in by_model.values():
+        by_net.setdefault(id(job.net), []).append(job)
+    for same in by_net.values():
         nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
         width = max(1, STACK_BYTES // max(nbytes, 1))
         ordered = sorted(same, key=lambda job: -len(job.rows))

@@ -13,7 +13,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.figures import fl as figure  # noqa: E402
-from hopfed.neural.evaluation import accuracies, bottom_decile  # noqa: E402
+from hopfed.neural.evaluation import Network, accuracies, bottom_decile  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
@@ -155,16 +155,10 @@ def test_stacked_and_sequential_agree():
 
 def test_scores_count_every_example_once():
     made = config().make(0).made
-    params = [made.initial(c) for c in range(4)]
-    apart = accuracies(
-        [made.model(c) for c in range(4)],
-        params,
-        made.tensors,
-        (made.split.validation, made.split.test),
-    )
-    together = accuracies(
-        [made.model(0)] * 4, [params[0]] * 4, made.tensors, (made.split.validation, made.split.test)
-    )
+    networks = [Network(made.model(c), made.initial(c)) for c in range(4)]
+    parts = made.split.validation, made.split.test
+    apart = accuracies(networks, made.tensors, parts)
+    together = accuracies(networks[:1] * 4, made.tensors, parts)
     np.testing.assert_array_equal(apart, together)
     counts = apart * made.split.sizes[:, 1:].T
     np.testing.assert_allclose(counts, counts.round(), atol=1e-9)

@@ -144,7 +144,7 @@ def test_stacks_hold_one_architecture_and_fit_the_memory(monkeypatch):
     assert sorted(len(g) for g in groups) == [3, 3]
     nbytes = 4 * sum(t.numel() * 4 for t in made.initial(0).values())
     monkeypatch.setattr("hopfed.neural.training.STACK_BYTES", 2 * nbytes)
-    mlp = [g for g in stacks(jobs_of(made)) if g[0].model is made.model(0)]
+    mlp = [g for g in stacks(jobs_of(made)) if g[0].net is made.model(0)]
     assert max(len(g) for g in mlp) == 2
 
 

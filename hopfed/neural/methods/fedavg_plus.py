@@ -36,7 +36,7 @@ class FedAvgPlus(FedAvg):
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global model, fine-tuned."""
         job = Job(
-            self.made.model(client),
+            self.net(client),
             super().personal(state, down, client),
             self.made.split.train[client],
             (self.task.seed, "tune", client),
