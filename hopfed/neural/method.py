@@ -233,6 +233,23 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
     }
 
 
+def below(params: Mapping[str, Tensor], prefix: str) -> Params:
+    """Parameters of the part `prefix` of a net, by their names within that part.
+
+    Examples
+    --------
+    >>> list(below({"shared.header.bias": torch.ones(1), "gate": torch.ones(1)}, "shared"))
+    ['header.bias']
+    """
+    start = prefix + "."
+    return {n.removeprefix(start): t for n, t in params.items() if n.startswith(start)}
+
+
+def above(params: Mapping[str, Tensor], prefix: str) -> Params:
+    """Undo `below`: names of the part `prefix` as the net has them."""
+    return {f"{prefix}.{n}": t for n, t in params.items()}
+
+
 def spec_of(params: Mapping[str, Tensor], prefix: str = "model") -> dict[str, Field]:
     """Form of packed parameters."""
     return {

@@ -72,7 +72,7 @@ class Task:
     split: Partition
     tensors: Tensors
     names: tuple[str, ...]
-    templates: dict[str, Model] = field(repr=False)
+    templates: dict[str, Model] = field(default_factory=dict, repr=False)
 
     @property
     def classes(self) -> int:
@@ -88,6 +88,22 @@ class Task:
         """Architecture of a client."""
         return self.templates[self.names[client]]
 
+    def build(self, architecture: str) -> Model:
+        """Make a model for the data, such as a small one that all clients share."""
+        data = self.split.dataset
+        if data.is_images:
+            channels, size = data.shape[0], data.shape[-1]
+        else:
+            channels, size = int(data.inputs.max()) + 1, data.shape[0]
+        return build(
+            architecture,
+            channels=channels,
+            size=size,
+            classes=data.classes,
+            seed=self.spec.seed,
+            **({} if architecture == "lstm" else {"norm": self.spec.norm}),
+        )
+
     def initial(self, client: int) -> Params:
         """Initial parameters and buffers of a client, its own copy."""
         return {name: t.detach().clone() for name, t in self.model(client).state_dict().items()}
@@ -101,21 +117,6 @@ def task_of(spec: TaskSpec) -> Task:
         rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]
         dataset = dataset.take(np.sort(rows))
     split = partition(spec.partition, dataset, spec.clients, spec.seed, published=spec.published)
-    names = assign(spec.models, len(split))
-    data = split.dataset
-    if data.is_images:
-        channels, size = data.shape[0], data.shape[-1]
-    else:
-        channels, size = int(data.inputs.max()) + 1, data.shape[0]
-    templates = {
-        name: build(
-            name,
-            channels=channels,
-            size=size,
-            classes=data.classes,
-            seed=spec.seed,
-            **({} if name == "lstm" else {"norm": spec.norm}),
-        )
-        for name in sorted(set(names))
-    }
-    return Task(spec, split, to_tensors(split), names, templates)
+    task = Task(spec, split, to_tensors(split), assign(spec.models, len(split)))
+    task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
+    return task

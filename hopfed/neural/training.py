@@ -150,7 +150,7 @@ class Job:
 
 
 class Both(nn.Module):
-    """A model that answers features and logits."""
+    """A model that answers features and logits, not logits alone."""
 
     def __init__(self, model: Model):
         super().__init__()
