@@ -266,9 +266,10 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
     Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
     s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
     """
-    s2 = 1.0
+    s2, root = 1.0, float(np.sqrt(aspect))
+    edge = (1 + root) ** 2
     for _ in range(200):
-        kappa = np.nan_to_num(spikes.strength(leading, aspect, s2), nan=np.sqrt(aspect))
+        kappa = spikes.strength_at(leading / s2 - edge, root)
         new = max(1.0 - s2 * float(kappa.sum()) / n_sites, 1e-6)
         if abs(new - s2) < 1e-12:
             break

@@ -98,12 +98,24 @@ def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> 
     """
     x = _check.real("eigenvalue", eigenvalue) / _check.positive("variance", variance)
     root = threshold(q)
-    # In the distance from the edge, b = x - 1 - q = 2 sqrt q + d and b^2 - 4 q = d (d + 4 sqrt q):
-    # a sum of positive terms, exact to rounding from the threshold on.
     distance = x - (1 + root) ** 2
+    return np.where(distance >= 0, strength_at(distance, root), np.nan)[()]
+
+
+def strength_at(distance: np.ndarray, root: np.ndarray | float) -> np.ndarray:
+    """Strength behind an outlier `distance` above the edge of unit noise, `root` = sqrt(q).
+
+    The arithmetic of :func:`strength`, without its checks, for inner loops; below the edge the
+    threshold itself. With b = x - 1 - q = 2 sqrt q + d, b^2 - 4 q = d (d + 4 sqrt q): a sum of
+    positive terms, exact to rounding from the threshold on.
+
+    Examples
+    --------
+    >>> float(strength_at(np.array(1.0), 1.0).round(3))
+    2.618
+    """
     above = np.maximum(distance, 0)
-    value = root + (above + np.sqrt(above * (above + 4 * root))) / 2
-    return np.where(distance >= 0, value, np.nan)[()]
+    return np.asarray(root + (above + np.sqrt(above * (above + 4 * root))) / 2)
 
 
 def outlier_sd(

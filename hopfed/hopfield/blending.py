@@ -28,6 +28,7 @@ MEMORIES = ("separate", "common", "literal")
 FROZEN = 1e-3  # mean weight below which the blend is the memory alone
 
 
+FEW = 32  # eigenvectors of a first count
 UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
 
 
@@ -88,33 +89,44 @@ class Blended:
         blend = with_spikes(evidence.operator, patterns, spike)
         return cls(blend, evidence, alpha, own.quality or None)
 
-    def count(self, clients: Mapping[int, HebbianOperator]) -> Counted:
+    def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
         """Eigenpairs that noise does not explain.
 
         The clients' own operators tell how noisy each of them is. Where that is unequal the count
         is made again under its law, of the vectors at hand: one common variance lets a noisy
         client's examples pass for archetypes.
+
+        Parameters
+        ----------
+        most : eigenvectors to begin with; more are computed if there is signal in all of them.
+            Of a noisy client's examples a common variance may count hundreds.
         """
         found: list[RankEstimate] = []
 
         def wanted(values: np.ndarray, complete: bool) -> int:
-            found.append(self.rank(values, complete))
-            return found[-1].khat
+            found.append(self.rank(values, complete, most))
+            return min(found[-1].khat, most)
 
         spectrum, rank = eigenpairs(self.operator, wanted), found[-1]
+        k = spectrum.vectors.shape[1]
         captured = {c: along(op, spectrum.vectors) for c, op in clients.items()}
         noise = self.evidence.profile(captured)
-        own = noise.own_variances(rank.khat, rank.variance)
-        if rank.khat and clients and own.max() > UNEQUAL * own.min():
-            values = spectrum.values[: spectrum.vectors.shape[1]]
+        own = noise.own_variances(k, rank.variance)
+        if k and clients and own.max() > UNEQUAL * own.min():
+            values = spectrum.values[:k]
             rank = TracyWidom(self.alpha)(self.evidence.sample(values, False, None, captured))
             own = noise.own_variances(rank.khat, rank.variance)
+        if rank.khat >= most:
+            return self.count(clients, 8 * most)
         variances = {int(c): float(v) for c, v in zip(self.evidence.owners, own, strict=True)}
         return Counted(_cut(spectrum, rank.khat), rank, variances)
 
-    def rank(self, values: np.ndarray, complete: bool) -> RankEstimate:
-        """Count eigenvalues with one noise variance for all clients."""
-        return TracyWidom(self.alpha)(self.evidence.sample(values, complete, self.quality))
+    def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:
+        """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
+        sample = self.evidence.sample(values, complete, self.quality)
+        if most is not None and sample.profile is not None:
+            sample = replace(sample, values=values[:most], complete=False)
+        return TracyWidom(self.alpha)(sample)
 
     def _signal(self) -> tuple[RankEstimate, float]:
         """Count of the evidence, and the mean strength of its spikes (its edge if there are none).
