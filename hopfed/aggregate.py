@@ -51,7 +51,8 @@ def weighted_mean(
         raise ArgumentError("masks", f"one for each of the {len(parts)} parts", len(masks))
     held = [_spread(mask, part, xp) for mask, part in zip(masks, parts, strict=True)]
     total = _sum([xp.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
-    mass = _sum(held, w)
+    everyone = xp.all(xp.stack(held) > 0, axis=0)  # as without masks there, to the bit
+    mass = xp.where(everyone, 1, _sum(held, w))
     if default is None:
         if not bool(xp.all(mass > 0)):
             raise ArgumentError("default", "given where nobody holds an entry", "none")

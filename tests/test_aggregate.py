@@ -109,3 +109,16 @@ def test_the_mean_of_operators_is_the_mean_of_their_matrices():
 def test_bad_input_is_one_clear_line(call, message):
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize("count", [1, 3, 6, 7, 49])
+def test_what_everyone_holds_is_averaged_as_without_masks_to_the_bit(asarray, count):
+    rows = np.random.default_rng(count).standard_normal((count, 4, 2)).astype(np.float32)
+    parts = [asarray(row) for row in rows]
+    masks = [asarray(np.array([True, True, c == 0, True])) for c in range(count)]
+    weights = np.arange(1.0, count + 1)
+    for w in (None, weights):
+        plain = np.asarray(weighted_mean(parts, w))
+        masked = np.asarray(weighted_mean(parts, w, masks=masks))
+        np.testing.assert_array_equal(masked[[0, 1, 3]], plain[[0, 1, 3]])
+        np.testing.assert_allclose(masked[2], rows[0, 2], rtol=1e-5)

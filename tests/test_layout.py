@@ -45,15 +45,15 @@ MAY_IMPORT = {
     "memory": LOW,
     "workers": set(),
     "privacy": CORE | {"config", "factorize", "operators", "rank", "search", "spectrum"},
-    "neural": LOW | {"aggregate", "config", "federation", "neural", "runs"},
-    "federation": LOW | {"workers"},
+    "neural": LOW | {"aggregate", "config", "federation", "memory", "neural", "recovery", "runs"},
+    "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
     | {"aggregate", "config", "exchange", "factorize", "federation", "joint", "operators"}
     | {"plasticity", "rank", "search", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }
-TOP = {"__main__", "bench", "cli", "experiments"}  # may import all below them
+TOP = {"__main__", "bench", "cli", "experiments", "report", "results"}  # may import all below them
 
 
 def modules():

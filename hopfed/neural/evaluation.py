@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.task import Params
 
@@ -64,6 +65,79 @@ def accuracies(
         means = [piece.mean() if len(piece) else np.nan for piece in np.split(right, cuts)]
         shares[:, clients] = np.reshape(means, (len(parts), len(clients)))
     return shares
+
+
+@dataclass(frozen=True, eq=False)
+class Domains:
+    """How every client's model does in every domain (B3).
+
+    Attributes
+    ----------
+    accuracy : (clients, domains) share of right answers on the domain's examples.
+    sizes : (domains,) how many examples that are.
+    own : (clients,) domain of each client.
+    """
+
+    accuracy: np.ndarray
+    sizes: np.ndarray
+    own: np.ndarray
+
+    @property
+    def wdp(self) -> np.ndarray:
+        """(clients,) accuracy within the client's own domain."""
+        return self.accuracy[np.arange(len(self.own)), self.own]
+
+    @property
+    def cdp(self) -> np.ndarray:
+        """(clients,) accuracy on the examples of all other domains; NaN where there are none."""
+        others = np.arange(len(self.sizes)) != self.own[:, None]
+        return self._over(others)
+
+    @property
+    def acc(self) -> np.ndarray:
+        """(clients,) accuracy on the examples of all domains."""
+        return self._over(np.ones(self.accuracy.shape, dtype=bool))
+
+    def means(self) -> dict[str, float]:
+        """ACC, WDP and CDP, means over clients.
+
+        Examples
+        --------
+        >>> two = Domains(np.array([[1.0, 0.5], [0.25, 0.5]]), np.array([10, 30]), np.array([0, 1]))
+        >>> two.means()
+        {'ACC': 0.53125, 'WDP': 0.75, 'CDP': 0.375}
+        """
+        scores = {"ACC": self.acc, "WDP": self.wdp, "CDP": self.cdp}
+        return {name: float(score.mean()) for name, score in scores.items()}
+
+    def _over(self, which: np.ndarray) -> np.ndarray:
+        weights = which * self.sizes
+        total = weights.sum(axis=1)
+        return np.where(total, (self.accuracy * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
+
+
+def domains(
+    classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
+) -> Domains:
+    """Score every client on the examples of every domain.
+
+    Parameters
+    ----------
+    classifiers : of each client.
+    part : "test" or "validation": a domain's examples are those of all its clients. Where clients
+        are not of one domain each, every client is a domain of its own.
+    """
+    rows, code = getattr(split, part), split.dataset.domain
+    own = np.arange(len(split))
+    if code is not None and all(len(np.unique(code[r])) == 1 for r in rows):
+        own = np.unique([code[r[0]] for r in rows], return_inverse=True)[1]
+    parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
+    sizes = np.array([len(r) for r in parts])
+    accuracy = np.empty((len(split), len(parts)))
+    for clients in _sharing(classifiers):
+        right = correct(classifiers[clients[0]], data, np.concatenate(parts))
+        accuracy[clients] = [piece.mean() for piece in np.split(right, np.cumsum(sizes)[:-1])]
+    return Domains(accuracy, sizes, own)
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:

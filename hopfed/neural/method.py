@@ -77,6 +77,10 @@ class NeuralMethod(ABC):
     def starts(self, state: State, down: Message, client: int) -> Params:
         """Parameters that a client trains from."""
 
+    def begins(self, call: Call) -> Params:
+        """What a client trains from in the round of `call`, where that depends on the round."""
+        return self.starts(call.state, call.down, _client(call))
+
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """What else its objective looks at."""
         return {}
@@ -97,6 +101,10 @@ class NeuralMethod(ABC):
     @abstractmethod
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """State and message of a client after training."""
+
+    def closes(self, call: Call, params: Params) -> tuple[State, Message]:
+        """What `ends` says, where it depends on the message down or on the round too."""
+        return self.ends(call.state, params, _client(call))
 
     @abstractmethod
     def answer(
@@ -154,16 +162,25 @@ class NeuralMethod(ABC):
                 failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
         flops = dict.fromkeys(jobs, 0.0)
         for number, phase in enumerate(self.phases()):
+            if calls and phase.exchange not in (None, calls[0].context.exchange):
+                continue
             for i, job in jobs.items():
                 job.begin(phase, number)
                 flops[i] += self._flops(job, calls[i], number) * len(job.rows) * phase.epochs
             settings = replace(self.training, epochs=phase.epochs)
             ours = list(jobs.values())
-            train(ours, self.made.tensors, settings, phase.objective, self.made.augment)
+            augment = self.made.augment if phase.augment else None
+            train(ours, self.made.tensors, settings, phase.objective, augment)
         return [
             failed[i] if i in failed else self._outcome(calls[i], jobs[i], flops[i])
             for i in range(len(calls))
         ]
+
+    def settled(self, state: State, down: Message, client: int) -> State:
+        """Return `state`, or what a client that never took part would keep of a round alone."""
+        if state:
+            return state
+        return self.client_step(state, down, Context(self.task.seed, 0, 0, client))[0]
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
@@ -178,7 +195,7 @@ class NeuralMethod(ABC):
         context = call.context
         return Job(
             self.net(c),
-            self.starts(call.state, call.down, c),
+            self.begins(call),
             self.made.split.train[c],
             (context.seed, context.round, context.exchange, c),
             self.extra(call.state, call.down, c),
@@ -186,6 +203,8 @@ class NeuralMethod(ABC):
 
     def _flops(self, job: Job, call: Call, number: int) -> float:
         """FLOPs of one example in a step of a phase, counted once for an architecture."""
+        if not len(job.rows):
+            return 0.0
         key = self, self.made.names[_client(call)], number
         if key not in _COUNTED:
             rows = job.rows[: self.training.batch]
@@ -194,7 +213,7 @@ class NeuralMethod(ABC):
         return _COUNTED[key]
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        state, message = self.ends(call.state, job.params, _client(call))
+        state, message = self.closes(call, job.params)
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
 
 

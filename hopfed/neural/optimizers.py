@@ -2,15 +2,21 @@
 
 PyTorch's own keep one state per parameter object; stacked clients leave a step early, and theirs
 are views of the first clients. The arithmetic is PyTorch's, in the same order, to the bit.
+
+An optimizer's state is a dict of tensors, so that a client can keep it from round to round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+State = Mapping[str, Tensor]
+
+COUNT = "count"  # the one entry that stacked clients have in common
 
 
 class Optimizer(Protocol):
@@ -18,6 +24,14 @@ class Optimizer(Protocol):
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place; later steps may be given fewer leading clients."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """What the next step depends on; empty before the first."""
+        ...
+
+    def resume(self, state: State) -> None:
+        """Go on from `state`, which stays as it is."""
         ...
 
 
@@ -41,6 +55,14 @@ class SGD:
             grads = [_leading(b, g) for b, g in zip(self.buffers, grads, strict=True)]
         for p, g in zip(params, grads, strict=True):
             p.add_(g, alpha=-self.lr)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the momentum."""
+        return _numbered("momentum", self.buffers or [])
+
+    def resume(self, state: State) -> None:
+        """Go on from a momentum."""
+        self.buffers = _copies(state, "momentum") or None
 
 
 class Adam:
@@ -79,6 +101,21 @@ class Adam:
             scale = (v.sqrt() / correction2**0.5).add_(self.epsilon)
             p.addcdiv_(m, scale, value=-self.lr / correction1)
 
+    def state(self) -> dict[str, Tensor]:
+        """Return the moments and the number of steps."""
+        if self.first is None:
+            return {}
+        moments = _numbered("first", self.first) | _numbered("second", self.second)
+        largest = _numbered("largest", self.largest) if self.amsgrad else {}
+        return moments | largest | {COUNT: torch.tensor(self.count)}
+
+    def resume(self, state: State) -> None:
+        """Go on from moments and a number of steps."""
+        if state:
+            self.first, self.second = _copies(state, "first"), _copies(state, "second")
+            self.largest = _copies(state, "largest") if self.amsgrad else self.second  # unused
+            self.count = int(state[COUNT].max())
+
 
 class AMSGrad(Adam):
     """Adam with the largest second moment so far."""
@@ -89,6 +126,37 @@ class AMSGrad(Adam):
 def _leading(whole: Tensor, part: Tensor) -> Tensor:
     """The state of the clients that are still stepping."""
     return whole if whole.shape == part.shape else whole[: len(part)]
+
+
+def _numbered(name: str, tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    return {f"{name}/{i}": t for i, t in enumerate(tensors)}
+
+
+def _copies(state: State, name: str) -> list[Tensor]:
+    count = sum(key.startswith(f"{name}/") for key in state)
+    return [state[f"{name}/{i}"].clone() for i in range(count)]
+
+
+def age(state: State) -> int:
+    """Return what two states must have in common to be stacked: how many steps old they are."""
+    return int(state[COUNT]) if COUNT in state else int(bool(state))
+
+
+def stack(states: Sequence[State]) -> dict[str, Tensor]:
+    """Return the state of stacked clients of one age.
+
+    Examples
+    --------
+    >>> both = stack([{"momentum/0": torch.ones(3)}, {"momentum/0": torch.zeros(3)}])
+    >>> both["momentum/0"].shape, of_client(both, 1)["momentum/0"]
+    (torch.Size([2, 3]), tensor([0., 0., 0.]))
+    """
+    return {n: torch.stack([state[n] for state in states]) for n in states[0]}
+
+
+def of_client(state: State, client: int, early: int = 0) -> dict[str, Tensor]:
+    """Return the state of one of stacked clients, which left some steps `early`."""
+    return {n: t - early if n == COUNT else t[client].clone() for n, t in state.items()}
 
 
 OPTIMIZERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam, "amsgrad": AMSGrad}

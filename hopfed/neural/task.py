@@ -35,6 +35,7 @@ class TaskSpec:
     norm : "group" or "batch".
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
+    shares : training, validation and test examples of a client, as 8:1:1.
     augment : random crops and flips of training images.
     seed : of partition and initial weights.
     """
@@ -46,6 +47,7 @@ class TaskSpec:
     norm: str = "group"
     published: bool = False
     examples: int = 0
+    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
     seed: int = 0
 
@@ -78,6 +80,14 @@ class Task:
     def classes(self) -> int:
         """Number of labels."""
         return self.split.dataset.classes
+
+    @property
+    def feature_dim(self) -> int:
+        """Length of the features of every client; an error where they differ."""
+        lengths = {name: model.feature_dim for name, model in self.templates.items()}
+        got = ", ".join(f"{name} of {length}" for name, length in lengths.items())
+        require(len(set(lengths.values())) == 1, "models", "of one feature length", got)
+        return next(iter(lengths.values()))
 
     @property
     def augment(self) -> Augment | None:
@@ -116,7 +126,14 @@ def task_of(spec: TaskSpec) -> Task:
     if 0 < spec.examples < len(dataset):
         rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]
         dataset = dataset.take(np.sort(rows))
-    split = partition(spec.partition, dataset, spec.clients, spec.seed, published=spec.published)
+    split = partition(
+        spec.partition,
+        dataset,
+        spec.clients,
+        spec.seed,
+        shares=spec.shares,
+        published=spec.published,
+    )
     task = Task(spec, split, to_tensors(split), assign(spec.models, len(split)))
     task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
     return task

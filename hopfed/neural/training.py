@@ -21,7 +21,7 @@ from torch.nn import functional
 from hopfed.config import check_types, require
 from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.base import Model
-from hopfed.neural.optimizers import OPTIMIZERS, Optimizer
+from hopfed.neural.optimizers import OPTIMIZERS, Optimizer, age, of_client, stack
 from hopfed.neural.task import Params
 from hopfed.rng import stream
 
@@ -30,6 +30,8 @@ WAYS = ("auto", "sequential", "stacked")
 STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or what a net answers
+Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> what the optimizer is given
+Plan = Sequence[np.ndarray]  # rows of every step
 
 
 class Objective(Protocol):
@@ -98,11 +100,17 @@ class Phase:
     epochs : passes over the client's training examples.
     objective : what is minimised.
     frozen : prefixes of parameters that stay as they are.
+    exchange : of the round in which it is trained; in every one when None.
+    augment : whether images are augmented, where the task says so.
+    direct : what is done to a gradient before the optimizer is given it; nothing when None.
     """
 
     epochs: int
     objective: Objective
     frozen: tuple[str, ...] = ()
+    exchange: int | None = None
+    augment: bool = True
+    direct: Direct | None = None
 
 
 @dataclass
@@ -117,6 +125,10 @@ class Job:
     path : names its batches: seed, round and client.
     extra : what else its objective looks at.
     frozen : prefixes of parameters that stay as they are.
+    plans : rows of every step of each phase by its number, where steps are not passes over `rows`.
+    moments : state of the optimizer that it goes on from, replaced by the one it ends with; None
+        for one that begins anew and is forgotten.
+    gradient : of the last step before anything was done to it, afterwards, where moments are kept.
     loss : mean over the last epoch's steps, afterwards.
     """
 
@@ -126,16 +138,26 @@ class Job:
     path: tuple[Any, ...]
     extra: Params = field(default_factory=dict, repr=False)
     frozen: tuple[str, ...] = ()
+    plans: dict[int, Plan] = field(default_factory=dict, repr=False)
+    moments: Params | None = field(default=None, repr=False)
+    gradient: Params = field(default_factory=dict, repr=False)
     loss: float = float("nan")
+    plan: Plan | None = field(default=None, repr=False)
+    direct: Direct | None = None
 
     def begin(self, phase: Phase, number: int) -> None:
         """Make ready for a phase of a round; its batches are its own."""
-        self.frozen = phase.frozen
+        self.frozen, self.direct = phase.frozen, phase.direct
+        if self.plans:
+            self.plan = self.plans[number]
+            self.rows = np.concatenate([self.rows[:0], *self.plan])
         if number:
             self.path = (*self.path[:4], "phase", number)
 
     def steps(self, training: Training) -> list[np.ndarray]:
-        """Rows of every step, epoch after epoch, each in an order of its own."""
+        """Rows of every step: as planned, or epoch after epoch, each in an order of its own."""
+        if self.plan is not None:
+            return list(self.plan)
         seed, *path = self.path
         found = []
         for epoch in range(training.epochs):
@@ -145,8 +167,22 @@ class Job:
 
     def trained(self) -> list[str]:
         """Names of the parameters that move."""
-        free = [n for n, _ in self.net.named_parameters()]
-        return [n for n in free if not n.startswith(self.frozen or ("\0",))]
+        return [n for n, _ in self.net.named_parameters() if not self.stays(n)]
+
+    def stays(self, name: str) -> bool:
+        """Whether a parameter or buffer is frozen."""
+        return name.startswith(self.frozen or ("\0",))
+
+    def finish(self, params: Params, losses: Sequence[float], steps: int) -> None:
+        """Take over what training ended with, but what is frozen: its buffers move when it runs.
+
+        Parameters
+        ----------
+        losses : of all steps.
+        steps : those of the last epoch.
+        """
+        self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
+        self.loss = float(np.mean(losses[-steps:])) if losses else float("nan")
 
 
 class Both(nn.Module):
@@ -187,6 +223,18 @@ def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tens
     return masked_mean(functional.cross_entropy(logits, y, reduction="none"), mask)
 
 
+def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean KL(teacher || student) of the softmaxes of logits (B, classes); the teacher is given.
+
+    Examples
+    --------
+    >>> float(divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 0.0]])))
+    0.0
+    """
+    ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
+    return masked_mean((theirs.exp() * (theirs - ours)).sum(dim=1), mask)
+
+
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     """Mean over the rows that count."""
     if mask is None:
@@ -204,25 +252,32 @@ def train_sequential(
     """Train every job, one after the other."""
     for job in jobs:
         forward, names = forward_of(job.net.train()), job.trained()
-        job.params = {n: t.detach().clone() for n, t in job.params.items()}
-        weights = [job.params[n].requires_grad_() for n in names]
+        params = {n: t.detach().clone() for n, t in job.params.items()}
+        weights = [params[n].requires_grad_() for n in names]
         optimizer, losses = training.make(), []
+        optimizer.resume(job.moments or {})
         steps = job.steps(training)
         draws = generator(job.path[0], "augment", *job.path[1:])
         for rows in steps:
             x, y = data.batch(data.rows(rows), augment, draws)
-            loss = objective(forward, job.params, x, y, None, job.extra)
+            loss = objective(forward, params, x, y, None, job.extra)
             grads = torch.autograd.grad(loss, weights, allow_unused=True)
             with torch.no_grad():
                 grads = [
                     torch.zeros_like(w) if g is None else g
                     for g, w in zip(grads, weights, strict=True)
                 ]
+                named = dict(zip(names, grads, strict=True))
+                if job.direct is not None:
+                    grads = list(job.direct(named, job.extra).values())
                 optimizer.step(weights, _clipped(grads, training.clip, 0))
             losses.append(float(loss.detach()))
-        last = losses[-max(len(steps) // max(training.epochs, 1), 1) :]
-        job.loss = float(np.mean(last)) if last else float("nan")
-        job.params = {n: t.detach() for n, t in job.params.items()}
+            if job.moments is not None:
+                job.gradient = named
+        last = max(len(steps) // max(training.epochs, 1), 1)
+        job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+        if job.moments is not None:
+            job.moments = optimizer.state()
 
 
 def train_stacked(
@@ -232,10 +287,10 @@ def train_stacked(
     objective: Objective,
     augment: Augment | None = None,
 ) -> None:
-    """Train jobs of one architecture together."""
-    jobs = sorted(jobs, key=lambda job: -len(job.rows))  # those with fewer steps leave first
+    """Train jobs of one architecture together, their optimizers as many steps old."""
+    planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
+    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # fewer steps leave first
     forward, names = forward_of(jobs[0].net.train()), jobs[0].trained()
-    plans = [job.steps(training) for job in jobs]
     stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
     extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
     draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
@@ -246,7 +301,9 @@ def train_stacked(
         return objective(forward, {**rest, **free}, x, y, mask, more)
 
     step = vmap(grad_and_value(loss), randomness="different")
+    direct = None if jobs[0].direct is None else vmap(jobs[0].direct)
     optimizer = training.make()
+    optimizer.resume(stack([job.moments or {} for job in jobs]))
     losses: list[list[float]] = [[] for _ in jobs]
     for s in range(len(plans[0])):
         active = sum(len(plan) > s for plan in plans)
@@ -254,15 +311,20 @@ def train_stacked(
         now = {n: t[:active] for n, t in stacked.items()}
         free = {n: now[n] for n in names}
         rest = {n: t for n, t in now.items() if n not in free}
-        grads, values = step(free, rest, x, y, mask, {n: t[:active] for n, t in extra.items()})
-        ordered = [grads[n] for n in names]
+        more = {n: t[:active] for n, t in extra.items()}
+        grads, values = step(free, rest, x, y, mask, more)
+        named = {n: grads[n] for n in names}
+        ordered = list((named if direct is None else direct(named, more)).values())
         optimizer.step(list(free.values()), _clipped(ordered, training.clip, 1))
         for i, value in enumerate(values.tolist()):
             losses[i].append(value)
+            if jobs[i].moments is not None:
+                jobs[i].gradient = {n: t[i] for n, t in named.items()}
     for i, job in enumerate(jobs):
-        job.params = {n: t[i].clone() for n, t in stacked.items()}
-        last = losses[i][-max(len(plans[i]) // max(training.epochs, 1), 1) :]
-        job.loss = float(np.mean(last)) if last else float("nan")
+        last = max(len(plans[i]) // max(training.epochs, 1), 1)
+        job.finish({n: t[i].clone() for n, t in stacked.items()}, losses[i], last)
+        if job.moments is not None:
+            job.moments = of_client(optimizer.state(), i, len(plans[0]) - len(plans[i]))
 
 
 def _batch(
@@ -298,11 +360,14 @@ def _clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
 
 
 def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs in groups of one architecture that fit into `STACK_BYTES` together."""
+    """Jobs in groups of one architecture that fit into `STACK_BYTES` together.
+
+    Optimizers that go on must be as many steps old in a group.
+    """
     groups: list[list[Job]] = []
-    by_net: dict[int, list[Job]] = {}
+    by_net: dict[tuple[int, int], list[Job]] = {}
     for job in jobs:
-        by_net.setdefault(id(job.net), []).append(job)
+        by_net.setdefault((id(job.net), age(job.moments or {})), []).append(job)
     for same in by_net.values():
         nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
         width = max(1, STACK_BYTES // max(nbytes, 1))

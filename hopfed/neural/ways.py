@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from hopfed.neural.data.tensors import Augment, Tensors
@@ -76,8 +77,12 @@ def _faster(
     augment: Augment | None,
 ) -> str:
     """Compare the predicted seconds of the whole group."""
-    counts = [-(-len(job.rows) // training.batch) * training.epochs for job in group]
-    if len(group) == 1 or sum(counts) < FEW:
+    planned = group[0].plan is not None  # and so will the next rounds be: measuring pays
+    counts = [
+        -(-len(job.rows) // training.batch) * training.epochs if job.plan is None else len(job.plan)
+        for job in group
+    ]
+    if len(group) == 1 or sum(counts) < (1 if planned else FEW):
         return "sequential"
     key = "|".join(
         str(part)
@@ -90,7 +95,7 @@ def _faster(
             len(list(group[0].net.modules())),
             tuple(data.inputs.shape[1:]),
             len(group),
-            min(training.batch, len(group[0].rows)),
+            len(_first(group[0], training)),
             training.optimizer,
             getattr(objective, "__qualname__", type(objective).__name__),
         )
@@ -115,23 +120,26 @@ def _measure(
 
     trial = replace(training, epochs=1)
     rows = max((job.rows for job in group), key=len)[: training.batch * TRIAL]
-    copies = [replace(job, rows=rows) for job in group]
-    steps = -(-len(rows) // training.batch)
+    if group[0].plan is None:
+        plan = [rows[i : i + training.batch] for i in range(0, len(rows), training.batch)]
+    else:
+        plan = [group[0].plan[0]] * TRIAL
+    copies = [replace(job, plan=plan) for job in group]
     train_sequential(copies[:1], data, trial, objective, augment)  # imports and allocations
     seconds = []
     for run, jobs in ((train_sequential, copies[:1]), (train_stacked, copies)):
         if run is train_stacked:
-            run(
-                [replace(job, rows=rows[: training.batch]) for job in jobs],
-                data,
-                trial,
-                objective,
-                augment,
-            )
+            once = [replace(job, plan=plan[:1]) for job in jobs]
+            run(once, data, trial, objective, augment)
         began = time.perf_counter()
         run(jobs, data, trial, objective, augment)
-        seconds.append((time.perf_counter() - began) / steps)
+        seconds.append((time.perf_counter() - began) / len(plan))
     return seconds[0], seconds[1]
+
+
+def _first(job: Job, training: Training) -> np.ndarray:
+    """Rows of a first step."""
+    return job.rows[: training.batch] if job.plan is None else job.plan[0]
 
 
 @cache

@@ -11,9 +11,31 @@ from hopfed.errors import ArgumentError
 # Name on the command line -> (module, class).
 METHODS = {
     "standalone": ("standalone", "Standalone"),
+    "standalone-bias": ("standalone_bias", "StandaloneBias"),
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg+": ("fedavg_plus", "FedAvgPlus"),
     "fedprox": ("fedprox", "FedProx"),
+    "fedh2l": ("fedh2l", "FedH2L"),
+    "agg": ("agg", "AGG"),
+    "fedmd": ("fedmd", "FedMD"),
+    "fedavg-prior": ("fedavg_prior", "FedAvgPrior"),
+    "knn-per": ("knn_per", "KNNPer"),
+    "clustered-fl": ("clustered_fl", "ClusteredFL"),
+    "ditto": ("ditto", "Ditto"),
+    "fedrep": ("fedrep", "FedRep"),
+    "apfl": ("apfl", "APFL"),
+    "pfedgp": ("pfedgp", "PFedGP"),
+    "lg-fedavg": ("lg_fedavg", "LGFedAvg"),
+    "fedclassavg": ("fedclassavg", "FedClassAvg"),
+    "fedssa": ("fedssa", "FedSSA"),
+    "sohip": ("sohip", "SoHip"),
+    "fedproto": ("fedproto", "FedProto"),
+    "fd": ("fd", "FD"),
+    "fml": ("fml", "FML"),
+    "fedkd": ("fedkd", "FedKD"),
+    "fedmrl": ("fedmrl", "FedMRL"),
+    "fedral": ("fedral", "FedRAL"),
+    "pfedes": ("pfedes", "PFedES"),
 }
 
 

@@ -20,8 +20,8 @@ class Standalone(NeuralMethod):
     source: ClassVar[str] = "baseline"
 
     def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """Its own model."""
-        return unpack(state) or self.made.initial(client)
+        """What it trained last."""
+        return unpack(state) or self.initial(client)
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the model; send nothing."""

@@ -76,10 +76,10 @@ def build(
         require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
         _check_known(f"settings of {name}", setting, known)
     shape = Shape(channels, size, classes, norm)
-    with _drawing(seed, "features", name):
+    with drawing(seed, "features", name):
         model = MODELS[name](shape, **settings)
         rectified(model.features)
-    with _drawing(seed, "header"):
+    with drawing(seed, "header"):
         model.header.reset_parameters()
     return model
 
@@ -131,7 +131,7 @@ def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
 
 
 @contextmanager
-def _drawing(seed: int, *path: str) -> Iterator[None]:
+def drawing(seed: int, *path: str) -> Iterator[None]:
     """Draw from the stream `path` what layers draw on construction; then restore the generator."""
     # devices=[] and the CPU: no other generator is touched, whatever device is the default.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):

@@ -1,0 +1,103 @@
+"""Rows by class: what prototypes and soft labels have in common.
+
+A message of rows is ``{"labels": (K,), "rows": (K, d)}`` for the K classes that its sender knows,
+with ``"counts": (K,)``, the examples behind each row, where they weigh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from hopfed.aggregate import weighted_mean
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.evaluation import BATCH
+from hopfed.neural.task import Params, Task
+from hopfed.neural.training import Both
+from hopfed.neural.ways import one_thread
+
+Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of a class, and its examples
+
+
+def labels_of(task: Task, client: int) -> np.ndarray:
+    """Labels of a client's training examples, (n,)."""
+    return np.asarray(task.split.dataset.labels)[task.split.train[client]]
+
+
+def outputs(task: Task, client: int, params: Params) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d) and logits (n, classes) of a client's training examples, as in a test."""
+    both, rows = Both(task.model(client).eval()), task.split.train[client]
+    named = {f"model.{name}": value for name, value in params.items()}
+    found = []
+    with one_thread(), torch.inference_mode():
+        for i in range(0, max(len(rows), 1), BATCH):
+            x, _ = task.tensors.batch(task.tensors.rows(rows[i : i + BATCH]))
+            found.append(functional_call(both, named, (x,)))
+    features, logits = zip(*found, strict=True)
+    return torch.cat(features).cpu().numpy(), torch.cat(logits).cpu().numpy()
+
+
+def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
+    """Mean of the values (n, d) of each class that occurs, and how many there are.
+
+    Examples
+    --------
+    >>> class_means(np.array([[1.0], [3.0], [5.0]]), np.array([4, 4, 2]))["rows"].tolist()
+    [[5.0], [2.0]]
+    """
+    held, where, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(held), values.shape[1]))
+    np.add.at(sums, where, values)
+    means = (sums / counts[:, None]).astype(values.dtype)
+    return {"labels": held.astype(np.int32), "rows": means, "counts": counts.astype(np.int32)}
+
+
+def form(classes: int, length: int, *, counts: bool) -> Spec:
+    """Form of a message of rows for `classes` classes."""
+    spec = {"labels": Field((classes,), "iu"), "rows": Field((classes, length), "f")}
+    return spec | ({"counts": Field((classes,), "iu")} if counts else {})
+
+
+def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
+    """What was sent of each class, in the order of the clients; unknown labels are left out."""
+    found: dict[int, Sent] = {}
+    for c, message in sorted(messages.items()):
+        counts = message.get("counts", np.ones(len(message["labels"]), dtype=np.int32))
+        for label, row, n in zip(message["labels"], message["rows"], counts, strict=True):
+            if 0 <= label < classes and n > 0:
+                found.setdefault(int(label), {})[c] = row, int(n)
+    return dict(sorted(found.items()))
+
+
+def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
+    """Mean of the rows of a class, weighed by their counts; None when nobody else sent one.
+
+    Parameters
+    ----------
+    without : client who is left out.
+    """
+    parts = [part for c, part in sent.items() if c != without]
+    if not parts:
+        return None
+    return np.asarray(weighted_mean([row for row, _ in parts], [n for _, n in parts]))
+
+
+def as_rows(rows: Mapping[int, np.ndarray | None], length: int) -> Message:
+    """Message of the rows that there are."""
+    known = {label: row for label, row in rows.items() if row is not None}
+    stacked = np.stack(list(known.values())) if known else np.zeros((0, length), np.float32)
+    return {"labels": np.array(list(known), dtype=np.int32), "rows": stacked}
+
+
+def table(message: Message, classes: int, length: int) -> tuple[Tensor, Tensor]:
+    """Rows of a message in a table (classes, d), and which are there: (classes,) of 0 and 1."""
+    rows, known = torch.zeros(classes, length), torch.zeros(classes)
+    if "labels" in message:
+        where = torch.as_tensor(np.array(message["labels"], dtype=np.int64))
+        rows[where] = torch.as_tensor(np.array(message["rows"], dtype=np.float32))
+        known[where] = 1.0
+    return rows, known

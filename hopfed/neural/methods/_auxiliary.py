@@ -1,0 +1,85 @@
+"""A part of one form beside models that may differ: all train it, the server averages it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from torch import nn
+
+from hopfed.config import require
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.method import above, below, pack, spec_of, unpack
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.models import MODELS
+from hopfed.neural.models.base import Model
+from hopfed.neural.pair import Pair
+from hopfed.neural.task import Params
+
+
+@dataclass(frozen=True)
+class Auxiliary(FedAvg):
+    """What a client trains has a part ``own``, its model, and a part ``shared``.
+
+    The shared part alone crosses the wire, and its size-weighted mean over the participants comes
+    back; everything else is state of the client. With `Training.clip` the norm of a gradient is
+    that of all parts together.
+    """
+
+    same_model: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
+    keeps_shared: ClassVar[bool] = False  # whether the client classifies by its copy of it
+
+    @abstractmethod
+    def wrap(self, model: Model) -> nn.Module:
+        """Return the module of both parts."""
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """What it has, with the shared part as the server sent it."""
+        return self.initial(client) | unpack(state) | above(unpack(down), "shared")
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Send the shared part, keep the others."""
+        kept = {n: t for n, t in params.items() if self.keeps_shared or not _is_shared(n)}
+        size = np.asarray(len(self.made.split.train[client]))
+        return pack(kept), pack(below(params, "shared")) | {"examples": size}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """The shared part, and the number of examples."""
+        return spec_of(self.first) | {"examples": Field((), "iu")}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """Its own model."""
+        return below(unpack(state), "own") or self.made.initial(client)
+
+    @property
+    def first(self) -> Params:
+        """The shared part before the first round."""
+        return below(self.initial(0), "shared")
+
+
+@dataclass(frozen=True)
+class Proxied(Auxiliary):
+    """The shared part is a small model of its own.
+
+    Attributes
+    ----------
+    proxy : its architecture; the published tables take FedSSA's smallest.
+    """
+
+    proxy: str = "cnn-5"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.proxy in MODELS, "proxy", f"one of {', '.join(MODELS)}", self.proxy)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """A pair of models."""
+        return Pair(model, self.made.build(self.proxy))
+
+
+def _is_shared(name: str) -> bool:
+    return name.startswith("shared.")

@@ -1,0 +1,175 @@
+"""Methods whose rounds are minibatch steps, and those that talk about public minibatches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.messages import Message
+from hopfed.neural.cost import measure
+from hopfed.neural.evaluation import Network
+from hopfed.neural.method import pack, unpack
+from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.public import SeedSet, draw, seed_set
+from hopfed.neural.task import Params, TaskSpec, task_of
+from hopfed.neural.training import Job, Phase, Plan
+from hopfed.neural.ways import one_thread
+
+WHOSE = ("private", "own", "all")
+
+
+@dataclass(frozen=True)
+class Stepwise(Standalone):
+    """Rounds of minibatch steps; a client's optimizer goes on from round to round.
+
+    One optimizer makes all steps of a client, whatever they minimise; `training.epochs` is not
+    used. Minibatches are drawn without replacement, each anew.
+
+    Attributes
+    ----------
+    public : share of a client's examples that everybody knows, alpha; see `public.seed_set`.
+    labelled : whether their labels are known too.
+    """
+
+    public: float = 0.1
+    labelled: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.public < 1, "public", "at least 0 and below 1", self.public)
+
+    @property
+    def seeds(self) -> SeedSet:
+        """Private and public examples of every client."""
+        return seed_set(self.task, self.public)
+
+    @abstractmethod
+    def plans(self, call: Call) -> dict[int, Plan]:
+        """Rows of the steps of each phase of an exchange."""
+
+    def phases(self) -> tuple[Phase, ...]:
+        """One, of the steps planned."""
+        return (Phase(1, self.objective),)
+
+    def rows(self, client: int, whose: str) -> np.ndarray:
+        """Return the private examples of a client; with its public ones; with everybody's."""
+        public = {"private": (), "own": self.seeds.public[client : client + 1]}
+        return np.concatenate([self.seeds.private[client], *public.get(whose, self.seeds.public)])
+
+    def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
+        """Rows of as many steps as it takes to see `images` examples; the last may be smaller."""
+        batch = self.training.batch
+        return [draw(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
+
+    def kept(self, job: Job) -> State:
+        """State after training: model and optimizer."""
+        return pack(job.params) | pack(job.moments or {}, "moments")
+
+    def _job(self, call: Call) -> Job:
+        job = super()._job(call)
+        job.plans, job.moments = self.plans(call), unpack(call.state, "moments")
+        return job
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:  # noqa: ARG002
+        return Outcome(self.kept(job), {}, {"loss": job.loss, "flops": flops})
+
+
+@dataclass(frozen=True)
+class Consulting(Stepwise):
+    """In exchange 0 clients say what they think of a public minibatch, in 1 they learn from it.
+
+    Messages that come late speak of another round's minibatch: nobody is told of them.
+
+    Attributes
+    ----------
+    local : what a client's own steps draw from: its "private" examples; its "own", with those it
+        shows; "all", with those that others show.
+    steps : of its own in a round, E.
+    """
+
+    local: str = "private"
+    steps: int = 1
+
+    exchanges: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.public > 0, "public", f"above 0 for {self.name}", self.public)
+        require(self.local in WHOSE, "local", f"one of {', '.join(WHOSE)}", self.local)
+        seen = self.labelled or self.local != "all"
+        require(seen, "labelled", "true to train on what others show", self.labelled)
+        require(self.steps >= 1, "steps", "at least 1", self.steps)
+
+    @abstractmethod
+    def says(self, call: Call, params: Params) -> tuple[Message, int]:
+        """Message of exchange 0, and how many examples were classified for it."""
+
+    def own_steps(self, call: Call) -> Plan:
+        """Minibatches of the client's own steps."""
+        rows = self.rows(client_of(call.context), self.local)
+        return self.minibatches(
+            rows, call.context.rng("minibatches"), self.steps * self.training.batch
+        )
+
+    def batches(self, context: Context) -> tuple[np.ndarray, ...]:
+        """Public minibatch of every client in this round."""
+        return self.seeds.batches(context.seed, context.round, self.training.batch)
+
+    def scores(self, client: int, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Logits of a client's model, and labels, of some examples."""
+        x, y = self.made.tensors.batch(self.made.tensors.rows(rows))
+        with torch.inference_mode(), one_thread():
+            return Network(self.made.model(client), params)(x), y
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Answer exchange 0; after exchange 1 nothing is left to say, or to be fetched again."""
+        if context.exchange:
+            return state, {EVERYONE: {}}, {}
+        timely = {c: m for c, m in messages.items() if c not in context.ages}
+        state, down = self.answer(state, timely)
+        return state, down, {}
+
+    def remembers(self, call: Call, job: Job) -> State:  # noqa: ARG002
+        """What exchange 1 has to know of exchange 0."""
+        return {}
+
+    def reports(self, call: Call, job: Job) -> Metrics:  # noqa: ARG002
+        """Metrics; one of exchange 1 takes the place of that of exchange 0."""
+        return {"loss": job.loss}
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        if call.context.exchange:
+            flops += float(call.state["flops"])
+            return Outcome(self.kept(job), {}, {"flops": flops, **self.reports(call, job)})
+        client = client_of(call.context)
+        message, images = self.says(call, job.params)
+        flops += images * _forward_flops(self.task, self.made.names[client])
+        state = self.kept(job) | self.remembers(call, job) | {"flops": np.asarray(flops)}
+        return Outcome(state, message, {"flops": flops, **self.reports(call, job)})
+
+
+def client_of(context: Context) -> int:
+    """Return the client of a client step."""
+    if context.client is None:
+        raise ValueError("a client step without a client")
+    return context.client
+
+
+@lru_cache(32)
+def _forward_flops(task: TaskSpec, architecture: str) -> int:
+    """FLOPs of one example through a model."""
+    made = task_of(task)
+    batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
+    return measure(made.templates[architecture], batch).forward

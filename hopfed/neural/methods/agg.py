@@ -1,0 +1,41 @@
+"""AGG: every client trains on its own examples and on the public ones of all, without exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hopfed.config import require
+from hopfed.federation.engines import Call
+from hopfed.neural.methods._stepwise import Stepwise, client_of
+from hopfed.neural.training import Plan
+
+
+@dataclass(frozen=True)
+class AGG(Stepwise):
+    """Aggregation, the baseline of the FedH2L paper (B3, B6); with `public` 0 it is its IND.
+
+    A round of FedH2L learns from ``(E + N - 1) B`` images (E local steps, N nodes, minibatches
+    of B), one step of AGG from B: set `images` for a row at equal images (B7).
+
+    Attributes
+    ----------
+    images : seen in a round, in minibatches of `training.batch`; 0 for one minibatch.
+    """
+
+    images: int = 0
+
+    name: ClassVar[str] = "agg"
+    source: ClassVar[str] = "Li et al., 2021 (FedH2L), baseline AGG"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = self.labelled or not self.public
+        require(known, "labelled", "true for agg, which trains on public labels", self.labelled)
+        require(self.images >= 0, "images", "at least 0", self.images)
+
+    def plans(self, call: Call) -> dict[int, Plan]:
+        """Minibatches of all that it may see."""
+        rows = self.rows(client_of(call.context), "all")
+        images = self.images or self.training.batch
+        return {0: self.minibatches(rows, call.context.rng("minibatches"), images)}

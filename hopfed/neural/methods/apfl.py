@@ -1,0 +1,106 @@
+"""APFL: each client mixes the weights of a local and the global model, and learns how much (B6)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.memory import blend
+from hopfed.neural.method import above, below, unpack
+from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.models.base import Model
+from hopfed.neural.pair import Pair
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, Phase, cross_entropy
+
+
+class Mixture(Pair):
+    """A local and a shared model, and the weight ``alpha`` (1,) of the local one."""
+
+    def __init__(self, own: Model, shared: Model, alpha: float):
+        super().__init__(own, shared)
+        self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
+
+
+@dataclass(frozen=True)
+class APFL(Auxiliary):
+    """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
+
+    On each batch w takes FedAvg's step, v that of the mixture's loss (alpha times its gradient),
+    and alpha its own, ``<v - w, gradient of the mixture>``; each at the values before the step. The
+    server averages w. v and alpha are the client's and nothing overwrites them.
+
+    Decided here: alpha moves on every batch, by the same optimizer (momentum and weight decay
+    too), and is used as clipped to [0, 1]; v starts at the global model that the client receives
+    first; running statistics of a norm are those of the mixture. A client that never took part
+    trains v and alpha for the epochs of a round.
+
+    Attributes
+    ----------
+    alpha : what it starts from.
+    learn : whether it is learned; if not, 0 is FedAvg and 1 Standalone, to the bit.
+    """
+
+    alpha: float = 0.5
+    learn: bool = True
+
+    name: ClassVar[str] = "apfl"
+    source: ClassVar[str] = "Deng et al., 2020"
+    same_model: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.alpha <= 1, "alpha", "in [0, 1]", self.alpha)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Two models that start from the same weights, and alpha."""
+        return Mixture(deepcopy(model), deepcopy(model), self.alpha)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """All at once."""
+        return (Phase(self.training.epochs, self.objective, () if self.learn else ("alpha",)),)
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """Its local model, the global one and alpha."""
+        found = super().starts(state, down, client)
+        return found if state else found | above(below(found, "shared"), "own")
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy of the global model, and of the mixture, from which w learns nothing."""
+        del extra
+        raw = params["alpha"]
+        alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, with the slope of one that is not
+        own, shared = below(params, "own"), below(params, "shared")
+        mixture = self.mixture(own, {n: w.detach() for n, w in shared.items()}, alpha)
+        (_, mixed), (_, alone) = forward({**params, **above(mixture, "own")}, x)
+        return cross_entropy(alone, y, mask) + cross_entropy(mixed, y, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Keep the local model and alpha, send the global one."""
+        return super().ends(state, {**params, "alpha": params["alpha"].clamp(0, 1)}, client)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The mixture."""
+        kept = unpack(self.settled(state, down, client))
+        shared = below(self.starts({}, down, client), "shared")
+        return self.mixture(below(kept, "own"), shared, kept["alpha"])
+
+    def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
+        """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
+        weights = dict(self.made.model(0).named_parameters())
+        return {n: blend(shared[n], v, alpha) if n in weights else v for n, v in own.items()}

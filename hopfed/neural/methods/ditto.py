@@ -1,0 +1,82 @@
+"""Ditto: FedAvg's model, and beside it a personal one that is pulled towards it (B6)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.method import above, below, unpack
+from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.models.base import Model
+from hopfed.neural.pair import Pair
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy
+
+
+@dataclass(frozen=True)
+class Ditto(Auxiliary):
+    """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
+
+    w is the global model as the client received it, before this round's training and mixing. Both
+    models see the same batches and their gradients are independent: the global model is FedAvg's
+    to the bit, and with ``lam = 0`` the personal one is Standalone's.
+
+    Decided here: the personal model takes as many epochs as the global one; it starts at the
+    global model that the client receives first. A client that never took part tunes a personal
+    model from the global one for the epochs of a round.
+
+    Attributes
+    ----------
+    lam : strength of the pull.
+    """
+
+    lam: float = 1.0
+
+    name: ClassVar[str] = "ditto"
+    source: ClassVar[str] = "Li et al., ICML 2021"
+    same_model: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lam >= 0, "lam", "at least 0", self.lam)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Two models that start from the same weights."""
+        return Pair(deepcopy(model), deepcopy(model))
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """Its personal model and the global one."""
+        found = super().starts(state, down, client)
+        return found if state else found | above(below(found, "shared"), "own")
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """The weights of the global model as it was received."""
+        received = below(self.starts(state, down, client), "shared")
+        return {n: received[n] for n, _ in self.made.model(client).named_parameters()}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy of both models, and lam / 2 times their squared distance."""
+        (_, own), (_, shared) = forward(params, x)
+        loss = cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
+        if not self.lam:
+            return loss
+        far = [((params[f"own.{n}"] - w) ** 2).sum() for n, w in extra.items()]
+        return loss + self.lam / 2 * sum(far[1:], far[0])
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Its personal model."""
+        return below(unpack(self.settled(state, down, client)), "own")

@@ -1,0 +1,102 @@
+"""FD: each client also learns the soft labels that the other clients give to its classes (B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Message, Spec
+from hopfed.neural.classwise import (
+    as_rows,
+    by_class,
+    class_means,
+    form,
+    labels_of,
+    mean_row,
+    outputs,
+    table,
+)
+from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy, masked_mean
+
+
+@dataclass(frozen=True)
+class FD(Standalone):
+    """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
+
+    A client sends, for each class it holds, the mean of its softmax outputs over its examples of
+    the class. The target t_y of class y at a client is the mean of what the *others* sent of y,
+    clients alike, and the server makes it: each participant gets a message of its own, with the
+    classes that it holds and somebody else does, while the absent get the mean of all, themselves
+    not among them. Where nobody else sent a class there is no target. The paper averages outputs
+    while training; here they come from a pass afterwards, by the model that is then there, whose
+    FLOPs, a third of an epoch's, the count leaves out.
+
+    Attributes
+    ----------
+    lam : weight of the soft labels; 0 is Standalone.
+    """
+
+    lam: float = 1.0
+
+    name: ClassVar[str] = "fd"
+    source: ClassVar[str] = "Jeong et al., 2018"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lam >= 0, "lam", "at least 0", self.lam)
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The targets, and which classes have one."""
+        rows, known = table(down, self.made.classes, self.made.classes)
+        return {"targets": rows, "known": known}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Both cross-entropies; examples of a class without target count with 0 in the second."""
+        _, logits = forward(params, x)
+        loss = cross_entropy(logits, y, mask)
+        if not self.lam:
+            return loss
+        soft = -(extra["targets"][y] * logits.log_softmax(dim=1)).sum(dim=1) * extra["known"][y]
+        return loss + self.lam * masked_mean(soft, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the mean outputs of the classes held."""
+        state, _ = super().ends(state, params, client)
+        _, logits = outputs(self.made, client, params)
+        exps = np.exp(logits - logits.max(axis=1, keepdims=True))
+        soft = exps / exps.sum(axis=1, keepdims=True)
+        message = class_means(soft, labels_of(self.made, client))
+        return state, {name: message[name] for name in ("labels", "rows")}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """A row for each class of the client's training examples."""
+        held = np.unique(labels_of(self.made, context.client or 0))
+        return form(len(held), self.made.classes, counts=False)
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Mean rows, class by class, without those of the one they are for."""
+        classes = self.made.classes
+        sent = by_class(messages, classes)
+        down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, classes)}
+        for c in messages:
+            others = {label: mean_row(s, without=c) for label, s in sent.items() if c in s}
+            down[c] = as_rows(others, classes)
+        return state, down

@@ -1,0 +1,91 @@
+"""FedAvg times the client's label prior: what knowing the client's labels is worth alone (B7).
+
+    p(y | x) proportional to p_global(y | x) pi_client(y),
+
+the control of kNN-Per's tables: no neighbours, only how often a client has seen each label. It is
+what a shift of labels alone asks for if the global model was trained on equally frequent labels;
+if not, what does is ``pi_client / pi_pooled``, and `divide` takes that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.evaluation import Classifier
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.task import Params
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Scores of another classifier, each class moved by a constant."""
+
+    base: Classifier
+    by: Tensor = field(repr=False)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the moved scores."""
+        return self.base(x) + self.by.to(x.device)
+
+
+@dataclass(frozen=True)
+class FedAvgPrior(FedAvg):
+    """A control, ours.
+
+    Attributes
+    ----------
+    smooth : pseudo-examples, shared equally among the labels; at 0 a label that the client has not
+        seen is ruled out.
+    divide : whether the labels of all participants together are divided out. Every client then
+        sends its label frequencies, one number per class, and gets the mean.
+    """
+
+    smooth: float = 1.0
+    divide: bool = False
+
+    name: ClassVar[str] = "fedavg-prior"
+    source: ClassVar[str] = "control, ours"
+    shared: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.smooth >= 0, "smooth", "at least 0", self.smooth)
+        rule = "above 0 where divided by"
+        require(self.smooth > 0 or not self.divide, "smooth", rule, self.smooth)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the model, and the label frequencies if they are asked for."""
+        state, message = super().ends(state, params, client)
+        if self.divide:  # FedAvg's mean weighs them by size: the frequencies of all together
+            message["labels"] = self._counts(client) / self._counts(client).sum()
+        return state, message
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """What FedAvg does, and the label frequencies."""
+        more = {"labels": Field((self.made.classes,), "f")} if self.divide else {}
+        return {**super().expects(down, context), **more}
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The global model times the prior."""
+        counts = self._counts(client)
+        shift = self._log(counts)
+        if "labels" in down:
+            shift = shift - self._log(np.asarray(down["labels"]) * counts.sum())
+        return Shifted(super().classifier(state, down, client), torch.as_tensor(shift))
+
+    def _counts(self, client: int) -> np.ndarray:
+        labels = self.made.split.dataset.labels[self.made.split.train[client]]
+        return np.bincount(labels, minlength=self.made.classes)
+
+    def _log(self, counts: np.ndarray) -> np.ndarray:
+        smoothed = counts + self.smooth / len(counts)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(smoothed / smoothed.sum()))

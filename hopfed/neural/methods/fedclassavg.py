@@ -1,0 +1,106 @@
+"""FedClassAvg: LG-FedAvg with a pull towards the global header and a contrast of features (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.method import above, below
+from hopfed.neural.methods.lg_fedavg import LGFedAvg
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy, masked_mean
+
+FAR = -1e9  # in place of minus infinity, whose gradient would not be a number
+
+
+@dataclass(frozen=True)
+class FedClassAvg(LGFedAvg):
+    """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |header - global header|^2``.
+
+    Where sources differ: the paper contrasts two augmented views of every image; here a batch has
+    one view of each, augmented if the task says so, and the positives of an example are the
+    others of its class. The authors' program takes features of any length at temperature 100
+    and the mean of squares; here features have length 1, as in Khosla et al. (2020), and squares
+    are summed, as in FedProx. The weights of the mean are the data sizes, in both.
+
+    Attributes
+    ----------
+    rho : strength of the pull, 0.1 as in the program.
+    contrast : weight of the contrastive loss; with both 0 this is LG-FedAvg.
+    temperature : of the contrastive loss.
+    """
+
+    rho: float = 0.1
+    contrast: float = 1.0
+    temperature: float = 0.1
+
+    name: ClassVar[str] = "fedclassavg"
+    source: ClassVar[str] = "Jang et al., ICPP 2022"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rho", "contrast"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        require(self.temperature > 0, "temperature", "above 0", self.temperature)
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """The header that it starts from, which is the global one once there is one."""
+        return above(below(self.starts(state, down, client), "header"), "header")
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy, contrast and pull."""
+        features, logits = forward(params, x)
+        loss = cross_entropy(logits, y, mask)
+        if self.contrast:
+            loss = loss + self.contrast * supervised_contrast(features, y, mask, self.temperature)
+        if self.rho:
+            far = torch.stack([((params[n] - header) ** 2).sum() for n, header in extra.items()])
+            loss = loss + self.rho / 2 * far.sum()
+        return loss
+
+
+def supervised_contrast(
+    features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
+) -> Tensor:
+    """Supervised contrastive loss of a batch: the outer sum of Khosla et al. (2020), their (2).
+
+    The mean, over the examples with at least one other of their class, of the mean over those of
+    ``-log softmax(cos / temperature)``, where the softmax runs over all other examples. 0 if no
+    class has two examples.
+
+    Parameters
+    ----------
+    features : (B, d).
+    y : (B,) labels.
+    mask : (B,) 0 on rows that pad the batch.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> supervised_contrast(z, torch.tensor([0, 0, 1]), None, 1.0)
+    tensor(0.3133)
+    """
+    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    z = normalize(features, dim=-1)
+    others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
+    similar = torch.where(others > 0, z @ z.T / temperature, FAR)
+    log_share = similar - torch.logsumexp(similar, dim=1, keepdim=True)
+    alike = others * (y[:, None] == y[None, :])
+    count = alike.sum(1)
+    loss = -(alike * log_share).sum(1) / count.clamp(min=1)
+    return masked_mean(loss, real * (count > 0))

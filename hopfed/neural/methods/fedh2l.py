@@ -1,0 +1,214 @@
+"""FedH2L: peers teach each other by what they predict on public minibatches (B3, B7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hopfed.config import require
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.engines import Call
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.gradients import inner, pcgrad, project
+from hopfed.neural.method import pack, unpack
+from hopfed.neural.methods._stepwise import Consulting, client_of
+from hopfed.neural.task import Params
+from hopfed.neural.training import Direct, Forward, Job, Phase, Plan
+from hopfed.rng import stream
+
+RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}
+
+
+@dataclass(frozen=True)
+class FedH2L(Consulting):
+    """Li et al. (2021). No server: the one of the contract hands each message to the others.
+
+    Exchange 0, local (1)(2): E steps on the cross-entropy of own examples, then the node classifies
+    a minibatch of its own public examples and broadcasts its posteriors p_j and their accuracy
+    Acc_j, B K + 1 numbers for K classes. Exchange 1, global: on the peers' minibatches,
+    ``1/(N-1) sum_j Acc_j KL(p_j || p_i)`` (3)(4) and the cross-entropy (5) give g_pub (6), which is
+    projected where it conflicts with g_loc (7)(8)(14).
+
+    Decided where the paper is silent: g_loc of E = 1 is the minibatch gradient (2), taken before
+    the local step, while g_pub is taken after it; with E > 1 it is the displacement of the E steps,
+    start minus end, which points as a gradient does. The projection is of gradients: what the
+    optimizer makes of them, moments and weight decay, is not constrained. One optimizer state
+    serves both steps. All nodes know the minibatch of a round from the seed. Sums go over
+    the peers that were heard; a node that hears nobody makes its local steps only.
+
+    Attributes
+    ----------
+    kl : whether posteriors teach; without them nothing is sent at all.
+    conflict : "project"; "pcgrad", which adds g_loc, projected too; "ignore", g_pub as it is.
+    pairs : whether nodes teach each other in random pairs, drawn in every round ("asynchronous");
+        where their number is odd, one is alone.
+    labelled : without labels only KL teaches, and every Acc_j is 1 and not sent.
+    """
+
+    kl: bool = True
+    conflict: str = "project"
+    pairs: bool = False
+
+    name: ClassVar[str] = "fedh2l"
+    source: ClassVar[str] = "Li et al., 2021"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        alone = "2 or more for fedh2l: a peer alone has nobody to learn from"
+        require(self.task.clients >= 2, "clients", alone, self.task.clients)
+        require(self.labelled or self.kl, "labelled", "true where kl is false", self.labelled)
+        require(self.conflict in RULES, "conflict", f"one of {', '.join(RULES)}", self.conflict)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Local, then global."""
+        direct = None if RULES[self.conflict] is None else self.directed
+        return (
+            Phase(1, self.objective, exchange=0),
+            Phase(1, self.mutual, exchange=1, augment=False, direct=direct),
+        )
+
+    def plans(self, call: Call) -> dict[int, Plan]:
+        """Own minibatches; then one step on those of the peers."""
+        if call.context.exchange == 0:
+            return {0: self.own_steps(call)}
+        batches = [self.batches(call.context)[j] for j in self.peers(call)]
+        return {1: [np.concatenate(batches)] if batches else []}
+
+    def circles(self, seed: int, t: int) -> list[list[int]]:
+        """Nodes that teach each other in round `t`."""
+        if not self.pairs:
+            return [list(range(self.task.clients))]
+        order = stream(seed, "pairs", t).permutation(self.task.clients).tolist()
+        return [sorted(order[i : i + 2]) for i in range(0, len(order), 2)]
+
+    def peers(self, call: Call) -> list[int]:
+        """Whom a node learns from: who was heard; without messages, all whom it might hear."""
+        if self.kl:
+            return sorted({int(name.partition("/")[0]) for name in call.down})
+        me, context = client_of(call.context), call.context
+        circles = self.circles(context.seed, context.round)
+        return [j for circle in circles if me in circle for j in circle if j != me]
+
+    def mutual(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Sum of (3) and (5); rows that only pad a batch have no weight."""
+        del mask
+        logits = forward(params, x)[1]
+        share, confidence, p = (extra[n][: len(y)] for n in ("share", "confidence", "posteriors"))
+        loss = torch.zeros(())
+        if self.labelled:
+            loss = loss + (share * functional.cross_entropy(logits, y, reduction="none")).sum()
+        if self.kl:
+            divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
+            loss = loss + (confidence * divergence).sum()
+        return loss
+
+    def directed(self, gradient: Params, extra: Params) -> Params:
+        """What the optimizer is given for g_pub."""
+        rule = RULES[self.conflict]
+        return gradient if rule is None else rule(gradient, _local(gradient, extra))
+
+    def says(self, call: Call, params: Params) -> tuple[Message, int]:
+        """Posteriors on the own public minibatch, and their accuracy."""
+        if not self.kl:
+            return {}, 0
+        client = client_of(call.context)
+        shown = self.batches(call.context)[client]
+        logits, y = self.scores(client, params, shown)
+        message = {"posteriors": logits.softmax(dim=1).cpu().numpy()}
+        if self.labelled:
+            right = (logits.argmax(dim=1) == y).float().mean()
+            message["accuracy"] = right.cpu().numpy()
+        return message, len(shown)
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Posteriors and accuracy, then nothing."""
+        if context.exchange or not self.kl:
+            return {}
+        count = len(self.batches(context)[client_of(context)])
+        spec = {"posteriors": Field((count, self.made.classes), "f")}
+        return spec | ({"accuracy": Field((), "f")} if self.labelled else {})
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Hand every message to the others; the name of the sender is in those of the arrays."""
+        return state, {
+            i: {f"{j}/{name}": a for j, m in messages.items() if j != i for name, a in m.items()}
+            for i in messages
+        }
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Relay within each circle."""
+        if context.exchange or not self.pairs:
+            return super().server_step(state, messages, context)
+        down: dict[int, Message] = {}
+        for circle in self.circles(context.seed, context.round):
+            heard = {c: messages[c] for c in circle if c in messages}
+            down |= super().server_step(state, heard, context)[1]
+        return state, down, {}
+
+    def remembers(self, call: Call, job: Job) -> State:
+        """g_loc."""
+        if self.steps == 1:
+            return pack(job.gradient, "local")
+        start = self.begins(call)
+        return pack({n: start[n] - job.params[n] for n in job.trained()}, "local")
+
+    def reports(self, call: Call, job: Job) -> Metrics:
+        """Loss of either step, and whether their gradients conflict: 1 or 0."""
+        if call.context.exchange == 0:
+            return {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
+        if not job.gradient:
+            return {}
+        overlap = inner(job.gradient, _local(job.gradient, job.extra))
+        return {"public_loss": job.loss, "conflict": float(overlap < 0)}
+
+    def _job(self, call: Call) -> Job:
+        job = super()._job(call)
+        if call.context.exchange:
+            job.extra = self._signals(call) | {
+                f"local/{n}": t for n, t in _remembered(call).items()
+            }
+        return job
+
+    def _signals(self, call: Call) -> Params:
+        """Weights and posteriors of the rows of the global step, as many for every node."""
+        peers, batches = self.peers(call), self.batches(call.context)
+        width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
+        share = [np.full(len(batches[j]), 1 / (len(peers) * len(batches[j]))) for j in peers]
+        trust = [float(call.down.get(f"{j}/accuracy", 1.0)) for j in peers]
+        posteriors = np.zeros((width, self.made.classes), dtype=np.float32)
+        weights = np.zeros((2, width), dtype=np.float32)
+        if peers:
+            count = sum(map(len, share))
+            weights[0, :count] = np.concatenate(share)
+            weights[1, :count] = np.concatenate([a * s for a, s in zip(trust, share, strict=True)])
+            if self.kl:
+                rows = [call.down[f"{j}/posteriors"] for j in peers]
+                posteriors[:count] = np.concatenate(rows)
+        tensors = map(torch.from_numpy, (posteriors, *weights))
+        return dict(zip(("posteriors", "share", "confidence"), tensors, strict=True))
+
+
+def _remembered(call: Call) -> Params:
+    return unpack(call.state, "local")
+
+
+def _local(gradient: Params, extra: Params) -> Params:
+    return {name: extra[f"local/{name}"] for name in gradient}

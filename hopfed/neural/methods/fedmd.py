@@ -1,0 +1,111 @@
+"""FedMD: clients match the mean of all clients' logits on public data, then train on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopfed.aggregate import mean_tree
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.engines import Call
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.methods._stepwise import Consulting, client_of
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, Phase, Plan, masked_mean
+
+
+@dataclass(frozen=True)
+class FedMD(Consulting):
+    """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit (B6).
+
+    In steps, as FedH2L: the public minibatch of a round is that of all nodes together; its logits
+    go up, their mean comes down to all, and a client makes `digest` steps on it and then `steps`
+    on its own examples. The loss of digesting is the mean absolute difference of the logits, as in
+    the authors' program. Before its first round a client is transferred: `transfer` steps on the
+    labelled public examples, then as many on its own.
+
+    Attributes
+    ----------
+    digest : steps towards the consensus in a round.
+    transfer : steps on public, then on own examples beforehand; 0 for none.
+    """
+
+    digest: int = 1
+    transfer: int = 100
+
+    name: ClassVar[str] = "fedmd"
+    source: ClassVar[str] = "Li and Wang, NeurIPS workshop 2019"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.digest >= 1, "digest", "at least 1", self.digest)
+        require(self.transfer >= 0, "transfer", "at least 0", self.transfer)
+        known = self.labelled or not self.transfer
+        require(known, "transfer", "0 where public data have no labels", self.transfer)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Transfer from public to own examples; digest, revisit."""
+        return (
+            Phase(1, self.objective, exchange=0),
+            Phase(1, self.objective, exchange=0),
+            Phase(1, self.match, exchange=1, augment=False),
+            Phase(1, self.objective, exchange=1),
+        )
+
+    def plans(self, call: Call) -> dict[int, Plan]:
+        """Steps of each phase; those of the transfer only where a client begins."""
+        if call.context.exchange:
+            digest = self.digest if call.down else 0
+            return {2: [self._shown(call.context)] * digest, 3: self.own_steps(call)}
+        images = 0 if call.state else self.transfer * self.training.batch
+        rng = call.context.rng("transfer")
+        own = self.rows(client_of(call.context), self.local)
+        return {
+            0: self.minibatches(np.concatenate(self.seeds.public), rng, images),
+            1: self.minibatches(own, rng, images),
+        }
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The consensus."""
+        return {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
+
+    def match(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Mean absolute difference to the consensus."""
+        del y
+        logits = forward(params, x)[1]
+        return masked_mean((logits - extra["logits"][: len(logits)]).abs().mean(dim=1), mask)
+
+    def says(self, call: Call, params: Params) -> tuple[Message, int]:
+        """Logits of the public minibatch."""
+        shown = self._shown(call.context)
+        logits, _ = self.scores(client_of(call.context), params, shown)
+        return {"logits": logits.cpu().numpy()}, len(shown)
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Logits, then nothing."""
+        if context.exchange:
+            return {}
+        return {"logits": Field((len(self._shown(context)), self.made.classes), "f")}
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Send the mean to everyone."""
+        return state, {EVERYONE: mean_tree(list(messages.values())) if messages else {}}
+
+    def _shown(self, context: Context) -> np.ndarray:
+        return np.concatenate(self.batches(context))

@@ -1,0 +1,115 @@
+"""FedMRL: own and shared features, projected, under two headers of nested width (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.evaluation import Classifier, Network
+from hopfed.neural.methods._auxiliary import Proxied
+from hopfed.neural.models.base import Model
+from hopfed.neural.models.registry import drawing
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy
+
+
+class Matryoshka(nn.Module):
+    """An own and a shared model whose headers read one projection of both features.
+
+    The own header reads all of it, as long as the own features; the shared one its beginning.
+    """
+
+    def __init__(self, own: Model, shared: Model):
+        super().__init__()
+        self.own, self.shared = own, shared
+        self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of the own and of the shared header, (B, classes) each."""
+        both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
+        fused = self.projector(both)
+        nested = fused[:, : self.shared.header.in_features]
+        return self.own.header(fused), self.shared.header(nested)
+
+
+class _Own(nn.Module):
+    """The net as a classifier: the logits of the own header."""
+
+    def __init__(self, net: nn.Module):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(x)[0]
+        return logits
+
+
+@dataclass(frozen=True)
+class FedMRL(Proxied):
+    """Yi et al. (2024), Matryoshka representations: both headers' cross-entropies, weighed alike.
+
+    The small model, extractor and header, is shared; the projector is the client's, kept from
+    round to round. The client classifies by its own header, on its own copy of the small model as
+    it trained it: the projector was trained with that and not with the next mean, and so do the
+    authors' programs. The paper's small model has narrower features than any client's; a proxy of
+    any width serves here, since only its header need be narrow.
+
+    Attributes
+    ----------
+    width : coordinates of the projection that the shared header reads; 0 for as many as the
+        shortest features in the federation have.
+    """
+
+    width: int = 0
+
+    name: ClassVar[str] = "fedmrl"
+    source: ClassVar[str] = "Yi et al., NeurIPS 2024"
+    keeps_shared: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.width >= 0, "width", "at least 0", self.width)
+
+    def server_start(self, seed: int) -> State:
+        """Check the width against the models."""
+        self._width(self.made.build(self.proxy))
+        return super().server_start(seed)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Both models and the projector."""
+        small = self.made.build(self.proxy)
+        with drawing(self.task.seed, "matryoshka"):
+            header = nn.Linear(self._width(small), self.made.classes)
+            return Matryoshka(model, Model(small.features, header, small.feature_dim))
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Sum of both headers' cross-entropies."""
+        del extra
+        own, shared = forward(params, x)
+        return cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The own header, on the projection as it was trained last."""
+        del down
+        params = self.starts(state, {}, client)
+        return Network(_Own(self.net(client)), {f"net.{n}": t for n, t in params.items()})
+
+    def _width(self, small: Model) -> int:
+        lengths = [model.feature_dim for model in self.made.templates.values()]
+        rule = f"at most {min(lengths)}, the shortest features of a client"
+        require(self.width <= min(lengths), "width", rule, self.width)
+        return self.width or min(*lengths, small.feature_dim)

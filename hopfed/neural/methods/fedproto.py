@@ -1,0 +1,131 @@
+"""FedProto: features are drawn to the class prototypes of all clients (B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Message, Spec
+from hopfed.neural.classwise import (
+    as_rows,
+    by_class,
+    class_means,
+    form,
+    labels_of,
+    mean_row,
+    outputs,
+    table,
+)
+from hopfed.neural.evaluation import Classifier
+from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.models.base import Model
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy, forward_of, masked_mean
+
+
+@dataclass(frozen=True)
+class FedProto(Standalone):
+    """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
+
+    A client's prototypes are the mean features of its classes, from a pass over its training
+    examples when it has trained, not while it does: a third of an epoch's FLOPs, which the count
+    leaves out. The server's prototype C of a class is the mean over the clients that hold the
+    class, weighed by their examples of it, as in the paper's (6) without its second division by
+    the number of clients, which the authors' program does not make either. A class nobody sent
+    this round keeps its last prototype; one that nobody ever sent pulls nobody. The squared
+    distance is divided by the feature length d, as in that program, so that `lam` means the same
+    for wide and narrow features; d must be one for all clients.
+
+    Attributes
+    ----------
+    lam : strength of the pull; 0 is Standalone.
+    nearest : classify by the nearest prototype, as the paper has it, instead of by the header.
+    """
+
+    lam: float = 1.0
+    nearest: bool = False
+
+    name: ClassVar[str] = "fedproto"
+    source: ClassVar[str] = "Tan et al., AAAI 2022"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lam >= 0, "lam", "at least 0", self.lam)
+
+    def server_start(self, seed: int) -> State:
+        """No prototype yet."""
+        del seed
+        return as_rows({}, self.made.feature_dim)
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The prototypes, and which classes have one."""
+        rows, known = table(down, self.made.classes, self.made.feature_dim)
+        return {"prototypes": rows, "known": known}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy and the pull; examples of a class without prototype count with 0."""
+        features, logits = forward(params, x)
+        loss = cross_entropy(logits, y, mask)
+        if not self.lam:
+            return loss
+        far = ((features - extra["prototypes"][y]) ** 2).mean(dim=1) * extra["known"][y]
+        return loss + self.lam * masked_mean(far, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the mean features of the classes held, and their examples."""
+        state, _ = super().ends(state, params, client)
+        features, _ = outputs(self.made, client, params)
+        return state, class_means(features, labels_of(self.made, client))
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """A row for each class of the client's training examples."""
+        held = np.unique(labels_of(self.made, context.client or 0))
+        return form(len(held), self.made.feature_dim, counts=True)
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Mean rows, class by class."""
+        sent = by_class(messages, self.made.classes)
+        before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
+        after = before | {label: mean_row(rows) for label, rows in sent.items()}
+        prototypes = as_rows(dict(sorted(after.items())), self.made.feature_dim)
+        return prototypes, {EVERYONE: prototypes}
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model, or its features and the nearest prototype."""
+        if not self.nearest or not len(down.get("labels", ())):
+            return super().classifier(state, down, client)
+        rows, known = table(down, self.made.classes, self.made.feature_dim)
+        return Nearest(self.made.model(client), self.personal(state, down, client), rows, known)
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
+
+    model: Model
+    params: Params = field(repr=False)
+    rows: Tensor = field(repr=False)
+    known: Tensor = field(repr=False)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the scores; a class without prototype is never the nearest."""
+        features, _ = forward_of(self.model.eval())(self.params, x)
+        far = torch.cdist(features, self.rows.to(features))
+        return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)

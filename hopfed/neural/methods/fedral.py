@@ -1,0 +1,152 @@
+"""FedRAL: a shared square matrix that turns the features of clients with unlike models (B6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hopfed.aggregate import weighted_mean
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.evaluation import Classifier, Network
+from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.models.base import Model
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy
+
+MATRIX = "shared.weight"
+
+
+class Turned(nn.Module):
+    """A model whose header reads turned features: the direction of ``A z``, the length of z.
+
+    Examples
+    --------
+    >>> model = Turned(Model(nn.Flatten(), nn.Linear(4, 2), 4))
+    >>> x = torch.ones(3, 1, 2, 2)
+    >>> bool(torch.allclose(model(x), model.own(x)))
+    True
+    """
+
+    def __init__(self, own: Model):
+        super().__init__()
+        self.own = own
+        self.shared = nn.utils.skip_init(nn.Linear, own.feature_dim, own.feature_dim, bias=False)
+        nn.init.eye_(self.shared.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (B, classes)."""
+        z = self.own.features(x)
+        turned = functional.normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
+        logits: Tensor = self.own.header(turned)
+        return logits
+
+
+@dataclass(frozen=True)
+class FedRAL(Auxiliary):
+    """Yi et al. (2025), representation angle learning, from the abstract; their text is not public.
+
+    What the abstract says: a square matrix of one form for all is embedded into every client's
+    model, where it learns the angles of the representations; clients of less resources send a
+    matrix made sparse about its diagonal; the server averages entry by entry, with weights. What
+    was decided here: the matrix A (d, d) stands between extractor and header and starts as the
+    identity; it changes the direction of a feature vector and not its length, so that angles alone
+    are shared, at any scale of the features; it is trained with the model on cross-entropy; a
+    client keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an
+    entry's mean is over those who sent it, by size, and one that nobody sent stays. The whole
+    matrix comes down. A client classifies by its copy as it trained it.
+
+    Attributes
+    ----------
+    least, levels : clients have, by turns, one of so many levels of resources; the first level has
+        all diagonals, the last the share `least` of them, those between are evenly spaced.
+    """
+
+    least: float = 0.2
+    levels: int = 5
+
+    name: ClassVar[str] = "fedral"
+    source: ClassVar[str] = "Yi et al., ICCV 2025 (from the description)"
+    keeps_shared: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.least <= 1, "least", "in [0, 1]", self.least)
+        require(self.levels >= 1, "levels", "at least 1", self.levels)
+
+    def server_start(self, seed: int) -> State:
+        """The identity, whose entries stay until somebody sends them."""
+        del seed
+        return {"model/weight": np.eye(self.made.feature_dim, dtype=np.float32)}
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model and the matrix."""
+        return Turned(model)
+
+    def band(self, client: int) -> np.ndarray:
+        """Entries that a client has: bool (d, d)."""
+        d = self.made.feature_dim
+        share = np.linspace(1.0, self.least, self.levels)[client % self.levels]
+        width = ceil(share * (d - 1))
+        return np.abs(np.subtract.outer(np.arange(d), np.arange(d))) <= width
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """Its model, and the entries it has of the matrix as the server sent it."""
+        params = super().starts(state, down, client)
+        return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client))}
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The entries that the client has."""
+        return {"band": torch.as_tensor(self.band(client), dtype=torch.float32)}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy, through no entry but those of the band."""
+        params = params | {MATRIX: params[MATRIX] * extra["band"]}
+        return cross_entropy(forward(params, x), y, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the entries of the band, row by row."""
+        state, message = super().ends(state, params, client)
+        return state, message | {"model/weight": message["model/weight"][self.band(client)]}
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """As many entries as the band has, and the number of examples."""
+        entries = int(self.band(context.client or 0).sum())
+        return {"model/weight": Field((entries,), "f"), "examples": Field((), "iu")}
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Average each entry over those who sent it."""
+        if not messages:
+            return state, {}
+        bands = [self.band(c) for c in messages]
+        before = np.asarray(state["model/weight"])
+        parts = [np.zeros_like(before) for _ in bands]
+        for part, band, message in zip(parts, bands, messages.values(), strict=True):
+            part[band] = message["model/weight"]
+        sizes = [float(m["examples"]) for m in messages.values()]
+        mean = weighted_mean(parts, sizes, masks=bands, default=before)
+        new = {"model/weight": np.asarray(mean)}
+        return new, {EVERYONE: new}
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model with its matrix as it was trained last."""
+        del down
+        return Network(self.net(client), self.starts(state, {}, client))

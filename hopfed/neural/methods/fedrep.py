@@ -1,0 +1,68 @@
+"""FedRep: the body is averaged, the head stays local; they are trained in turn (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hopfed.config import require
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.method import above, below, pack, spec_of, unpack
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.task import Params
+from hopfed.neural.training import Phase
+
+
+@dataclass(frozen=True)
+class FedRep(FedAvg):
+    """Collins et al. (2021).
+
+    In each round a participant trains its head on the global body, which is frozen, then the
+    body below its head, which is frozen, and sends the body. What is frozen does not move, running
+    statistics included. A client classifies by its head on the latest global body; one that never
+    took part trains a head on it first.
+
+    Attributes
+    ----------
+    head : epochs of the head; those of the body are the training's.
+    """
+
+    head: int = 10
+
+    name: ClassVar[str] = "fedrep"
+    source: ClassVar[str] = "Collins et al., ICML 2021"
+    shared: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.head >= 0, "head", "at least 0", self.head)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The head, then the body."""
+        return (
+            Phase(self.head, self.objective, frozen=("features.",)),
+            Phase(self.training.epochs, self.objective, frozen=("header.",)),
+        )
+
+    def starts(self, state: State, down: Message, client: int) -> Params:
+        """The global body and its own head."""
+        body, head = unpack(down, "body"), unpack(state, "head")
+        return self.made.initial(client) | above(body, "features") | above(head, "header")
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Keep the head, send the body."""
+        size = np.asarray(len(self.made.split.train[client]))
+        message = pack(below(params, "features"), "body") | {"examples": size}
+        return pack(below(params, "header"), "head"), message
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """A body, and the number of examples."""
+        body = below(self.made.initial(0), "features")
+        return spec_of(body, "body") | {"examples": Field((), "iu")}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Its head on the global body."""
+        return self.starts(self.settled(state, down, client), down, client)

@@ -1,0 +1,62 @@
+"""FML: a client's model and a small shared one learn from each other (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from hopfed.config import require
+from hopfed.memory import blend
+from hopfed.neural.methods._auxiliary import Proxied
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy, divergence
+
+
+@dataclass(frozen=True)
+class FML(Proxied):
+    """Shen et al. (2020), federated mutual learning.
+
+    On each batch the two models minimise ``(1 - weight) CE + weight KL(p_shared || p_own)`` and
+    ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``; whoever teaches in a KL does
+    not learn by it. One optimizer steps both. The clients classify by their own models.
+
+    Attributes
+    ----------
+    weight : of what the own model learns from the shared one, 1 - alpha in the paper; 0 is
+        Standalone.
+    weight_shared : of what the shared model learns from the own one, 1 - beta in the paper.
+    """
+
+    weight: float = 0.5
+    weight_shared: float = 0.5
+
+    name: ClassVar[str] = "fml"
+    source: ClassVar[str] = "Shen et al., 2020"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("weight", "weight_shared"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, name, "in [0, 1]", value)
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Sum of what the two minimise."""
+        del extra
+        (_, own), (_, shared) = forward(params, x)
+
+        def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
+            labels = cross_entropy(logits, y, mask)
+            taught = divergence(logits, teacher, mask)
+            return blend(labels, taught, weight) if weight else labels
+
+        return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)

@@ -1,0 +1,116 @@
+"""pFedES: a small shared extractor before each client's model, trained in turn with it (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.models.base import Model
+from hopfed.neural.models.registry import drawing
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, Phase, cross_entropy
+
+
+class Preceded(nn.Module):
+    """A model, and an extractor from images to images of the same size that may come before it."""
+
+    def __init__(self, own: Model, shared: nn.Module):
+        super().__init__()
+        self.own, self.shared = own, shared
+
+    def forward(self, x: Tensor, extracted: bool) -> Tensor:
+        """Return the model's logits (B, classes), of the images or of what is extracted of them."""
+        logits: Tensor = self.own(self.shared(x) if extracted else x)
+        return logits
+
+
+@dataclass(frozen=True)
+class PFedES(Auxiliary):
+    """Yi et al. (2025), proxy extractor sharing; details are those of the authors' program.
+
+    The extractor G is two convolutions of 3 x 3, each with ReLU, from the image's channels to
+    `kernels` and back. A round has two phases: with G frozen the model F minimises
+    ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``; with F frozen G minimises ``CE(F(G(x)))``. The server
+    averages G by size. A client classifies by F alone. Running statistics of F, where it has
+    batch norms, are those of plain images.
+
+    Attributes
+    ----------
+    mu : share of the extracted images in the loss of the model; 0 is Standalone.
+    kernels : channels between the convolutions.
+    turns : epochs of the second phase; 0 for as many as the first (the program has 10 more).
+    """
+
+    mu: float = 0.5
+    kernels: int = 8
+    turns: int = 0
+
+    name: ClassVar[str] = "pfedes"
+    source: ClassVar[str] = "Yi et al., AAAI 2025 (from the description and the authors' program)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.mu <= 1, "mu", "in [0, 1]", self.mu)
+        require(self.kernels >= 1, "kernels", "at least 1", self.kernels)
+        require(self.turns >= 0, "turns", "at least 0", self.turns)
+
+    def server_start(self, seed: int) -> State:
+        """Refuse what is not images."""
+        data = self.made.split.dataset
+        require(data.is_images, "data", "images for pfedes", self.task.data)
+        return super().server_start(seed)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model and the extractor before it."""
+        channels = self.made.split.dataset.shape[0]
+        with drawing(self.task.seed, "extractor"):
+            shared = nn.Sequential(
+                nn.Conv2d(channels, self.kernels, 3, padding=1),
+                nn.ReLU(),
+                nn.Conv2d(self.kernels, channels, 3, padding=1),
+                nn.ReLU(),
+            )
+        return Preceded(model, shared)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The model, then the extractor."""
+        epochs = self.training.epochs
+        return (
+            Phase(epochs, self.objective, frozen=("shared.",)),
+            Phase(self.turns or epochs, self.through, frozen=("own.",)),
+        )
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Loss of the model, on the images and on what is extracted of them."""
+        plain = cross_entropy(forward(params, x, False), y, mask)
+        if not self.mu:
+            return plain
+        return (1 - self.mu) * plain + self.mu * self.through(forward, params, x, y, mask, extra)
+
+    def through(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy on what is extracted of the images."""
+        del extra
+        buffers = {f"own.{n}" for m in self.made.templates.values() for n, _ in m.named_buffers()}
+        own = {n: params[n].clone() for n in buffers & params.keys()}
+        return cross_entropy(forward(params | own, x, True), y, mask)

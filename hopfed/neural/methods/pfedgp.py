@@ -1,0 +1,124 @@
+"""pFedGP: a shared kernel on learned features, and at each client a Gaussian process (B6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopfed.config import require
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.embedding import Extractor, shared_extractor
+from hopfed.neural.gaussian import Process, log_evidence, process
+from hopfed.neural.method import above, below, spec_of, unpack
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.models.base import Model
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward
+from hopfed.rng import stream
+
+
+class DeepKernel(nn.Module):
+    """A feature extractor, and length and scale of a kernel on its features, as logarithms (1,)."""
+
+    def __init__(self, features: nn.Module, scale: float):
+        super().__init__()
+        self.features = features
+        self.log_length = nn.Parameter(torch.zeros(1))
+        self.log_scale = nn.Parameter(torch.full((1,), float(np.log(scale))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features (B, d)."""
+        z: Tensor = self.features(x)
+        return z
+
+
+@dataclass(frozen=True, eq=False)
+class Personal:
+    """A client's process on the shared features."""
+
+    extractor: Extractor
+    process: Process
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (B, classes), float64."""
+        return self.process(self.extractor(x)[0])
+
+
+@dataclass(frozen=True)
+class PFedGP(FedAvg):
+    """Achituve et al. (2021), with another Gaussian process.
+
+    The clients maximise the evidence of their batches; features and kernel are averaged by size,
+    and there is no header. A client classifies by the posterior given its own examples, also one
+    that never took part.
+
+    What differs from the paper: there each client has a tree of binary processes, with
+    Polya-Gamma variables and Gibbs sampling; here one regression on transformed labels for each
+    class, in closed form (see `hopfed.neural.gaussian`), which needs no inducing points up to
+    some hundred examples and takes a random sample of them above. Class probabilities are the
+    softmax of the posterior means.
+
+    Attributes
+    ----------
+    most : examples that a client's process takes at most; its cost is their third power.
+    scale : prior variance of the latent functions to start from.
+    """
+
+    most: int = 500
+    scale: float = 10.0
+
+    name: ClassVar[str] = "pfedgp"
+    source: ClassVar[str] = "Achituve et al., NeurIPS 2021"
+    shared: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.most >= 1, "most", "at least 1", self.most)
+        require(0 < self.scale < np.inf, "scale", "a number above 0", self.scale)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The features with a kernel on them."""
+        return DeepKernel(model.features, self.scale)
+
+    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The global features and kernel."""
+        return unpack(down) or self.initial(client)
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Features and kernel, and the number of examples."""
+        return spec_of(self.initial(0)) | {"examples": Field((), "iu")}
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Minus the evidence of the batch, summed over the classes, per example."""
+        del extra
+        kernel = params["log_length"], params["log_scale"]
+        classes = self.made.classes
+        return -classes * log_evidence(forward(params, x), y, classes, *kernel, mask)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The global features; the header is the initial one and in no use."""
+        features = below(self.starts(state, down, client), "features")
+        return self.made.initial(client) | above(features, "features")
+
+    def classifier(self, state: State, down: Message, client: int) -> Personal:
+        """The posterior of the client's process."""
+        params = self.starts(state, down, client)
+        extractor = shared_extractor(self, down)
+        rows = stream(self.task.seed, "process", client).permutation(self.made.split.train[client])
+        seen = extractor.embed(self.made.tensors, np.sort(rows[: self.most]))
+        features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
+        kernel = params["log_length"], params["log_scale"]
+        return Personal(extractor, process(features, labels, self.made.classes, *kernel))

@@ -1,0 +1,205 @@
+"""SoHip: clients exchange what they remember, m numbers each way, and nothing else (B1).
+
+As printed (Alg. 1): a batch's encoded features are averaged and gated to a short-term memory, which
+is consolidated into the client's long-term memory; that is fused with the collective memory of the
+server, decoded, and added to the features of every example of the batch. The server averages the
+long-term memories.
+
+What the paper leaves open, and what is done here:
+
+- The long-term memory is a state, detached after every batch, and zero before the first one, as is
+  the collective memory. It is consolidated over every training batch of every epoch, and the last
+  one is sent.
+- A client classifies by its last long-term memory and the latest collective one; test examples
+  change neither. The memory is then a constant, and with a linear header no more than an offset
+  of the logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``: the function class is Standalone's (B7). The
+  method `standalone-bias` is the control for that; `header="mlp"` leaves the argument behind.
+- The weights p_i are inputs of Alg. 1: data sizes that the server was told beforehand, once. They
+  are not sent with the memories, so a message is m numbers and nothing else.
+- Encoders start from equal weights (of equal shapes). Nothing else aligns the memory spaces of
+  clients of different architectures: their mean has no meaning that the paper would give a reason
+  for.
+- m is not given in the paper; 64 is below the feature dimension of every model here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopfed.aggregate import weighted_mean
+from hopfed.config import require
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.evaluation import Classifier
+from hopfed.neural.method import below, pack
+from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.models.base import Model
+from hopfed.neural.recall import ABLATIONS, HEADERS, KINDS, Form, Headed, Remembering, Scorer
+from hopfed.neural.task import Params
+from hopfed.neural.training import Forward, cross_entropy
+
+AGGREGATIONS = ("mean", "hopfield")
+
+
+@dataclass(frozen=True)
+class SoHip(Standalone):
+    """Social Hippocampus Memory Learning (Yi et al., 2026), and what we put beside it.
+
+    Attributes
+    ----------
+    m : numbers in a memory; the most that crosses the wire in a message.
+    ablation : "a" no importance gate, "b" no consolidation (the long-term memory is the last
+        short-term one), "c" no fusion with the collective memory, "d" no memory, which is
+        Standalone. With "c" and "d" no message has anything in it, since nobody would read it.
+    header : "linear", or "mlp", a hidden layer before the classes.
+    memory : "common", the paper's, one memory for all examples. The others are ours, and share
+        the m numbers out among p patterns of ``m // p``: "class" has a pattern for each class,
+        recalled by how likely the header finds the class; "sample" has `patterns` of them,
+        recalled by how near the encoded example is to each. See `hopfed.neural.recall.Form`.
+    patterns, beta : of "sample": their number, and the inverse temperature of recalling.
+    aggregation : "mean" (16); or "hopfield", ours: archetypes of the binarised memories that the
+        clients last sent (the server keeps them), by `hopfed.neural.archetypes.group`. Every
+        client gets, for each of its patterns, the mean over the patterns of the same archetype:
+        again m numbers. Where too few or too unlike memories show no archetype for certain,
+        everyone gets the mean (16). The server's metric `archetypes` says how many there are, 0
+        for the mean. With "class" it is refused: a pattern must stay with its class.
+    """
+
+    m: int = 64
+    ablation: str = ""
+    header: str = "linear"
+    memory: str = "common"
+    patterns: int = 8
+    beta: float = 8.0
+    aggregation: str = "mean"
+
+    name: ClassVar[str] = "sohip"
+    source: ClassVar[str] = "Yi, Zhao and Hu, 2026"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, known in (
+            ("ablation", ABLATIONS),
+            ("header", HEADERS),
+            ("memory", KINDS),
+            ("aggregation", AGGREGATIONS),
+        ):
+            got = getattr(self, name)
+            require(got in known, name, f"one of {', '.join(k for k in known if k)}", repr(got))
+        require(self.m >= 1, "m", "at least 1", self.m)
+        require(self.patterns >= 1, "patterns", "at least 1", self.patterns)
+        require(self.beta > 0, "beta", "above 0", self.beta)
+        mixes = self.aggregation == "hopfield" and self.memory == "class"
+        require(not mixes, "aggregation", "mean for a memory by class", self.aggregation)
+        count = self._count()
+        require(self.m >= count, "m", f"at least {count}, the number of patterns", self.m)
+
+    @property
+    def form(self) -> Form:
+        """What the memory is like."""
+        count = self._count()
+        return Form(self.memory, count, self.m // count, self.beta, self.ablation)
+
+    @property
+    def silent(self) -> bool:
+        """Whether there is nothing to send."""
+        return self.ablation in ("c", "d")
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model with its memory."""
+        if self.ablation == "d":
+            return Headed(model, self.header, self.task.seed)
+        return Remembering(model, self.form, self.header, self.task.seed)
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The collective memory; zeros before the server has sent one."""
+        if self.ablation == "d":
+            return {}
+        return {
+            "collective": torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
+        }
+
+    def objective(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Cross-entropy with the memory of this batch, which is kept."""
+        if self.ablation == "d":
+            return super().objective(forward, params, x, y, mask, extra)
+        _, logits, states = forward(params, x, extra["collective"], y, mask)
+        with torch.no_grad():
+            for name, state in states.items():
+                params[name].copy_(state)
+        return cross_entropy(logits, y, mask)
+
+    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Keep the model; send the long-term memory."""
+        message = {} if self.silent else {"memory": np.asarray(params["long_term"].cpu())}
+        return pack(params), message
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """The memory."""
+        return {} if self.silent else {"memory": Field(self.form.shape, "f")}
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Average (16), a pattern by class over those who hold the class."""
+        if self.silent or not messages:
+            return state, {}
+        parts = [m["memory"] for m in messages.values()]
+        # A pattern that no example has borne on is zero, and so is no part of a mean.
+        held = [(part != 0).any(axis=1) for part in parts] if self.memory == "class" else None
+        last = state.get("memory", np.zeros(self.form.shape, np.float32))
+        mean = weighted_mean(parts, self._sizes(list(messages)), masks=held, default=last)
+        return {**state, "memory": mean}, {EVERYONE: {"memory": mean}}
+
+    def server_step(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
+        """Answer the clients, each by its archetype if that is asked for."""
+        state, down, metrics = super().server_step(state, messages, context)
+        if self.aggregation == "mean" or not down:
+            return state, down, metrics
+        from hopfed.neural.archetypes import group  # loads Numba, which the mean does not need
+
+        kept = {f"of/{c}": m["memory"] for c, m in messages.items()}
+        state = {**state, **kept}
+        known = sorted(int(name.removeprefix("of/")) for name in state if name.startswith("of/"))
+        rows = np.concatenate([state[f"of/{c}"] for c in known])
+        weights = np.repeat(self._sizes(known), self.form.patterns)
+        groups = group(rows, weights, context.derive("archetypes"))
+        if groups is None:
+            return state, down, metrics | {"archetypes": 0}
+        means = groups.means.reshape(len(known), *self.form.shape)
+        mine: dict[int, Any] = {c: {"memory": mean} for c, mean in zip(known, means, strict=True)}
+        return state, {**down, **mine}, metrics | {"archetypes": groups.count}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Its model, without the memory."""
+        return below(self.starts(state, down, client), "model")
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model with the client's last memory and the server's latest."""
+        more = tuple(self.extra(state, down, client).values())
+        return Scorer(self.net(client), self.starts(state, down, client), more)
+
+    def _count(self) -> int:
+        """Patterns of a memory."""
+        if self.memory == "class":
+            return self.made.classes
+        return self.patterns if self.memory == "sample" else 1
+
+    def _sizes(self, clients: list[int]) -> list[float]:
+        return [float(len(self.made.split.train[c])) for c in clients]

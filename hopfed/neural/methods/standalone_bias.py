@@ -1,0 +1,55 @@
+"""Standalone with a learned vector added to the features: the control of SoHip's tables (B7).
+
+A memory common to all examples ends as a constant added to the features, so its gain, if there is
+one, comes from training with that constant there. Here it is a parameter, zero at the start,
+without memory, gates or exchange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from hopfed.config import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.evaluation import Classifier
+from hopfed.neural.method import below
+from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.models.base import Model
+from hopfed.neural.recall import HEADERS, Scorer, Shifted
+from hopfed.neural.task import Params
+
+
+@dataclass(frozen=True)
+class StandaloneBias(Standalone):
+    """No exchange; ours, a control.
+
+    Attributes
+    ----------
+    header : "linear", or "mlp", a hidden layer before the classes, as SoHip has it.
+    """
+
+    header: str = "linear"
+
+    name: ClassVar[str] = "standalone-bias"
+    source: ClassVar[str] = "control, ours"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = ", ".join(HEADERS)
+        require(self.header in HEADERS, "header", f"one of {known}", repr(self.header))
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model, its features shifted."""
+        return Shifted(model, self.header, self.task.seed)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Its model, without the vector."""
+        return below(self.starts(state, down, client), "model")
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model with the vector."""
+        return Scorer(self.net(client), self.starts(state, down, client))

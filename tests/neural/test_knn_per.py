@@ -1,0 +1,331 @@
+"""kNN-Per: identities with FedAvg, its store, its lambda, what it says of little; and the prior."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.messages import nbytes  # noqa: E402
+from hopfed.federation.participation import Participation  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.memory import Store  # noqa: E402
+from hopfed.neural.embedding import Extractor, Recent  # noqa: E402
+from hopfed.neural.evaluation import accuracies  # noqa: E402
+from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
+from hopfed.neural.methods.fedavg_prior import FedAvgPrior  # noqa: E402
+from hopfed.neural.methods.knn_per import STORES, KNNPer  # noqa: E402
+from hopfed.neural.neighbours import SmallStoreWarning  # noqa: E402
+from hopfed.neural.task import TaskSpec  # noqa: E402
+from hopfed.neural.training import Training  # noqa: E402
+
+SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
+TRAINING = Training(lr=0.05, way="sequential")
+
+
+def made(cls=KNNPer, **settings):
+    return cls(SPEC, TRAINING, **settings)
+
+
+def trained(method, rounds=2, **settings):
+    state = None
+    for t in range(rounds):
+        played = play_round(method, state, t, seed=0, clients=4, engine=LocalEngine(), **settings)
+        state = played.state
+    return played
+
+
+@pytest.fixture(scope="module")
+def down():
+    return trained(made(FedAvg)).state.down[EVERYONE]
+
+
+def inputs(method, client, part="test"):
+    rows = getattr(method.made.split, part)[client]
+    return method.made.tensors.batch(method.made.tensors.rows(rows))
+
+
+def test_the_federation_is_that_of_fedavg_to_the_bit(down):
+    played = trained(made())
+    for name, array in down.items():
+        np.testing.assert_array_equal(played.state.down[EVERYONE][name], array)
+    size = nbytes(down) + 8  # the model, and how many examples it has seen
+    np.testing.assert_array_equal(played.traffic.up, 4 * [size])
+    assert not played.state.clients[0]  # nothing personal but what is made anew
+
+
+@pytest.mark.parametrize("mixing", ["probabilities", "logits"])
+@pytest.mark.parametrize("store", STORES)
+def test_without_weight_it_is_fedavg_and_with_all_the_memory_alone_to_the_bit(down, store, mixing):
+    fedavg = made(FedAvg).classifier({}, down, 1)
+    settings = {"store": store, "mixing": mixing, "steps": 5}
+    ends = [made(lam=lam, **settings).classifier({}, down, 1) for lam in (0.0, 1.0)]
+    with torch.inference_mode():
+        x, _ = inputs(made(), 1)
+        logits = fedavg(x).numpy().astype(float)
+        np.testing.assert_array_equal(ends[0](x), log_softmax(logits, axis=1))
+        np.testing.assert_array_equal(ends[0](x).argmax(dim=1), fedavg(x).argmax(dim=1))
+        features = ends[1].extractor(x)[0].numpy()
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(ends[1](x), np.log(ends[1].memory(features)))
+
+
+def test_a_fedavg_of_the_same_accuracy_is_scored_without_weight(down):
+    split = made().made.split
+    scores = [
+        accuracies(
+            [method.classifier({}, down, c) for c in range(4)],
+            method.made.tensors,
+            (split.validation, split.test),
+        )
+        for method in (made(FedAvg), made(lam=0.0))
+    ]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_by_hand_from_the_definition(down):
+    method = made(k=3, sigma=2.0, lam=0.3)
+    task, model = method.made, method.made.model(2)
+    model.load_state_dict(method.personal({}, down, 2))
+    with torch.no_grad():
+        keys = model.features(inputs(method, 2, "train")[0])
+        labels = inputs(method, 2, "train")[1]
+        x, _ = inputs(method, 2)
+        expected = []
+        for z, logits in zip(model.features(x), model(x), strict=True):
+            far = (keys - z).double().norm(dim=1)
+            near = far.argsort()[:3]
+            w = torch.exp(-far[near] / 2.0)
+            knn = torch.zeros(task.classes).double().index_add(0, labels[near], w) / w.sum()
+            expected.append(0.3 * knn + 0.7 * logits.double().softmax(dim=0))
+        found = method.classifier({}, down, 2)(x).exp()
+    model.load_state_dict(task.initial(2))
+    np.testing.assert_allclose(found, torch.stack(expected), atol=1e-6)
+
+
+def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
+    asked = []
+    real = KNNPer.embedded
+
+    def spy(self, message, client, part):
+        asked.append(part)
+        return real(self, message, client, part)
+
+    monkeypatch.setattr(KNNPer, "embedded", spy)
+    method = made(k=4)
+    chosen = method.classifier({}, down, 0)
+    assert asked == ["train", "validation"]
+    split = method.made.split
+    right = [
+        accuracies([made(k=4, lam=lam).classifier({}, down, 0)], method.made.tensors, [rows])[0, 0]
+        for lam in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+        for rows in [split.validation[:1]]
+    ]
+    grid = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
+    tied = grid[np.isclose(right, max(right))]
+    assert chosen.weight == tied[(len(tied) - 1) // 2]
+
+
+def test_a_store_asked_for_its_own_points_would_be_trusted_too_much(down):
+    method = made(tune="leave-one-out", k=1)
+    store = method.remember(down, 0)
+    keys, labels = store.columns["key"], store.columns["label"]
+    memory = method.memory(store, 0)
+    assert (memory(keys).argmax(axis=1) == labels).all()
+    alone = (memory(keys, own=np.arange(len(keys))).argmax(axis=1) == labels).mean()
+    assert alone < 1
+    assert 0 <= method.classifier({}, down, 0).weight <= 1
+    one = store.columns["key"][:1], store.columns["label"][:1]
+    single = Store().add({"key": one[0], "label": one[1]})
+    assert method.mixed(single, down, 0).weight == 0.5
+
+
+def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
+    calls = []
+    real = Extractor.embed
+    monkeypatch.setattr(
+        Extractor, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
+    )
+    fresh = {n: a + np.float32(0.5) if n.endswith("header.bias") else a for n, a in down.items()}
+    first = made().classifier({}, fresh, 3)
+    assert calls == [len(made().made.split.train[3]), len(made().made.split.validation[3])]
+    assert made().classifier({}, dict(fresh), 3) is first
+    made(k=2, sigma=3.0, store="hopfield").classifier({}, fresh, 3)  # a sweep reads on
+    assert len(calls) == 2
+    assert made().classifier({}, down, 3) is not first
+    assert made().classifier({}, fresh, 2) is not first
+
+
+def test_what_was_asked_for_long_ago_is_let_go():
+    recent = Recent(room=100)
+    for key in range(20):
+        recent.get(key, lambda: np.zeros(5))
+    assert list(recent.held) == [18, 19]
+    assert recent.used == 80
+    recent.get(20, lambda: np.zeros(1000))  # too large for the room, and kept as the last
+    assert list(recent.held) == [20]
+
+
+@pytest.mark.parametrize(("capacity", "count"), [(1.0, None), (0.25, 0.25), (7.0, 7), (1e9, None)])
+def test_capacity_is_a_share_or_a_number(down, capacity, count):
+    method = made(capacity=capacity)
+    n = len(method.made.split.train[1])
+    expected = n if count is None else count if count > 1 else round(count * n)
+    store = method.remember(down, 1)
+    assert len(store) == expected
+    assert store.seen == n
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
+
+
+def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
+    labels = made(capacity=0.2).remember(down, 0).columns["label"]
+    assert len(np.unique(labels)) > 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "capacity", "kept"),
+    [("fifo", 1.0, "last"), ("fixed", 1.0, "first"), ("concatenate", 1.0, "all")],
+)
+def test_a_stream_replaces_what_the_rule_says(down, rule, capacity, kept):
+    method = made(rule=rule, capacity=capacity)
+    before = method.remember(down, 0)
+    fresh = method.made.split.train[1][:9]
+    after = method.remember(down, 0, fresh, before)
+    keys = method.remember(down, 1, fresh).columns["key"]
+    n = len(before)
+    assert len(after) == n + 9 * (kept == "all")
+    arrived = {"last": after.columns["key"][-9:], "all": after.columns["key"][n:]}
+    if kept in arrived:
+        np.testing.assert_array_equal(arrived[kept], keys)
+    else:
+        np.testing.assert_array_equal(after.columns["key"], before.columns["key"])
+    assert method.mixed(after, down, 0)(inputs(method, 0)[0]).isfinite().any()
+
+
+def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
+    method = made(capacity=5, lam=1.0)
+    with pytest.warns(SmallStoreWarning, match="k = 10 is more than the 5 examples of a store"):
+        found = method.classifier({}, down, 2)
+    five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
+    x, _ = inputs(method, 2)
+    np.testing.assert_array_equal(found(x), five(x))
+
+
+def test_an_empty_store_falls_back_to_the_global_model_and_says_so(down):
+    method = made()
+    with pytest.warns(SmallStoreWarning, match="empty store: the global model alone"):
+        found = method.mixed(method.remember(down, 2, np.zeros(0, int)), down, 2)
+    x, _ = inputs(method, 2)
+    np.testing.assert_array_equal(found(x), made(lam=0.0).classifier({}, down, 2)(x))
+    assert found.memory is None
+    assert found.nbytes == 0
+
+
+def test_a_client_that_never_took_part_has_a_personal_model():
+    method = made()
+    played = trained(method, participation=Participation(joins=(0, 0, 0, 99)))
+    assert 3 not in played.state.clients
+    task = method.made
+    everyone = played.state.down[EVERYONE]
+    scores = accuracies(
+        [m.classifier({}, everyone, 3) for m in (made(FedAvg), method)],
+        task.tensors,
+        [[task.split.test[3]] * 2],
+    )
+    assert scores[0, 1] > scores[0, 0]
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("index", ["exact", "hnsw", "ivf"])
+def test_every_store_helps_where_labels_are_unequal(down, store, index):
+    if store != "neighbours" and index != "exact":
+        return
+    task = made().made
+    methods = made(FedAvg), made(store=store, index=index, lam=0.7, capacity=0.5)
+    scores = [
+        accuracies([m.classifier({}, down, c) for c in range(4)], task.tensors, [task.split.test])
+        for m in methods
+    ]
+    assert scores[1].mean() > scores[0].mean()
+
+
+def test_before_the_first_round_it_is_what_the_initial_features_say():
+    found = made(lam=1.0).classifier({}, {}, 0)
+    assert found(inputs(made(), 0)[0]).exp().sum(dim=1).sub(1).abs().max() < 1e-9
+
+
+def test_a_prior_is_the_frequency_of_the_clients_labels(down):
+    method = made(FedAvgPrior, smooth=2.0)
+    x, _ = inputs(method, 1)
+    counts = method.made.split.counts("train")[1]
+    prior = (counts + 0.2) / (counts.sum() + 2)
+    with torch.no_grad():
+        p = made(FedAvg).classifier({}, down, 1)(x).double().softmax(dim=1)
+        expected = p * torch.as_tensor(prior)
+        found = method.classifier({}, down, 1)(x)
+    np.testing.assert_allclose(
+        found.softmax(dim=1), expected / expected.sum(dim=1, keepdim=True), rtol=1e-5
+    )
+    strict = made(FedAvgPrior, smooth=0.0).classifier({}, down, 1)(x)
+    assert (strict[:, counts == 0] == -np.inf).all()
+    assert strict[:, counts > 0].isfinite().all()
+
+
+def test_pooled_labels_are_divided_out():
+    method = made(FedAvgPrior, divide=True)
+    played = trained(method, rounds=1)
+    down = played.state.down[EVERYONE]
+    counts = method.made.split.counts("train")
+    np.testing.assert_allclose(down["labels"], counts.sum(axis=0) / counts.sum())
+    plain = trained(made(FedAvgPrior), rounds=1)
+    np.testing.assert_array_equal(played.traffic.up - plain.traffic.up, 4 * [8 * 10])
+    alone = FedAvgPrior(
+        TaskSpec(clients=1, partition="iid", models=("mlp",), examples=200), TRAINING, divide=True
+    )
+    state = play_round(alone, None, 0, seed=0, clients=1, engine=LocalEngine()).state
+    x, _ = inputs(alone, 0)
+    same = alone.classifier({}, state.down[EVERYONE], 0)
+    np.testing.assert_allclose(same(x), same.base(x).detach(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"k": 0}, "k must be at least 1"),
+        ({"sigma": 0.0}, "sigma must be a number above 0"),
+        ({"lam": -0.5}, r"lam must be in \[0, 1\], or -1"),
+        ({"lam": 1.5}, r"lam must be in \[0, 1\]"),
+        ({"capacity": 0.0}, "capacity must be a number above 0"),
+        ({"rule": "lifo"}, "rule must be one of concatenate"),
+        ({"rule": "concatenate", "capacity": 0.5}, "capacity must be 1 with the rule conc"),
+        ({"index": "tree"}, "index must be exact, hnsw"),
+        ({"kernel": "box"}, "kernel must be one of paper, program"),
+        ({"mixing": "sum"}, "mixing must be one of probabilities, logits"),
+        ({"store": "trees"}, "store must be one of neighbours"),
+        ({"tune": "test"}, "tune must be one of validation, leave-one-out"),
+        ({"tune": "leave-one-out", "store": "prototypes"}, "tune must be validation with proto"),
+        ({"steps": -1}, "steps must be at least 0"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        made(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"smooth": -1.0}, "smooth must be at least 0"),
+        ({"smooth": 0.0, "divide": True}, "smooth must be above 0 where"),
+    ],
+)
+def test_bad_settings_of_the_prior(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        made(FedAvgPrior, **settings)

@@ -1,0 +1,207 @@
+"""Gaussian processes on transformed labels against GPyTorch, and pFedGP built on them."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed.errors import ArgumentError, BackendError  # noqa: E402
+from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.messages import malformed, nbytes  # noqa: E402
+from hopfed.federation.participation import Participation  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.neural.evaluation import accuracies  # noqa: E402
+from hopfed.neural.gaussian import (  # noqa: E402
+    dirichlet_targets,
+    gpytorch,
+    kernel,
+    log_evidence,
+    process,
+)
+from hopfed.neural.methods.pfedgp import PFedGP  # noqa: E402
+from hopfed.neural.task import TaskSpec  # noqa: E402
+from hopfed.neural.training import Training  # noqa: E402
+
+SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=300)
+LENGTH, SCALE = torch.tensor([0.2]), torch.tensor([1.5])
+
+
+def examples(n=12, d=5, classes=3, seed=0):
+    draws = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n) % classes
+    return torch.randn(n, d, generator=draws) + labels[:, None], labels
+
+
+def trained(method, rounds=3, **settings):
+    state = None
+    for t in range(rounds):
+        played = play_round(method, state, t, seed=0, clients=4, engine=LocalEngine(), **settings)
+        state = played.state
+    return played
+
+
+def theirs(x, labels, classes):
+    """GPyTorch's own likelihood and a model around it, with the same kernel."""
+    gp = gpytorch()
+    likelihood = gp.likelihoods.DirichletClassificationLikelihood(labels, dtype=torch.float64)
+    targets = likelihood.transformed_targets
+
+    class Latent(gp.models.ExactGP):
+        def __init__(self):
+            super().__init__(x, targets, likelihood)
+            batch = torch.Size([classes])
+            self.mean = gp.means.ConstantMean(batch_shape=batch)
+            rbf = gp.kernels.RBFKernel(batch_shape=batch)
+            self.kernel = gp.kernels.ScaleKernel(rbf, batch_shape=batch)
+            self.mean.constant.data = targets.mean(dim=1)
+
+        def forward(self, z):
+            return gp.distributions.MultivariateNormal(self.mean(z), self.kernel(z))
+
+    latent = Latent().double()
+    latent.kernel.outputscale = SCALE.double().exp()
+    latent.kernel.base_kernel.lengthscale = LENGTH.double().exp() * x.shape[1] ** 0.5
+    return latent, likelihood
+
+
+def test_targets_and_noise_are_gpytorchs():
+    _, labels = examples()
+    likelihood = gpytorch().likelihoods.DirichletClassificationLikelihood(labels)
+    targets, noise = dirichlet_targets(labels, 3)
+    torch.testing.assert_close(targets, likelihood.transformed_targets)
+    torch.testing.assert_close(noise, likelihood.noise)
+    # A label that nobody has is one more row of targets for what an example is not.
+    more, _ = dirichlet_targets(labels, 5)
+    assert more.shape == (5, 12)
+    assert (more[3:] == more[3, 0]).all()
+
+
+def test_the_evidence_is_gpytorchs():
+    x, labels = examples()
+    latent, likelihood = theirs(x.double(), labels, 3)
+    latent.train()
+    evidence = gpytorch().mlls.ExactMarginalLogLikelihood(likelihood, latent)
+    expected = evidence(latent(x.double()), likelihood.transformed_targets).mean().detach()
+    found = log_evidence(x.double(), labels, 3, LENGTH.double(), SCALE.double())
+    assert abs(float(expected) - float(found)) < 1e-6  # its noise is float32
+
+
+def test_the_evidence_by_hand():
+    x, labels = examples(n=3)
+    targets, noise = (t.double().numpy() for t in dirichlet_targets(labels, 3))
+    total = 0.0
+    for t, s2 in zip(targets, noise, strict=True):
+        squared = ((x[:, None] - x) ** 2).sum(2).double().numpy()
+        K = math.exp(1.5) * np.exp(-squared / (2 * 5 * math.exp(0.4))) + np.diag(s2)
+        r = t - t.mean()
+        total += -r @ np.linalg.solve(K, r) / 2 - np.linalg.slogdet(2 * math.pi * K)[1] / 2
+    assert abs(float(log_evidence(x, labels, 3, LENGTH, SCALE)) - total / 9) < 1e-4
+
+
+def test_rows_that_pad_a_batch_do_not_count():
+    x, labels = examples()
+    padded = torch.cat([x, x[:1].expand(5, -1)])
+    more = torch.cat([labels, labels[:1].expand(5)])
+    mask = torch.tensor(12 * [1.0] + 5 * [0.0])
+
+    def both(z, y, mask):
+        z = z.clone().requires_grad_()
+        value = log_evidence(z, y, 3, LENGTH, SCALE, mask)
+        return value, torch.autograd.grad(value, z)[0][:12]
+
+    for a, b in zip(both(x, labels, None), both(padded, more, mask), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_the_posterior_is_the_closed_form_and_gpytorchs():
+    x, labels = examples()
+    queries = torch.randn(7, 5, generator=torch.Generator().manual_seed(1))
+    found = process(x, labels, 3, LENGTH, SCALE)(queries)
+    targets, noise = (t.double() for t in dirichlet_targets(labels, 3))
+    pair = LENGTH.double(), SCALE.double()
+    z, q = x.double(), queries.double()
+    middle = targets.mean(dim=1, keepdim=True)
+    inner = kernel(z, z, *pair) + torch.diag_embed(noise)
+    weights = torch.linalg.solve(inner, (targets - middle)[..., None])
+    latent = middle + (kernel(q, z, *pair) @ weights)[..., 0]
+    torch.testing.assert_close(found, latent.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
+    model, _ = theirs(z, labels, 3)
+    with torch.no_grad(), gpytorch().settings.skip_posterior_variances():
+        other = model.eval()(q).mean
+    torch.testing.assert_close(found, other.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_process_of_one_example_of_one_class_answers():
+    p = process(torch.ones(1, 4), torch.tensor([2]), 5, LENGTH, SCALE)(torch.zeros(3, 4)).exp()
+    assert p.isfinite().all()
+    assert (p.argmax(dim=1) == 2).all()
+
+
+def test_stacked_and_sequential_agree():
+    a, b = (
+        trained(PFedGP(SPEC, Training(lr=0.02, way=way)), 2) for way in ("sequential", "stacked")
+    )
+    for name, array in a.state.down[EVERYONE].items():
+        np.testing.assert_allclose(array, b.state.down[EVERYONE][name], rtol=1e-3, atol=2e-5)
+
+
+def test_features_and_kernel_cross_the_wire_and_nothing_else():
+    method = PFedGP(SPEC, Training(way="sequential"))
+    _, message, _ = method.client_step({}, {}, Context(0, 0, 0, 1))
+    assert malformed(message, method.expects({}, Context(0, 0, 0, 1))) is None
+    assert not any("header" in n for n in message)
+    features = sum(t.numel() for t in method.made.model(0).features.parameters())
+    assert nbytes(message) == 4 * (features + 2) + 8
+    assert "is missing" in malformed({"examples": message["examples"]}, method.expects({}, None))
+
+
+def test_every_client_has_its_own_process_also_one_that_never_took_part():
+    method = PFedGP(SPEC, Training(lr=0.05, way="sequential"))
+    played = trained(method, participation=Participation(joins=(0, 0, 0, 99)))
+    assert 3 not in played.state.clients
+    down, task = played.state.down[EVERYONE], method.made
+    ways = [method.classifier({}, down, c) for c in range(4)]
+    scores = accuracies(ways, task.tensors, [task.split.test])
+    assert scores.mean() > 0.6
+    assert ways[0].extractor is ways[3].extractor
+    assert [w.process.size for w in ways] == task.split.sizes[:, 0].tolist()
+    crossed = accuracies(ways[1:] + ways[:1], task.tensors, [task.split.test])
+    assert crossed.mean() < scores.mean()
+
+
+def test_a_large_client_is_sampled():
+    method = PFedGP(SPEC, Training(), most=20)
+    way = method.classifier({}, {}, 0)
+    assert way.process.size == 20
+    assert way.process.nbytes == 20 * (4 * 200 + 1)
+
+
+def test_the_evidence_rises_in_training():
+    method = PFedGP(SPEC, Training(lr=0.02, epochs=3, way="sequential"))
+    first, last = trained(method, 1), trained(method, 4)
+    assert np.nanmean(last.client_metrics["loss"]) < np.nanmean(first.client_metrics["loss"])
+
+
+def test_without_gpytorch_one_line_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gpytorch", None)
+    method = PFedGP(SPEC, Training(way="sequential"))
+    assert trained(method, 1).faults.codes.sum() == 0  # training does without
+    with pytest.raises(BackendError, match=r"^gpytorch is not installed: pip install 'hopfed\["):
+        method.classifier({}, {}, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"most": 0}, "most must be at least 1"),
+        ({"scale": 0.0}, "scale must be a number above 0"),
+        ({"scale": math.inf}, "scale must be a number above 0"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        PFedGP(SPEC, Training(), **settings)
