@@ -8,7 +8,9 @@ A module of this package offers
 - `run(config, seed)`: all that one seed gives, a dict of arrays of the same shapes for every seed;
   or, for a federation, `run_round(config, seed, t, state, engine)`: round t, from the state that
   round t - 1 left (None at the start), to its arrays and the new state, None when it was the last;
+  the state is a dict of arrays, or a `FederationState`, whose untouched clients are not copied;
 - `summarise(config, arrays)`: the scalars of the summary, from the arrays of all seeds;
+- for those that compare many methods, `tables(config, summary)`: the `Table`s to print;
 
 and `hopfed.figures` a module of the same name with `draw(run)`.
 """
@@ -42,6 +44,10 @@ NAMES = (
     "novelty",
     "participation",
     "byzantine",
+    "sohip",
+    "fedssa",
+    "fedh2l",
+    "knnper",
 )
 
 OTHERS = ("fl",)  # run by commands of their own
@@ -83,6 +89,22 @@ class Record:
     source: str
     minutes: Mapping[str, float]
     measures: Mapping[str, Measure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results, as it is printed.
+
+    Attributes
+    ----------
+    title : what its rows are.
+    columns : headings of all columns but the first.
+    rows : first the name of the row, then its cells.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def find(name: str) -> Any:

@@ -16,11 +16,11 @@ from typing import Any
 
 from hopfed.config import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import Arrays
-from hopfed.experiments._ledger import Ledger
+from hopfed.experiments._ledger import Ledger, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.states import BUDGET
 from hopfed.runs import Run, check_writable
 from hopfed.workers import begin_worker, end_processes
 
@@ -37,6 +37,7 @@ def execute(
     resume: bool = False,
     engine: str = "local",
     workers: int = 1,
+    memory: int = BUDGET,
     report: Report | None = None,
 ) -> Run:
     """Run `experiment` over the seeds ``0 .. config.seeds - 1``.
@@ -45,12 +46,14 @@ def execute(
     ----------
     experiment : a module of `hopfed.experiments`, or any module that offers the same.
     config : its settings.
-    out : run file, committed seed by seed (round by round, for a federation); None for none.
+    out : run file, committed seed by seed (for a federation also between rounds, as often as a
+        twentieth of the time allows); None for none.
     resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
     engine : "local": every seed in one process, `workers` of them at a time; "pool", for a
         federation: the clients of a round in `workers` processes, one seed after the other.
     workers : processes; the results depend neither on it nor on the engine.
-    report : called after every commit, with rounds for a federation.
+    memory : bytes of the clients' states to keep in memory; the others are in files.
+    report : called after every seed, or every round of a federation.
 
     Raises
     ------
@@ -65,6 +68,7 @@ def execute(
     True
     """
     require(workers >= 1, "workers", "at least 1", workers)
+    require(memory >= 0, "memory", "at least 0", memory)
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     by_round = hasattr(experiment, "run_round")
     require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
@@ -74,6 +78,7 @@ def execute(
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
         path=out,
+        memory=memory,
     )
     if resume:
         ledger.resume()
@@ -86,13 +91,17 @@ def execute(
         ledger.write()
     tell = report or _silent
     tell(*ledger.progress())
-    if engine == "pool":
-        with PoolEngine(workers) as clients:
-            _serial(ledger, experiment.__name__, config, tell, clients)
-    elif workers == 1:
-        _serial(ledger, experiment.__name__, config, tell, LocalEngine())
-    else:
-        _parallel(ledger, experiment.__name__, config, workers, tell)
+    try:
+        if engine == "pool":
+            with PoolEngine(workers) as clients:
+                _serial(ledger, experiment.__name__, config, tell, clients)
+        elif workers == 1:
+            _serial(ledger, experiment.__name__, config, tell, LocalEngine())
+        else:
+            _parallel(ledger, experiment.__name__, config, workers, tell)
+    except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
+        ledger.flush()
+        raise
     return ledger.run()
 
 
@@ -100,7 +109,7 @@ def _silent(done: int, planned: int) -> None:
     """Report to nobody."""
 
 
-def _unit(module: str, config: Any, seed: int, t: int, state: Arrays | None, engine: Engine) -> Any:
+def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engine: Engine) -> Any:
     """One seed, or one round of it: (arrays, state after it or None)."""
     from threadpoolctl import threadpool_limits
 
@@ -162,7 +171,7 @@ def _submit(
     return pool.submit(_unit_in_worker, module, config, seed, *ledger.position(seed))
 
 
-def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: Arrays | None) -> Any:
+def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: State | None) -> Any:
     """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
     try:
         return _unit(module, config, seed, t, state, LocalEngine())

@@ -1,15 +1,21 @@
 """The results of an experiment while it runs, seed by seed and round by round.
 
 Every commit replaces the run file as a whole (see `hopfed.runs`), so whatever kills the process
-leaves the state after some commit. What the file holds depends on the config and the committed
+leaves the state after some commit. What the file holds in the end depends on the config and the
 results alone, not on their order or on how often the run was resumed: a run that was never
 disturbed and one that was killed and resumed end in the same bytes.
+
+Until a seed's last round, large states of its clients are in files of their own in the folder
+``RUN.h5.states``, which goes when the run is complete. A commit writes those that are new, then the
+run file, which refers to them, and then removes those that nothing refers to any more. Rounds may
+be faster than commits: a commit waits until the last one was no more than `SHARE` of the time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +24,16 @@ import numpy as np
 
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import Arrays
+from hopfed.federation.rounds import FederationState
+from hopfed.federation.states import BUDGET, Held, StateStore
 from hopfed.runs import Run, plain, provenance, remove_leftovers
 
-_OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
+SHARE = 0.05  # of the time that commits between the rounds of a seed may take
 
+_OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
+_WHOLE = ""  # the one part of a state that has no parts
+
+State = Arrays | FederationState
 Summarise = Callable[[Arrays], dict[str, Any]]
 
 
@@ -30,7 +42,13 @@ class OpenSeed:
     """A seed between two rounds: the arrays of its rounds so far, and the state after the last."""
 
     rounds: list[Arrays] = field(default_factory=list)
-    state: Arrays | None = None
+    state: State | None = None
+
+    def parts(self) -> dict[str, Held]:
+        """The state in parts that are written as a whole."""
+        if isinstance(self.state, FederationState):
+            return self.state.parts()
+        return {_WHOLE: Held(self.state or {})}
 
 
 class Ledger:
@@ -43,6 +61,7 @@ class Ledger:
     summarise : from the arrays of all seeds to the summary; called with the last commit.
     by_round : whether a seed is committed round by round.
     path : the run file, or None to keep the results in memory only.
+    memory : bytes of client states to keep in memory; the others are in files.
     """
 
     def __init__(
@@ -53,11 +72,16 @@ class Ledger:
         *,
         by_round: bool = False,
         path: str | Path | None = None,
+        memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
         self.by_round, self.path = by_round, path
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
+        folder = None if path is None else Path(f"{path}.states").resolve()
+        self.store = StateStore(folder, memory)
+        self._behind = False  # whether something is not in the file yet
+        self._wrote, self._cost = 0.0, 0.0  # end and seconds of the last commit
 
     @property
     def planned(self) -> int:
@@ -74,41 +98,71 @@ class Ledger:
         """Seeds that are not finished, in order."""
         return [seed for seed in range(self.planned) if seed not in self.done]
 
-    def position(self, seed: int) -> tuple[int, Arrays | None]:
+    def position(self, seed: int) -> tuple[int, State | None]:
         """Next round of `seed`, and the state it starts from."""
         entry = self.open.get(seed, OpenSeed())
         return len(entry.rounds), entry.state
 
-    def commit(self, seed: int, arrays: Arrays, state: Arrays | None = None) -> None:
-        """Add the arrays of one seed, or of one round and the state after it, and write the file.
+    def commit(self, seed: int, arrays: Arrays, state: State | None = None) -> None:
+        """Add the arrays of one seed, or of one round and the state after it.
 
-        `state` is None after the last round.
+        The file is written when a seed is finished (`state` is None), and between two rounds if
+        that does not take too much of the time; `flush` writes what is left.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
-        entry = self.open.setdefault(seed, OpenSeed())
-        entry.rounds.append(arrays)
-        entry.state = None if state is None else {k: np.asarray(v) for k, v in state.items()}
+        rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
         if state is None:
-            del self.open[seed]
-            self.done[seed] = _stacked(entry.rounds) if self.by_round else arrays
-            _require_equal_shapes(self.done[seed], next(iter(self.done.values())))
-        self.write()
+            done = _stacked(rounds) if self.by_round else arrays
+            _require_equal_shapes(done, next(iter(self.done.values()), done))
+            self.done[seed] = done
+            self.open.pop(seed, None)
+        else:
+            if isinstance(state, FederationState):
+                self.store.keep(state.clients, state.down)
+            else:
+                state = {k: np.asarray(v) for k, v in state.items()}
+            self.open[seed] = OpenSeed(rounds, state)  # at once: a flush may come at any moment
+        self._behind = True
+        if state is None or time.monotonic() - self._wrote >= self._cost / SHARE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is not in the file yet."""
+        if self._behind:
+            self.write()
 
     def write(self) -> None:
         """Write the run file as it stands."""
-        if self.path is not None:
-            self.run().save(self.path)
+        self._behind = False
+        if self.path is None:
+            return
+        began = time.monotonic()
+        parts = self._parts()
+        self._run(parts).save(self.path)
+        self.store.committed({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        if len(self.done) == self.planned:
+            self.store.close()
+        self._wrote = time.monotonic()
+        self._cost = self._wrote - began
 
     def run(self) -> Run:
         """Return the run as it stands; the summary is there once every seed is."""
+        return self._run({})
+
+    def _parts(self) -> dict[int, dict[str, Held]]:
+        """Parts of the state of every open seed."""
+        return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
+
+    def _run(self, states: Mapping[int, Mapping[str, Held]]) -> Run:
+        """The run with the rounds of the seeds in `states`, and these."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
         complete = len(seeds) == self.planned
         summary = plain(self.summarise(arrays)) if complete else {}
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
-        for seed, entry in sorted(self.open.items()):
-            arrays |= _named(f"{_OPEN}/{seed}/rounds", _stacked(entry.rounds))
-            arrays |= _named(f"{_OPEN}/{seed}/state", entry.state or {})
+        for seed, parts in states.items():
+            arrays |= _named(f"{_OPEN}/{seed}/rounds", _stacked(self.open[seed].rounds))
+            arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
         return Run(
             self.kind, self.config, arrays, summary, committed=len(seeds), planned=self.planned
         )
@@ -133,18 +187,27 @@ class Ledger:
             else:
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
-        for entry in self.open.values():
-            entry.state = entry.state or {}
+        parts = self._parts()
+        self.store.clear({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        if run.complete:
+            self.store.close()
 
     def _reopen(self, name: str, array: np.ndarray) -> None:
-        _, seed, part, name = name.split("/", 3)
+        _, seed, part, *rest = name.split("/", 3)
         entry = self.open.setdefault(int(seed), OpenSeed())
-        if part == "state":
-            entry.state = (entry.state or {}) | {name: array}
+        if part == "rounds":
+            entry.rounds = entry.rounds or [{} for _ in array]
+            for arrays, value in zip(entry.rounds, array, strict=True):
+                arrays[rest[0]] = value
             return
-        entry.rounds = entry.rounds or [{} for _ in array]
-        for arrays, value in zip(entry.rounds, array, strict=True):
-            arrays[name] = value
+        if rest:
+            raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
+        parts = self.store.thaw(array)
+        if _WHOLE in parts:
+            entry.state = parts[_WHOLE].read()
+        else:
+            entry.state = FederationState.of_parts(parts)
+            self.store.keep(entry.state.clients, entry.state.down)
 
     def _check(self, run: Run) -> None:
         if run.kind != self.kind:

@@ -20,8 +20,9 @@ from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
+from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.federation.rounds import FederationState, play_round
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Config:
     Attributes
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
-    data, partition, clients, models, norm, published, examples, augment : see
+    data, partition, clients, models, norm, published, examples, shares, augment : see
         `hopfed.neural.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
@@ -39,6 +40,8 @@ class Config:
     optimizer, lr, momentum, weight_decay, epochs, batch, clip, way : see
         `hopfed.neural.training.Training`.
     every : rounds between two evaluations.
+    unseen : share of the clients that never take part; they are scored like the others.
+    cross : score every client on the test examples of all others too.
     target : test accuracy whose price is reported, 0 for none.
     seeds : runs.
     """
@@ -52,6 +55,7 @@ class Config:
     norm: str = "group"
     published: bool = False
     examples: int = 0
+    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
     rounds: int = 20
     rate: float = 1.0
@@ -67,6 +71,8 @@ class Config:
     clip: float = 0.0
     way: str = "auto"
     every: int = 1
+    unseen: float = 0.0
+    cross: bool = False
     target: float = 0.0
     seeds: int = 1
 
@@ -75,8 +81,15 @@ class Config:
         for name in ("clients", "rounds", "every", "seeds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(0 <= self.target <= 1, "target", "in [0, 1]", self.target)
-        require(1 <= self.minimum <= self.clients, "minimum", "1 to clients", self.minimum)
+        require(0 <= self.unseen < 1, "unseen", "in [0, 1)", self.unseen)
+        least = 1 <= self.minimum <= self.seen
+        require(least, "minimum", "1 to the clients that take part", self.minimum)
         self.participation()
+
+    @property
+    def seen(self) -> int:
+        """Clients that may take part: the first ones."""
+        return max(1, self.clients - round(self.unseen * self.clients))
 
     def participation(self) -> Participation:
         """Who takes part."""
@@ -88,7 +101,16 @@ class Config:
         from hopfed.neural.task import TaskSpec
         from hopfed.neural.training import Training
 
-        names = ("data", "partition", "clients", "models", "norm", "published", "examples")
+        names = (
+            "data",
+            "partition",
+            "clients",
+            "models",
+            "norm",
+            "published",
+            "examples",
+            "shares",
+        )
         task = TaskSpec(**{n: getattr(self, n) for n in names}, augment=self.augment, seed=seed)
         names = ("optimizer", "lr", "momentum", "weight_decay", "epochs", "batch", "clip")
         training = Training(**{n: getattr(self, n) for n in names}, way=self.way)
@@ -125,69 +147,95 @@ RECORD = Record(
 
 
 def run_round(
-    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+    config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
+) -> tuple[Arrays, FederationState | None]:
     """Play one round, and score every client."""
+    arrays, state, _ = play(config, seed, t, state, engine)
+    return arrays, None if t + 1 == config.rounds else state
+
+
+def play(
+    config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
+) -> tuple[Arrays, FederationState, Any]:
+    """Play and score a round: its arrays, the state after it, and the method."""
     method = config.make(seed)
     played = play_round(
         method,
-        None if state is None else FederationState.unflatten(state),
+        state,
         t,
         seed=seed,
-        clients=config.clients,
+        clients=config.seen,
         engine=engine,
         participation=config.participation(),
         minimum=config.minimum,
     )
-    arrays = played.arrays()
+    arrays = {n: _padded(n, a, config) for n, a in played.arrays().items()}
     for name in ("loss", "flops"):
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
-    last = t + 1 == config.rounds
-    scores = np.full((2, config.clients), np.nan)
-    if last or (t + 1) % config.every == 0:
-        scores = _scores(method, played)
+    due = t + 1 == config.rounds or (t + 1) % config.every == 0
+    parts = 2 + config.cross * config.clients
+    scores = scores_of(method, played.state, cross=config.cross) if due else None
+    scores = np.full((parts, config.clients), np.nan) if scores is None else scores
     arrays |= {"validation": scores[0], "test": scores[1]}
+    if config.cross:
+        arrays["cross"] = scores[2:].T
     arrays["sizes"] = method.made.split.sizes
-    return arrays, None if last else played.state.flatten()
+    return arrays, played.state, method
 
 
-def _scores(method: Any, played: Played) -> np.ndarray:
-    """(2, clients) accuracy of every client on its validation and test examples."""
+def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
+    """Lengthen an array over the clients that may take part to all of them."""
+    missing = config.clients - config.seen
+    if not missing or np.shape(array)[:1] != (config.seen,):
+        return array
+    filler = Fault.ABSENT if name == "faults/code" else np.zeros((), array.dtype)
+    if array.dtype.kind == "f":
+        filler = np.nan
+    return np.concatenate([array, np.full((missing, *array.shape[1:]), filler, array.dtype)])
+
+
+def scores_of(method: Any, state: FederationState, *, cross: bool = False) -> np.ndarray:
+    """(2, clients) accuracy of every client on its validation and test examples.
+
+    With `cross`, (2 + clients, clients): below them every client, a column, on the test examples
+    of each.
+    """
     from hopfed.neural.evaluation import accuracies
 
-    task, state = method.made, played.state
+    task = method.made
     everyone = state.down.get(EVERYONE, {})
-    shared: dict[int, Any] = {}
-    classifiers = []
+    alike: dict[int, list[int]] = {}  # clients of one model and one message, so of one classifier
+    apart: list[list[int]] = []
     for c in range(len(task.split)):
-        own = state.clients.get(c, method.client_start(c, task.spec.seed))
-        down = state.down.get(c, everyone)
-        if method.shared and down is everyone:
-            model = id(task.model(c))
-            if model not in shared:
-                shared[model] = method.classifier(own, down, c)
-            classifiers.append(shared[model])
+        if method.shared and c not in state.down:
+            alike.setdefault(id(task.model(c)), []).append(c)
         else:
-            classifiers.append(method.classifier(own, down, c))
-    return accuracies(classifiers, task.tensors, (task.split.validation, task.split.test))
+            apart.append([c])
+    parts = [task.split.validation, task.split.test]
+    if cross:
+        parts += [[test] * len(task.split) for test in task.split.test]
+    scores = np.empty((len(parts), len(task.split)))
+    for clients in [*alike.values(), *apart]:  # one set of parameters in memory at a time
+        c = clients[0]
+        own = state.clients.get(c)
+        own = method.client_start(c, task.spec.seed) if own is None else own
+        classifier = method.classifier(own, state.down.get(c, everyone), c)
+        rows = [[part[c] for c in clients] for part in parts]
+        scores[:, clients] = accuracies([classifier] * len(clients), task.tensors, rows)
+    return scores
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and what it took to get there."""
-    from hopfed.neural.evaluation import bottom_decile
-
-    validation, test = arrays["validation"], arrays["test"]
-    scored = np.asarray(~np.isnan(validation).all(axis=2))
-    mean = np.where(scored, np.nanmean(np.where(scored[..., None], validation, 0), axis=2), -1)
-    best = mean.argmax(axis=1)
-    seeds = np.arange(len(best))
-    chosen = test[seeds, best]
+    best, chosen = chosen_round(arrays)
+    test, seeds = arrays["test"], np.arange(len(best))
+    scored = ~np.isnan(test).all(axis=2)
     weights = arrays["sizes"][:, 0, :, 2].astype(float)
-    up, down, flops = (_spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+    up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
     summary = {
         "test": mean_and_sd(chosen.mean(axis=1)),
         "weighted": mean_and_sd((chosen * weights).sum(axis=1) / weights.sum(axis=1)),
-        "decile": mean_and_sd(bottom_decile(chosen)),
+        "decile": mean_and_sd(worst_tenth(chosen)),
         "spread": mean_and_sd(chosen.std(axis=1)),
         "round": mean_and_sd(best + 1.0),
         "last": mean_and_sd(test[:, -1].mean(axis=1)),
@@ -207,7 +255,23 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _spent(arrays: Arrays, name: str) -> np.ndarray:
+def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Round (seeds,) that validation chooses, and the clients' test accuracy there."""
+    validation = arrays["validation"]
+    scored = ~np.isnan(validation).all(axis=2)
+    mean = np.where(scored, np.nan_to_num(validation).mean(axis=2), -1)
+    best = mean.argmax(axis=1)
+    return best, arrays["test"][np.arange(len(best)), best]
+
+
+def worst_tenth(accuracy: np.ndarray) -> np.ndarray:
+    """Mean over the worst tenth of the clients, of one of the last axis at least."""
+    from hopfed.neural.evaluation import bottom_decile
+
+    return bottom_decile(accuracy)
+
+
+def spent(arrays: Arrays, name: str) -> np.ndarray:
     """What a client has spent up to each round, mean over clients: (seeds, rounds)."""
     return np.asarray(np.nan_to_num(arrays[name].astype(float)).mean(axis=2).cumsum(axis=1))
 

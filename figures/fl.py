@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,25 +14,68 @@ from hopfed.runs import Run
 
 
 def draw(run: Run) -> Figure:
-    """Draw accuracy against rounds, megabytes and GFLOP of a client, and its distribution."""
-    figure = new_figure(160, 48)
+    """Draw validation and test accuracy of a run against what they cost, and over its clients."""
+    config = run.config
+    title = f"{config['method']}, {config['models'][0]}"
+    return _panels({"validation": (run, "validation"), "test": (run, "test")}, [run], title)
+
+
+def draw_several(runs: Sequence[Run]) -> Figure:
+    """Draw the test accuracy of several runs, one colour each."""
+    lines = {label: (run, "test") for label, run in zip(labels(runs), runs, strict=True)}
+    return _panels(lines, runs, ", ".join(sorted({run.config["models"][0] for run in runs})))
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Name every run by its method, and by what else tells it from the others.
+
+    Examples
+    --------
+    >>> configs = ({"method": "fedprox", "lr": lr, "seeds": 1} for lr in (0.1, 0.2))
+    >>> labels([Run("fl", config, {}, {}) for config in configs])
+    ['fedprox, lr=0.1', 'fedprox, lr=0.2']
+    """
+    names = [_name(run.config) for run in runs]
+    if len(set(names)) < len(runs):
+        keys = [k for k in runs[0].config if k not in ("method", "options", "seeds")]
+        vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
+        extra = [[f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs]
+        names = [", ".join([name, *more]) for name, more in zip(names, extra, strict=True)]
+    # Runs of equal settings, such as on two machines, are told apart by their place.
+    return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
+
+
+def _name(config: dict[str, Any]) -> str:
+    return " ".join(part for part in (config["method"], config.get("options")) if part)
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
+
+
+def _panels(lines: dict[str, tuple[Run, str]], runs: Sequence[Run], title: str) -> Figure:
+    figure = new_figure(160, 56)
     over_rounds, over_bytes, over_flops, over_clients = figure.subplots(1, 4)
-    a = run.arrays
-    traffic = _spent(a["traffic/up"]) + _spent(a["traffic/down"])
-    rounds = np.arange(1.0, a["test"].shape[1] + 1)
-    _band(over_rounds, run, np.broadcast_to(rounds, traffic.shape), "round")
-    over_rounds.legend(loc="lower right")
-    over_rounds.set_ylabel("accuracy")
-    _band(over_bytes, run, traffic / 1e6, "MB of a client")
-    _band(over_flops, run, _spent(a["client/flops"]) / 1e9, "GFLOP of a client")
-    _clients(over_clients, run)
+    for i, (label, (run, part)) in enumerate(lines.items()):
+        a, color = run.arrays, f"C{i}"
+        traffic = _spent(a["traffic/up"]) + _spent(a["traffic/down"])
+        rounds = np.broadcast_to(np.arange(1.0, traffic.shape[1] + 1), traffic.shape)
+        _band(over_rounds, a[part], rounds, color, label)
+        _band(over_bytes, a[part], traffic / 1e6, color)
+        _band(over_flops, a[part], _spent(a["client/flops"]) / 1e9, color)
+        if part == "test":
+            _clients(over_clients, a, color)
+    figure.legend(loc="outside lower center", ncols=min(len(lines), 6))
     for axes in (over_bytes, over_flops):
         axes.sharey(over_rounds)
         axes.tick_params(labelleft=False)
-    config = run.config
-    over_rounds.set_title(f"{config['method']}, {config['models'][0]}")
-    over_bytes.set_title(config["data"].rpartition("/")[2])
-    over_flops.set_title(config["partition"])
+    over_rounds.set(xlabel="round", ylabel="accuracy, mean over clients", title=title)
+    data = ", ".join(sorted({_word(run.config["data"]) for run in runs}))
+    over_bytes.set(xlabel="MB of a client", title=data)
+    partitions = ", ".join(sorted({run.config["partition"] for run in runs}))
+    over_flops.set(xlabel="GFLOP of a client", title=partitions)
+    over_clients.set(xlabel="test accuracy", ylabel="share of clients", ylim=(0, 1))
+    over_clients.set_title("over clients")
     return figure
 
 
@@ -38,24 +84,23 @@ def _spent(values: np.ndarray) -> np.ndarray:
     return np.nan_to_num(values.astype(float)).mean(axis=2).cumsum(axis=1)
 
 
-def _band(axes: Axes, run: Run, x: np.ndarray, label: str) -> None:
-    """Mean over clients: mean over seeds, and their range."""
-    for i, part in enumerate(("validation", "test")):
-        values = run.arrays[part]
-        scored = ~np.isnan(values).all(axis=(0, 2))
-        mean = np.nanmean(values[:, scored], axis=2)
-        at = x[:, scored].mean(axis=0)
-        axes.fill_between(at, mean.min(axis=0), mean.max(axis=0), color=f"C{i}", alpha=0.2, lw=0)
-        axes.plot(at, mean.mean(axis=0), color=f"C{i}", label=part)
-    axes.set(xlabel=label, ylim=(0, 1.02))
+def _band(axes: Axes, values: np.ndarray, x: np.ndarray, color: str, label: str = "") -> None:
+    """Accuracy (seeds, rounds, clients): mean over clients, then mean and range over seeds."""
+    scored = ~np.isnan(values).all(axis=(0, 2))
+    mean = np.nanmean(values[:, scored], axis=2)
+    at = x[:, scored].mean(axis=0)
+    if at[-1] == 0:  # a method that spends nothing of this
+        axes.axhline(mean[:, -1].mean(), color=color, ls=":", label=label)
+        return
+    axes.fill_between(at, mean.min(axis=0), mean.max(axis=0), color=color, alpha=0.2, lw=0)
+    axes.plot(at, mean.mean(axis=0), color=color, label=label)
 
 
-def _clients(axes: Axes, run: Run) -> None:
+def _clients(axes: Axes, arrays: dict[str, np.ndarray], color: str) -> None:
     """Test accuracy of every client at the round chosen by validation, all seeds."""
-    validation, test = run.arrays["validation"], run.arrays["test"]
+    validation, test = arrays["validation"], arrays["test"]
     scored = ~np.isnan(validation).all(axis=2)
     best = np.where(scored, np.nan_to_num(validation).mean(axis=2), -1).argmax(axis=1)
     chosen = np.sort(test[np.arange(len(best)), best].ravel())
-    axes.plot(chosen, (np.arange(len(chosen)) + 0.5) / len(chosen), drawstyle="steps-mid")
-    axes.set(xlabel="test accuracy", ylabel="share of clients", xlim=(0, 1.02), ylim=(0, 1))
-    axes.set_title("clients")
+    share = (np.arange(len(chosen)) + 0.5) / len(chosen)
+    axes.plot(chosen, share, drawstyle="steps-mid", color=color)

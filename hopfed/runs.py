@@ -29,7 +29,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError, RunFileError
 
-FORMAT = 1
+FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 _JSON_PARTS = ("config", "summary", "provenance")
 _PROBE = 1 << 16  # bytes written to see whether a folder takes any

@@ -1,9 +1,12 @@
-"""Owners of examples for tests; in a module of its own, which worker processes can import."""
+"""Owners and methods for tests; in a module of its own, which worker processes can import."""
 
 import os
 import time
 from dataclasses import dataclass
 from typing import Any
+
+from hopfed.federation.engines import Outcome
+from hopfed.hopfield import HopfieldFederation
 
 
 @dataclass(frozen=True)
@@ -22,3 +25,10 @@ class Moody:
                 os._exit(3)
             raise OSError("the disk is gone")
         return self.stream.examples(t, client)
+
+
+class Stepped(HopfieldFederation):
+    """Steps clients together; whatever one of them raises, all are lost."""
+
+    def client_steps(self, calls):
+        return [Outcome(*self.client_step(c.state, c.down, c.context)) for c in calls]

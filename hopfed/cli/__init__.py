@@ -22,6 +22,7 @@ _COMMANDS = {
     "show": ("hopfed.cli.show", "show_command"),
     "compare": ("hopfed.cli.show", "compare_command"),
     "figure": ("hopfed.cli.figure", "figure_command"),
+    "report": ("hopfed.cli.report", "report_command"),
 }
 
 

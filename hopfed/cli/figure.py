@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,30 +11,34 @@ from hopfed.errors import ArgumentError, RunFileError
 
 FORMATS = (".png", ".pdf", ".svg")
 
-# Runs that are no experiments of `hopfed.experiments`, and the module that draws them.
-_OTHERS = {"recover": "recovery", "fl": "fl"}
-
 
 @click.command("figure")
-@click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument(
+    "run_files", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "--out", "out_file", required=True, type=click.Path(path_type=Path), help=".png, .pdf or .svg."
 )
-def figure_command(run_file: Path, out_file: Path) -> None:
-    """Draw the run file RUN; the file is all that is needed.
+def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
+    """Draw the run file RUN, or several runs of `hopfed fl run` side by side.
+
+    The files are all that is needed.
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
+    from hopfed.figures import drawer, save
     from hopfed.runs import Run
 
     check_figure(out_file, "--out")
-    run = Run.load(run_file, complete=True)
-    draw = drawer(run.kind)
+    runs = [Run.load(path, complete=True) for path in run_files]
+    kinds = sorted({run.kind for run in runs})
+    if len(kinds) > 1:
+        raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
+    draw = drawer(kinds[0], several=len(runs) > 1)
     if draw is None:
-        raise RunFileError(f"{run_file}: there is no figure for runs of {run.kind!r}")
-    from hopfed.figures import save
-
-    save(draw(run), out_file)
+        what = "for several runs" if len(runs) > 1 else "for runs"
+        raise RunFileError(f"{run_files[0]}: there is no figure {what} of {kinds[0]!r}")
+    save(draw(runs) if len(runs) > 1 else draw(runs[0]), out_file)
     out.print(f"wrote {out_file}", markup=False)
 
 
@@ -47,11 +49,3 @@ def check_figure(path: Path, argument: str) -> None:
     if path.suffix.lower() not in FORMATS:
         raise ArgumentError(argument, f"a {', '.join(FORMATS)} file", path)
     check_writable(path, argument)
-
-
-def drawer(kind: str) -> Any:
-    """Return the `draw` of runs of `kind`, or None."""
-    from hopfed.experiments import NAMES
-
-    name = kind if kind in NAMES else _OTHERS.get(kind)
-    return None if name is None else import_module(f"hopfed.figures.{name}").draw

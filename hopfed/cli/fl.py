@@ -40,6 +40,7 @@ def fl_command() -> None:
     help="Where clients run: in process and stacked, or in worker processes.",
 )
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
+@click.option("--memory", type=float, help="GB of client states in memory. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")

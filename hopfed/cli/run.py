@@ -38,8 +38,8 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
 
-    With --out every seed, or round of a federation, is kept as soon as it is finished, and an
-    interrupted run continues with --resume to the same result.
+    With --out every seed is kept as soon as it is finished, and so are the rounds of a federation,
+    fast ones some at a time; an interrupted run continues with --resume to the same result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
@@ -57,10 +57,12 @@ def carry_out(
     resume: bool,
     engine: str,
     workers: int,
+    memory: float | None = None,
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
     from hopfed.experiments._execute import execute
+    from hopfed.federation.states import BUDGET
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
@@ -73,6 +75,7 @@ def carry_out(
             resume=resume,
             engine=engine,
             workers=workers,
+            memory=BUDGET if memory is None else int(memory * 1e9),
             report=report,
         )
     seconds += time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from hopfed.cli.output import out, table
 from hopfed.config import describe
-from hopfed.experiments import NAMES, OTHERS, Measure, find
+from hopfed.errors import ArgumentError
+from hopfed.results import side_by_side, tables_of
 from hopfed.runs import Run
 
 MOST_FAULTS = 50  # of one variant that are listed
@@ -62,81 +63,43 @@ def _print_faults(run: Run) -> None:
 
 
 @click.command("compare")
-@click.argument("first", type=click.Path(path_type=Path))
-@click.argument("second", type=click.Path(path_type=Path))
-def compare_command(first: Path, second: Path) -> None:
-    """Compare two runs: what differs in their settings, their summaries, their arrays.
+@click.argument(
+    "run_files", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+def compare_command(run_files: tuple[Path, ...]) -> None:
+    """Compare runs: what differs in their settings, their summaries, their arrays.
 
     Example: hopfed compare before.h5 after.h5
     """
-    a, b = (Run.load(path, complete=True) for path in (first, second))
-    _print_differences("setting", a.config | {"kind": a.kind}, b.config | {"kind": b.kind})
-    _print_differences("made with", a.provenance, b.provenance)
-    grid = table("summary", str(first), str(second))
+    if len(run_files) < 2:
+        raise ArgumentError("RUN", "at least two run files", len(run_files))
+    runs = [Run.load(path, complete=True) for path in run_files]
+    _print_differences("setting", [run.config | {"kind": run.kind} for run in runs])
+    _print_differences("made with", [run.provenance for run in runs])
+    grid = table("summary", *map(str, run_files))
     grid.columns[0].justify = "left"
-    for label, ours, theirs in _paired(a, b):
-        grid.add_row(label, ours, theirs, style=None if ours == theirs else "bold")
-    out.print(grid)
-    same = [name for name in a.arrays.keys() & b.arrays.keys() if _equal(a, b, name)]
-    total = len(a.arrays.keys() | b.arrays.keys())
-    out.print(f"\n{len(same)} of {total} arrays are equal to the last bit")
+    for label, *values in side_by_side(runs):
+        grid.add_row(label, *values, style=None if len(set(values)) == 1 else "bold")
+    out.print(grid, markup=False)
+    names = {name for run in runs for name in run.arrays}
+    same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
+    out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
 
 
 def print_summary(run: Run) -> None:
-    """Print the summary of a run beside what the paper reports and what was aimed at."""
-    measures = _measures(run.kind)
-    if not measures:
-        _print_pairs("summary", {k: _words(v) for k, v in run.summary.items()})
-        return
-    grid = table("", "ours", "paper", "aim")
-    grid.columns[0].justify = "left"
-    for key, measure in measures.items():
-        if key in run.summary:
-            grid.add_row(measure.label, number(run.summary[key]), measure.paper, measure.aim)
-    out.print(grid, markup=False)
-
-
-def number(value: Any) -> str:
-    """Return a number, or a pair of a number and its spread, in words.
-
-    Examples
-    --------
-    >>> number([0.98312, 0.0021]), number(3), number(None)
-    ('0.9831 ± 0.0021', '3', '-')
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, (list, tuple)) and len(value) == 2:
-        middle, spread = (number(v) for v in value)
-        return middle if spread == "-" else f"{middle} ± {float(value[1]):.2g}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value)
-
-
-def _words(value: Any) -> str:
-    """Anything a summary without declared measures may hold, cut to a line."""
-    if isinstance(value, list):
-        shown = ", ".join(_words(v) for v in value[:6])
-        return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown
-    return number(value)
-
-
-def _paired(a: Run, b: Run) -> list[tuple[str, str, str]]:
-    """(label, value in a, value in b) of every row of the two summaries."""
-    measures = _measures(a.kind)
-    if a.kind == b.kind and measures:
-        rows = [(m.label, a.summary.get(k), b.summary.get(k)) for k, m in measures.items()]
-        return [(label, number(ours), number(theirs)) for label, ours, theirs in rows]
-    names = [*a.summary, *(k for k in b.summary if k not in a.summary)]
-    return [(k, _words(a.summary.get(k)), _words(b.summary.get(k))) for k in names]
-
-
-def _measures(kind: str) -> Mapping[str, Measure]:
-    return find(kind).RECORD.measures if kind in (*NAMES, *OTHERS) else {}
+    """Print the tables of a run, such as its summary beside what the paper reports."""
+    for held in tables_of(run):
+        grid = table(held.title, *held.columns)
+        grid.columns[0].justify = "left"
+        for row in held.rows:
+            grid.add_row(*row)
+        out.print(grid, markup=False)
+        out.print("")
 
 
 def _equal(a: Run, b: Run, name: str) -> bool:
+    if name not in a.arrays or name not in b.arrays:
+        return False
     first, second = a.arrays[name], b.arrays[name]
     return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
 
@@ -151,7 +114,9 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
     out.print("")
 
 
-def _print_differences(title: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
-    names = [n for n in [*a, *(k for k in b if k not in a)] if a.get(n) != b.get(n)]
-    if names:
-        _print_pairs(title, {n: f"{describe(a.get(n))} | {describe(b.get(n))}" for n in names})
+def _print_differences(title: str, held: Sequence[Mapping[str, Any]]) -> None:
+    names = dict.fromkeys(name for each in held for name in each)
+    differ = [n for n in names if any(each.get(n) != held[0].get(n) for each in held)]
+    if differ:
+        words = {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}
+        _print_pairs(title, words)

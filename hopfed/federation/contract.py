@@ -58,7 +58,8 @@ class Method(Protocol):
     """What a federated method offers.
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes
-    (`hopfed.federation.engines`), for engines in whose process the clients are.
+    (`hopfed.federation.engines`), and `alike(client)`, equal for clients that are worth answering
+    together; an engine of several processes splits each such group among them.
 
     Attributes
     ----------

@@ -1,7 +1,8 @@
 """One round of a federation, from its state to the next.
 
-The state is flat: names and arrays, so that a run file can hold it between any two rounds and a
-killed run continues to the same bits.
+The state is dicts of arrays, by client, so that a run file can hold it between any two rounds and a
+killed run continues to the same bits. A round replaces the states of those who took part, and
+neither copies nor reads those of the others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog
 from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
 from hopfed.federation.participation import Participation
+from hopfed.federation.states import Held, StateMap
+
+BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
 _MARK = "#"  # an entry of every flattened dict, so that an empty one is not lost
 
@@ -50,51 +54,64 @@ class FederationState:
     """
 
     server: State = field(repr=False)
-    clients: dict[int, State] = field(default_factory=dict, repr=False)
-    down: dict[int, Message] = field(default_factory=dict, repr=False)
+    clients: StateMap = field(default_factory=StateMap, repr=False)
+    down: StateMap = field(default_factory=StateMap, repr=False)
     late: dict[int, Late] = field(default_factory=dict)
     last: dict[int, bytes] = field(default_factory=dict, repr=False)
 
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return the state as named arrays, for a run file."""
-        flat = _named("server", self.server)
-        for c, state in self.clients.items():
-            flat |= _named(f"clients/{c}", state | {_MARK: np.array(c)})
-        for c, message in self.down.items():
-            flat |= _named(f"down/{c}", message | {_MARK: np.array(c)})
+    def parts(self) -> dict[str, Held]:
+        """Return the state in parts that are replaced as a whole, and shared between rounds."""
+        found = {"server": Held(self.server)}
+        for name, states in (("clients", self.clients), ("down", self.down)):
+            found |= {f"{name}/{c}": held for c, held in states.held.items()}
         for c, late in self.late.items():
-            flat |= _named(f"late/{c}/message", late.message)
-            flat[f"late/{c}/when"] = np.array([late.sent, late.due])
-        for c, value in self.last.items():
-            flat[f"last/{c}"] = np.frombuffer(value, dtype=np.uint8)
+            when = {"when": np.array([late.sent, late.due])}
+            found[f"late/{c}"] = Held(_named("message", late.message) | when)
+        digests = {str(c): np.frombuffer(v, dtype=np.uint8) for c, v in self.last.items()}
+        return found | {"last": Held(digests)}
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Held]) -> FederationState:
+        """Rebuild the state from its parts; those of clients are not read."""
+        held: dict[str, dict[int, Held]] = {"clients": {}, "down": {}, "late": {}}
+        for name, part in parts.items():
+            kind, _, c = name.partition("/")
+            if c:
+                held[kind][int(c)] = part
+        late = {}
+        for c, part in held["late"].items():
+            arrays = dict(part.read())
+            sent, due = arrays.pop("when")
+            message = {name.removeprefix("message/"): a for name, a in arrays.items()}
+            late[c] = Late(c, int(sent), int(due), message)
+        last = parts["last"].read() if "last" in parts else {}
+        return cls(
+            parts["server"].read() if "server" in parts else {},
+            StateMap(held["clients"]),
+            StateMap(held["down"]),
+            late,
+            {int(c): np.asarray(value, dtype=np.uint8).tobytes() for c, value in last.items()},
+        )
+
+    def flatten(self) -> dict[str, np.ndarray]:
+        """Return the state as named arrays; all of it is read."""
+        flat: dict[str, np.ndarray] = {}
+        for name, part in self.parts().items():
+            mark = {_MARK: np.array(0)} if name.startswith(("clients/", "down/")) else {}
+            flat |= _named(name, part.read() | mark)
         return flat
 
     @classmethod
     def unflatten(cls, flat: Mapping[str, Any]) -> FederationState:
         """Rebuild the state from its named arrays."""
-        self = cls(server={})
-        when: dict[int, np.ndarray] = {}
-        messages: dict[int, Message] = {}
+        parts: dict[str, State] = {}
         for name, array in flat.items():
-            part, _, rest = name.partition("/")
-            if part == "server":
-                self.server[rest] = array
-                continue
-            key, _, rest = rest.partition("/")
-            c = int(key)
-            if part == "last":
-                self.last[c] = np.asarray(array, dtype=np.uint8).tobytes()
-            elif part == "late" and rest == "when":
-                when[c] = array
-            elif part == "late":
-                messages.setdefault(c, {})[rest.partition("/")[2]] = array
-            else:
-                entry = (self.clients if part == "clients" else self.down).setdefault(c, {})
-                if rest != _MARK:
-                    entry[rest] = array
-        for c, (sent, due) in when.items():
-            self.late[c] = Late(c, int(sent), int(due), messages.get(c, {}))
-        return self
+            depth = 1 if name.startswith(("server/", "last/")) else 2
+            *head, rest = name.split("/", depth)
+            part = parts.setdefault("/".join(head), {})
+            if rest != _MARK:
+                part[rest] = array
+        return cls.of_parts({name: Held(arrays) for name, arrays in parts.items()})
 
 
 @dataclass(frozen=True)
@@ -182,7 +199,8 @@ class _Round:
         self.method, self.t, self.seed, self.clients = method, t, seed, clients
         self.participation = participation
         self.server = state.server
-        self.states, self.down = dict(state.clients), dict(state.down)
+        self.states = state.clients
+        self.down, self.everyone = state.down, Message()
         self.late, self.last = dict(state.late), dict(state.last)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
@@ -202,21 +220,18 @@ class _Round:
         self, engine: Engine, cohort: list[int], exchange: int
     ) -> tuple[dict[int, Message], dict[int, int]]:
         """Messages up of one exchange, and the ages of those that arrive late."""
-        calls = [self._call(c, exchange) for c in cohort]
-        outcomes = engine.step(self.method, calls)
+        self.everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
         delays = self.participation.delays(self.seed, self.t, self.clients)
         messages: dict[int, Message] = {}
-        for call, outcome in zip(calls, outcomes, strict=True):
-            c = call.context.client
-            message = self._accept(call, outcome)
-            if c is None or message is None:
-                continue
-            if exchange == 0 and delays[c]:
-                due = self.t + int(delays[c])
-                self.late[c] = Late(c, self.t, due, message)
-                self.faults.add(c, Fault.LATE, f"arrives in round {due}")
-            else:
-                messages[c] = message
+        for start in range(0, len(cohort), BLOCK):
+            answered = self._ask(engine, cohort[start : start + BLOCK], exchange)
+            for c, message in answered.items():
+                if exchange == 0 and delays[c]:
+                    due = self.t + int(delays[c])
+                    self.late[c] = Late(c, self.t, due, message)
+                    self.faults.add(c, Fault.LATE, f"arrives in round {due}")
+                else:
+                    messages[c] = message
         ages = self._arrivals(messages) if exchange == 0 else {}
         return dict(sorted(messages.items())), ages
 
@@ -225,28 +240,39 @@ class _Round:
         context = Context(self.seed, self.t, exchange, None, ages)
         self.server, down, metrics = self.method.server_step(self.server, messages, context)
         # A word to everyone replaces whatever was still to be fetched.
-        self.down = {} if EVERYONE in down else self.down
-        self.down |= {c: as_message(message) for c, message in down.items()}
+        kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
+        self.down = kept.replaced({c: as_message(message) for c, message in down.items()})
         self.server_metrics |= metrics
 
     def played(self) -> Played:
         """Close the round."""
-        state = FederationState(self.server, self.states, self.down, self.late, self.last)
+        server = as_message(self.server)
+        state = FederationState(server, self.states, self.down, self.late, self.last)
         return Played(state, self.client_metrics, self.server_metrics, self.traffic, self.faults)
 
+    def _ask(self, engine: Engine, cohort: list[int], exchange: int) -> dict[int, Message]:
+        """Messages of the clients that answered as they should, whose states are replaced."""
+        calls = [self._call(c, exchange) for c in cohort]
+        outcomes = engine.step(self.method, calls)
+        messages: dict[int, Message] = {}
+        states: dict[int, State] = {}
+        for c, call, outcome in zip(cohort, calls, outcomes, strict=True):
+            message = self._accept(c, call, outcome)
+            if message is not None:
+                messages[c], states[c] = message, as_message(outcome.state)
+        self.states = self.states.replaced(states)
+        return messages
+
     def _call(self, c: int, exchange: int) -> Call:
-        down = self.down.get(c, self.down.get(EVERYONE, {}))
+        down = self.down.get(c, self.everyone)
         self.traffic.received(c, down)
         state = self.states.get(c)
         if state is None:
             state = self.method.client_start(c, self.seed)
         return Call(state, down, Context(self.seed, self.t, exchange, c))
 
-    def _accept(self, call: Call, outcome: Outcome) -> Message | None:
+    def _accept(self, c: int, call: Call, outcome: Outcome) -> Message | None:
         """Check an answer; a client whose answer is refused keeps the state it had."""
-        c = call.context.client
-        if c is None:
-            return None
         fault, reason = outcome.fault, outcome.reason
         value = b""
         if fault == Fault.NONE:
@@ -259,7 +285,6 @@ class _Round:
         if fault != Fault.NONE or not isinstance(outcome.message, dict):
             self.faults.add(c, fault, reason)
             return None
-        self.states[c] = outcome.state
         if value:
             self.last[c] = value
         self.traffic.sent(c, outcome.message)

@@ -65,3 +65,18 @@ def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
         assert status == 2
         assert words in errors
         assert not out.exists()
+
+
+def test_several_runs_that_cannot_be_drawn_together(hopfed, run_file, tmp_path):
+    out = tmp_path / "figure.png"
+    strange = tmp_path / "strange.h5"
+    Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
+    for files, words in (
+        ((run_file, strange), "runs of one kind, to be drawn together, got bbp, dance"),
+        ((run_file, run_file), "no figure for several runs of 'bbp'"),
+        ((), "RUN..."),
+    ):
+        status, _, errors = hopfed("figure", *files, "--out", out)
+        assert status == 2
+        assert words in errors
+        assert not out.exists()

@@ -72,3 +72,37 @@ def test_bad_input_is_one_line(hopfed, arguments, words):
     assert err.count("\n") == 1
     for word in words:
         assert word in err
+
+
+def test_several_runs_are_drawn_and_compared(hopfed, tmp_path):
+    files = [tmp_path / f"{m}.h5" for m in ("standalone", "fedavg", "fedprox")]
+    for file in files:
+        options = ("--memory", "0", "--out", file)
+        assert hopfed("fl", "run", file.stem, *SMALL, *options)[0] == 0
+    assert not list(tmp_path.glob("*.states"))
+    out = tmp_path / "all.svg"
+    assert hopfed("figure", *files, "--out", out)[0] == 0
+    for name in ("standalone", "fedavg", "fedprox", "GFLOP of a client", "share of clients"):
+        assert name in out.read_text()
+    status, text, _ = hopfed("compare", *files)
+    assert status == 0
+    assert "standalone | fedavg | fedprox" in text
+    assert "rounds to the target" not in text  # none was set
+    status, _, err = hopfed("compare", files[0])
+    assert (status, err.count("\n")) == (2, 1)
+    status, _, err = hopfed("fl", "run", "fedavg", *SMALL, "--memory", "-1")
+    assert status == 2
+    assert "memory must be at least 0" in err
+
+
+def test_runs_are_named_by_what_tells_them_apart():
+    from hopfed.figures.fl import labels
+
+    def run(**config):
+        return Run(
+            "fl", {"method": "fedavg", "options": "", "lr": 0.1, "seeds": 1} | config, {}, {}
+        )
+
+    assert labels([run(), run(method="fedprox", options="mu=1")]) == ["fedavg", "fedprox mu=1"]
+    assert labels([run(), run(lr=0.2, seeds=3)]) == ["fedavg, lr=0.1", "fedavg, lr=0.2"]
+    assert labels([run(), run()]) == ["fedavg (1)", "fedavg (2)"]

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
+from hopfed.experiments import _ledger
 from hopfed.experiments._execute import execute
 from hopfed.experiments._ledger import Ledger
+from hopfed.federation import states
 from hopfed.runs import Run
 
 # A federation in small: three rounds that hand a state on, and arrays large enough for most of
@@ -51,6 +53,39 @@ def run_round(config, seed, t, state, engine):
 """
 )
 
+# Clients with states of their own, four of six of whom take part in a round.
+FEDERATION = (
+    WALK.replace("def run(", "def _unused(").replace('["x"]', '["total"]')
+    + """
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.messages import Field
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import play_round
+
+class Sums:
+    exchanges, fresh = 1, False
+
+    def __init__(self, size): self.size = size
+    def client_start(self, client, seed): return {"x": np.zeros(self.size)}
+    def server_start(self, seed): return {"total": np.zeros(self.size)}
+    def expects(self, down, context): return {"x": Field((self.size,), "f")}
+
+    def client_step(self, state, down, context):
+        x = state["x"] + context.rng("x").standard_normal(self.size) + down.get("total", 0.0)
+        return {"x": x}, {"x": x}, {}
+
+    def server_step(self, state, messages, context):
+        total = state["total"] + sum(m["x"] for m in messages.values()) / len(messages)
+        return {"total": total}, {EVERYONE: {"total": total}}, {}
+
+def run_round(config, seed, t, state, engine):
+    played = play_round(Sums(config.N), state, t, seed=seed, clients=6, engine=engine,
+                        participation=Participation(0.7, late=0.1))
+    arrays = played.arrays() | {"total": played.state.server["total"]}
+    return arrays, (played.state if t < 4 else None)
+"""
+)
+
 
 @pytest.fixture
 def walk(tmp_path, monkeypatch):
@@ -60,6 +95,12 @@ def walk(tmp_path, monkeypatch):
 @pytest.fixture
 def rounds(tmp_path, monkeypatch):
     return make(tmp_path, monkeypatch, "rounds", ROUNDS)
+
+
+@pytest.fixture
+def federation(tmp_path, monkeypatch):
+    monkeypatch.setattr(states, "OWN_FILE", 16)  # every client's state is in a file of its own
+    return make(tmp_path, monkeypatch, "federation", FEDERATION)
 
 
 def make(folder, monkeypatch, name, text):
@@ -108,7 +149,7 @@ def test_rounds_are_stacked_below_seeds_and_carry_their_state(rounds):
     assert len(np.unique(steps)) == steps.size  # no stream was used twice
 
 
-@pytest.mark.parametrize("name", ["walk", "rounds"])
+@pytest.mark.parametrize("name", ["walk", "rounds", "federation"])
 def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
     """After every single commit in turn; the file is readable and incomplete each time."""
     module = request.getfixturevalue(name)
@@ -123,7 +164,8 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
         if not Run.load(out).complete:
             assert out.read_bytes() != whole.read_bytes()
             assert Run.load(out).summary == {}
-    assert commits == (3 if name == "walk" else 9)
+    assert commits == {"walk": 3, "rounds": 9, "federation": 15}[name]
+    assert not out.with_name("broken.h5.states").exists()
     assert out.read_bytes() == whole.read_bytes()
     assert execute(module, config, out=out, resume=True).complete
 
@@ -137,6 +179,99 @@ def test_workers_give_the_same_bytes(rounds, tmp_path):
     assert not Run.load(two).complete
     execute(rounds, config, out=two, workers=2, resume=True)
     assert two.read_bytes() == one.read_bytes()
+
+
+@pytest.mark.parametrize("options", [{"memory": 0}, {"workers": 2}, {"memory": 100, "workers": 2}])
+def test_where_the_states_of_clients_are_changes_no_byte(federation, tmp_path, options):
+    config = federation.Config(seeds=3)
+    one, two = tmp_path / "one.h5", tmp_path / "two.h5"
+    execute(federation, config, out=one)
+    with pytest.raises(Stop):
+        execute(federation, config, out=two, report=stop_after(4), **options)
+    assert list(tmp_path.glob("two.h5.states/*.state"))
+    execute(federation, config, out=two, resume=True, **options)
+    assert two.read_bytes() == one.read_bytes()
+    assert sorted(p.name for p in tmp_path.glob("*.h5*")) == ["one.h5", "two.h5"]
+    again = execute(federation, config, **options)
+    np.testing.assert_array_equal(again.arrays["total"], Run.load(one).arrays["total"])
+
+
+def test_a_commit_writes_the_states_that_are_new(federation, tmp_path):
+    """Four of six clients took part, so a commit adds four files, the server's and its word."""
+    config, out = federation.Config(seeds=1), tmp_path / "f.h5"
+    folder = tmp_path / "f.h5.states"
+    before = {}
+    for _ in range(4):
+        with pytest.raises(Stop):
+            execute(federation, config, out=out, resume=True, report=stop_after(1))
+        after = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
+        kept = before.keys() & after.keys()
+        assert all(before[name] == after[name] for name in kept)
+        assert len(after.keys() - before.keys()) <= 4 + 2 + 2  # those late are written each time
+        before = after
+    assert len(before) >= 6
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_state_that_is_damaged_is_told_before_anything_runs(federation, tmp_path, damage):
+    out = tmp_path / "f.h5"
+    with pytest.raises(Stop):
+        execute(federation, federation.Config(seeds=1), out=out, report=stop_after(2))
+    path = sorted((tmp_path / "f.h5.states").iterdir())[0]
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(RunFileError, match=rf"{path.name}: .*the run must start anew") as error:
+        execute(federation, federation.Config(seeds=1), out=out, resume=True)
+    assert "\n" not in str(error.value)
+    assert not Run.load(out).complete
+
+
+def test_leftovers_of_a_killed_run_are_removed(federation, tmp_path):
+    out, folder = tmp_path / "f.h5", tmp_path / "f.h5.states"
+    with pytest.raises(Stop):
+        execute(federation, federation.Config(seeds=1), out=out, report=stop_after(2))
+    held = len(list(folder.iterdir()))
+    for name in ("00009999.state", ".00009999-abcd1234.state"):  # before the run file, and within
+        (folder / name).write_bytes(b"half of it")
+    with pytest.raises(Stop):
+        execute(federation, federation.Config(seeds=1), out=out, resume=True, report=stop_after(0))
+    left = [path.name for path in folder.iterdir()]
+    assert len(left) == held
+    assert not [name for name in left if "9999" in name]
+    execute(federation, federation.Config(seeds=1), out=out, resume=True)
+    folder.mkdir()
+    (folder / "00000001.state").touch()  # killed between the last commit and the removal
+    execute(federation, federation.Config(seeds=1), out=out, resume=True)
+    assert not folder.exists()
+
+
+def test_an_unfinished_run_of_the_older_format_is_shown_but_not_resumed(rounds, tmp_path):
+    out = tmp_path / "old.h5"
+    arrays = {
+        "seeds": np.arange(0),
+        "unfinished/0/state/here": np.ones(4),
+        "unfinished/0/rounds/x": np.ones((1, 4)),
+    }
+    config = {"N": 4, "fail": -1, "seeds": 6}
+    Run("rounds", config, arrays, {}, committed=0, planned=6).save(out)
+    assert Run.load(out).arrays.keys() == arrays.keys()
+    with pytest.raises(RunFileError, match="begun by an older hopfed"):
+        execute(rounds, rounds.Config(), out=out, resume=True)
+
+
+def test_fast_rounds_are_not_held_up_by_commits(rounds, tmp_path, monkeypatch):
+    writes = []
+    save = Run.save
+    monkeypatch.setattr(Run, "save", lambda *a: (writes.append(1), save(*a)))
+    monkeypatch.setattr(_ledger, "SHARE", 1e-9)
+    execute(rounds, rounds.Config(seeds=2), out=tmp_path / "a.h5")
+    assert len(writes) == 1 + 2  # the empty file, and every seed
+    monkeypatch.setattr(_ledger, "SHARE", 1e9)
+    execute(rounds, rounds.Config(seeds=2), out=tmp_path / "b.h5")
+    assert len(writes) == 3 + 1 + 6
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
 
 
 def test_a_run_grows_by_seeds_and_never_shrinks(walk, tmp_path):
@@ -203,7 +338,11 @@ def test_a_state_without_arrays_is_still_a_state(tmp_path):
 BEGIN = (
     "import sys; sys.path.insert(0, sys.argv[1])\n"
     "import {name}\n"
+    "from hopfed.experiments import _ledger\n"
     "from hopfed.experiments._execute import execute\n"
+    "from hopfed.federation import states\n"
+    "_ledger.SHARE = 1e9\n"  # a commit after every round
+    "states.OWN_FILE = 16\n"
     "if __name__ == '__main__':\n"
     "    config = {name}.Config({settings})\n"
     "    execute({name}, config, out=sys.argv[2], resume=True, workers={workers})\n"
@@ -218,15 +357,15 @@ def start(folder, out, name, settings, workers=1, **options):
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
 
 
-def kill_and_resume(rounds, tmp_path, kills, seed):
+def kill_and_resume(module, tmp_path, kills, seed):
     """Kill at random moments, most of them inside a commit; then compare with a quiet run."""
-    config = rounds.Config(N=50_000, seeds=8)
+    config = module.Config(N=50_000, seeds=8)
     whole, out = tmp_path / "whole.h5", tmp_path / "killed.h5"
-    execute(rounds, config, out=whole)
+    execute(module, config, out=whole)
     moments = random.Random(seed)
     for _ in range(kills):
         before = out.stat().st_mtime_ns if out.exists() else 0
-        process = start(tmp_path, out, "rounds", "N=50_000, seeds=8")
+        process = start(tmp_path, out, module.__name__, "N=50_000, seeds=8")
         while process.poll() is None and (
             not out.exists() or out.stat().st_mtime_ns == before
         ):  # the imports are over with the first commit
@@ -235,19 +374,22 @@ def kill_and_resume(rounds, tmp_path, kills, seed):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert Run.load(out).planned == 8
-    execute(rounds, config, out=out, resume=True)
+    execute(module, config, out=out, resume=True)
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.glob(".*")) == []
+    assert not out.with_name("killed.h5.states").exists()
 
 
-def test_kill_and_resume(rounds, tmp_path):
-    kill_and_resume(rounds, tmp_path, kills=3, seed=0)
+@pytest.mark.parametrize("name", ["rounds", "federation"])
+def test_kill_and_resume(name, request, tmp_path):
+    kill_and_resume(request.getfixturevalue(name), tmp_path, kills=2, seed=0)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["rounds", "federation"])
 @pytest.mark.parametrize("seed", range(3))
-def test_kill_and_resume_ten_times(rounds, tmp_path, seed):
-    kill_and_resume(rounds, tmp_path, kills=10, seed=seed)
+def test_kill_and_resume_ten_times(name, request, tmp_path, seed):
+    kill_and_resume(request.getfixturevalue(name), tmp_path, kills=10, seed=seed)
 
 
 def children(pid):

@@ -1,14 +1,16 @@
 """The engine `pool` gives what `local` gives, and bears workers that hang or die."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from owners import Moody
+from owners import Moody, Stepped
 
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError, HopfedError
+from hopfed.federation.contract import Context
+from hopfed.federation.engines import Call
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
@@ -32,6 +34,10 @@ def method(mood=None, seed=0):
     source = source if mood is None else Moody(source, 2, mood)
     rule, smoothing = Structure(), Smoothing(ema=0.5)
     return HopfieldFederation(source, Encoding(120), rule=rule, smoothing=smoothing)
+
+
+def stepped(mood=None):
+    return Stepped(**{f.name: getattr(method(mood), f.name) for f in fields(HopfieldFederation)})
 
 
 def play(engine, what, rounds=3):
@@ -77,6 +83,41 @@ def test_a_client_that_raises_in_a_worker_is_a_fault(pool):
     played = play_round(method("raise"), None, 0, seed=3, clients=4, engine=pool)
     assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
     assert played.faults.reasons[2] == b"OSError: the disk is gone"
+
+
+def test_workers_are_handed_shares_of_clients_that_are_alike(pool):
+    clients = [Call({}, {}, Context(0, 0, 0, c)) for c in range(7)]
+
+    class Alike:
+        def client_steps(self, calls):
+            return []
+
+        def alike(self, client):
+            return client % 3 == 0
+
+    assert pool._tasks(Alike(), clients) == [[0, 6], [3], [1, 4], [2, 5]]
+    assert pool._tasks(method(), clients) == [[c] for c in range(7)]
+    with PoolEngine(2, timeout=9) as clock:
+        assert clock._tasks(Alike(), clients) == [[c] for c in range(7)]
+
+
+def test_clients_stepped_together_in_workers_give_what_they_give_alone(pool):
+    """And one that fails costs no other its answer."""
+    for mood in (None, "raise"):
+        a = play(LocalEngine(), method(mood), rounds=2)
+        b = play(pool, stepped(mood), rounds=2)
+        assert a.faults.codes.tolist() == b.faults.codes.tolist()
+        for name, array in (a.state.flatten() | a.arrays()).items():
+            np.testing.assert_array_equal(
+                (b.state.flatten() | b.arrays())[name], array, err_msg=name
+            )
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_with_several_clients_takes_none_of_them_along():
+    with PoolEngine(2) as engine:
+        played = play_round(stepped("die"), None, 0, seed=3, clients=4, engine=engine)
+    assert played.faults.codes.tolist() == [0, 0, Fault.DIED, 0]
 
 
 @pytest.mark.slow

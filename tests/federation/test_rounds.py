@@ -5,13 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
+from hopfed.federation.engines import answer
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
+from hopfed.federation.states import StateStore
 
 LOCAL = LocalEngine()
 
@@ -208,3 +210,56 @@ def test_a_client_too_slow_for_the_local_engine_is_left_out():
 def test_bad_settings(call, message):
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+def test_large_cohorts_are_asked_in_blocks_and_their_states_go_to_files(monkeypatch):
+    whole = play(Sum(), rounds=3, clients=9)
+    asked = []
+
+    class Counting(LocalEngine):
+        def step(self, method, calls):
+            asked.append(len(calls))
+            return super().step(method, calls)
+
+    monkeypatch.setattr("hopfed.federation.rounds.BLOCK", 4)
+    store, state = StateStore(budget=16), None  # room for two of nine states
+    for t in range(3):
+        played = play(Sum(), state=state, start=t, clients=9, engine=Counting())
+        state = played.state
+        store.keep(state.clients, state.down)
+        assert sum(h.arrays is not None for h in state.clients.held.values()) <= 2
+    assert asked == [4, 4, 1] * 2 * 3
+    for name, array in whole.state.flatten().items():
+        np.testing.assert_array_equal(state.flatten()[name], array, err_msg=name)
+
+
+def test_a_round_reads_the_states_of_its_cohort_only():
+    store = StateStore(budget=0)
+    state = play(Sum(), clients=20).state
+    store.keep(state.clients, state.down)
+    before = dict(state.clients.held)
+    quarter = Participation(rate=0.25)
+    cohort = set(quarter.cohort(1, 1, 20))
+    for c in set(range(20)) - cohort:
+        before[c].path.unlink()
+    after = play(Sum(), state=state, start=1, clients=20, participation=quarter).state
+    assert {c for c, h in after.clients.held.items() if h is not before[c]} == cohort
+
+
+def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():
+    class Together(Sum):
+        def client_steps(self, calls):
+            if any(call.context.client == 2 for call in calls):
+                raise MemoryError("too much at once")
+            return [answer(self, call) for call in calls]
+
+    played = play(Together())
+    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
+    assert played.faults.reasons[2] == b"MemoryError: too much at once"
+
+    class Without(Sum):
+        def client_steps(self, calls):
+            raise DataError("digits: no such file")
+
+    with pytest.raises(DataError, match="no such file"):
+        play(Without())

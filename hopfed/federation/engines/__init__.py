@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Message
@@ -44,5 +45,29 @@ def answer(method: Method, call: Call) -> Outcome:
     try:
         state, message, metrics = method.client_step(call.state, call.down, call.context)
     except Exception as error:  # whatever a client does wrong concerns that client alone
-        return Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
+        return _raised(error)
     return Outcome(state, message, metrics)
+
+
+def answers(method: Method, calls: Sequence[Call]) -> list[Outcome]:
+    """Make calls in this process, together if the method can; outcomes in the order of `calls`.
+
+    What is wrong with all of them, such as data that are not there, is raised as an error of ours;
+    any other failure is looked for client by client, so that it costs no other client its answer.
+    """
+    together = getattr(method, "client_steps", None)
+    if together is not None:
+        try:
+            found: list[Outcome] = together(calls)
+            return found
+        except HopfedError:
+            raise
+        except Exception as error:
+            if len(calls) == 1:
+                return [_raised(error)]
+            return [outcome for call in calls for outcome in answers(method, [call])]
+    return [answer(method, call) for call in calls]
+
+
+def _raised(error: Exception) -> Outcome:
+    return Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answer
+from hopfed.federation.engines import Call, Outcome, answer, answers
 from hopfed.federation.faults import Fault
 
 
@@ -33,10 +33,8 @@ class LocalEngine:
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
-        together = getattr(method, "client_steps", None)
-        if together is not None and self.timeout is None:
-            found: list[Outcome] = together(calls)
-            return found
+        if self.timeout is None:
+            return answers(method, calls)
         return [self._one(method, call) for call in calls]
 
     def _one(self, method: Method, call: Call) -> Outcome:

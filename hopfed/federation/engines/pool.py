@@ -1,7 +1,8 @@
 """The engine `pool`: clients in worker processes, with the same results as `local`.
 
 Workers are spawned with one thread per kernel. A method is written to a file once, and every worker
-reads it once, however many methods take turns. A worker whose client runs out of time is ended with
+reads it once, however many methods take turns. Where a method steps clients together, every worker
+is handed its share of those that are alike. A worker whose client runs out of time is ended with
 it; the other clients of the exchange that were under way are asked again.
 """
 
@@ -23,7 +24,7 @@ from typing import Any
 from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answer
+from hopfed.federation.engines import Call, Outcome, answers
 from hopfed.federation.faults import Fault
 from hopfed.workers import begin_worker, end_processes
 
@@ -60,15 +61,35 @@ class PoolEngine:
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
         """Outcomes in the order of `calls`."""
         outcomes: dict[int, Outcome] = {}
-        waiting = list(range(len(calls)))
-        while waiting:  # at most `workers` under way, so that every clock starts with its step
-            batch, waiting = waiting[: self.workers], waiting[self.workers :]
-            done = self._batch(method, [calls[i] for i in batch])
-            alone = [i for i, outcome in zip(batch, done, strict=True) if outcome is None]
-            outcomes |= {i: o for i, o in zip(batch, done, strict=True) if o is not None}
-            for i in alone:
-                outcomes[i] = self._alone(method, calls[i])
+        tasks = self._tasks(method, calls)
+        # With a clock at most `workers` are under way, so that every clock starts with its step.
+        first = len(tasks) if self.timeout is None else self.workers
+        # Who is lost with a process is asked again beside few others, and then on its own: if its
+        # process ends once more, it is the cause.
+        for width in (first, self.workers, 1):
+            lost: list[int] = []
+            for start in range(0, len(tasks), max(width, 1)):
+                batch = tasks[start : start + width]
+                done = self._batch(method, [[calls[i] for i in task] for task in batch])
+                for task, found in zip(batch, done, strict=True):
+                    if found is None:
+                        lost += task
+                    else:
+                        outcomes |= zip(task, found, strict=True)
+            tasks = [[i] for i in lost]
+        outcomes |= {i: Outcome(fault=Fault.DIED, reason="its process ended") for i in lost}
         return [outcomes[i] for i in range(len(calls))]
+
+    def _tasks(self, method: Method, calls: Sequence[Call]) -> list[list[int]]:
+        """Calls that go to a worker as one: shares of clients that the method says are alike."""
+        if self.timeout is not None or not hasattr(method, "client_steps"):
+            return [[i] for i in range(len(calls))]
+        alike = getattr(method, "alike", None)
+        groups: dict[Any, list[int]] = {}
+        for i, call in enumerate(calls):
+            groups.setdefault(alike and alike(call.context.client), []).append(i)
+        shares = [g[w :: self.workers] for g in groups.values() for w in range(self.workers)]
+        return [share for share in shares if share]
 
     def close(self) -> None:
         """End the workers and remove what was written for them."""
@@ -83,30 +104,27 @@ class PoolEngine:
             end_processes(self._others)
             self._pool = None
 
-    def _batch(self, method: Method, calls: list[Call]) -> list[Outcome | None]:
-        """Answers of calls made at once; None where another client's end took one along."""
+    def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
+        """Answers to calls made at once; None where the end of a process took them along."""
         path = self._written(method)
         pool = self._ready(path)
-        futures = [pool.submit(_answer, str(path), call) for call in calls]
+        futures = [_submit(pool, path, task) for task in tasks]
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
-        done = [self._wait(f, deadline) for f in futures]
-        if any(o is None or o.fault == Fault.TIMED_OUT for o in done):
+        done = [self._wait(future, deadline) for future in futures]
+        if any(found is None or found[0].fault == Fault.TIMED_OUT for found in done):
             self._end_workers()
         return done
 
-    def _wait(self, future: Future[Outcome], deadline: float | None) -> Outcome | None:
+    def _wait(
+        self, future: Future[list[Outcome]] | None, deadline: float | None
+    ) -> list[Outcome] | None:
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
-            return future.result(left)
+            return None if future is None else future.result(left)
         except FutureTimeoutError:
-            return Outcome(fault=Fault.TIMED_OUT, reason=f"no answer in {self.timeout:g} s")
+            return [Outcome(fault=Fault.TIMED_OUT, reason=f"no answer in {self.timeout:g} s")]
         except BrokenProcessPool:
             return None
-
-    def _alone(self, method: Method, call: Call) -> Outcome:
-        """Ask one client again on its own: if its process ends once more, it is the cause."""
-        outcome = self._batch(method, [call])[0]
-        return outcome or Outcome(fault=Fault.DIED, reason="its process ended")
 
     def _written(self, method: Method) -> Path:
         """File that holds `method`; an equal one made anew is the same file."""
@@ -152,6 +170,15 @@ def _method(path: str) -> Method:
     return method
 
 
-def _answer(path: str, call: Call) -> Outcome:
+def _submit(
+    pool: ProcessPoolExecutor, path: Path, calls: list[Call]
+) -> Future[list[Outcome]] | None:
+    try:
+        return pool.submit(_answer, str(path), calls)
+    except BrokenProcessPool:  # by a call submitted just before
+        return None
+
+
+def _answer(path: str, calls: list[Call]) -> list[Outcome]:
     with blas_threads(1):  # the order of summation depends on the number of threads
-        return answer(_method(path), call)
+        return answers(_method(path), calls)

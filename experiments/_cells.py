@@ -1,0 +1,304 @@
+"""Neural methods side by side: cells of one table or sweep, played one after the other.
+
+A cell is `hopfed fl run` with one method and setting. All cells of an experiment have the same
+clients and rounds, and a seed gives all of them the same data, partition, initial weights and
+cohorts, so that differences between methods are paired. Round t of the experiment is round
+``t % rounds`` of cell ``t // rounds``; the arrays of a run are (seeds, cells * rounds, clients).
+What only changes how a trained federation is read is not trained again: a reading of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import check_types, require, with_settings
+from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments._statistics import mean_and_sd
+from hopfed.federation.engines import Engine
+
+CLIENT = ("client/loss", "client/flops")  # what every method tells of a client
+CHOICES = ("validation", "last")
+TABLE = "methods"  # the section in which every method stands once
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a result stands.
+
+    Attributes
+    ----------
+    section : the table or sweep it belongs to.
+    row : what is compared there.
+    at : value of what is swept, empty in a table.
+    """
+
+    section: str
+    row: str
+    at: str
+
+    @property
+    def key(self) -> str:
+        """Its name in the summary."""
+        return "/".join(part for part in (self.section, self.row, self.at) if part)
+
+
+@dataclass(frozen=True)
+class Cell(Place):
+    """One method in one setting, `config`."""
+
+    config: fl.Config
+
+
+@dataclass(frozen=True)
+class Reading(Place):
+    """The last round of the cell `base`, scored with other `options` of its method."""
+
+    base: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Settings that the cells of an experiment share; see `hopfed.experiments.fl.Config`.
+
+    Attributes
+    ----------
+    sections : tables and sweeps to play.
+    rounds : communication rounds of a cell.
+    early : round, from 1, whose accuracy is reported beside that of the chosen one.
+    choose : round that is reported: "validation", the best by it; or "last", for methods that use
+        the validation examples themselves.
+    """
+
+    data: str = "digits"
+    partition: str = "classes:4"
+    clients: int = 10
+    models: tuple[str, ...] = ("cnn-5",)
+    norm: str = "group"
+    examples: int = 0
+    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
+    unseen: float = 0.0
+    cross: bool = False
+    rounds: int = 20
+    early: int = 5
+    rate: float = 1.0
+    optimizer: str = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 1
+    batch: int = 32
+    clip: float = 0.0
+    way: str = "auto"
+    every: int = 1
+    choose: str = "validation"
+    sections: tuple[str, ...] = (TABLE,)
+    seeds: int = 5
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
+        require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
+        require(TABLE in self.sections, "sections", f"{TABLE} among them", self.sections)
+        for cell in self.cells():  # each cell's own settings are checked there
+            require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, in the order in which they are played."""
+        raise NotImplementedError
+
+    def readings(self) -> tuple[Reading, ...]:
+        """All readings."""
+        return ()
+
+    @property
+    def units(self) -> int:
+        """Rounds of a seed, over all cells."""
+        return len(self.cells()) * self.rounds
+
+    def cell(
+        self,
+        section: str,
+        row: str,
+        at: object = "",
+        *,
+        method: str,
+        options: str = "",
+        **changes: Any,
+    ) -> Cell:
+        """Make a cell: these settings, with `changes`."""
+        shared = {f.name for f in fields(fl.Config)} & {f.name for f in fields(Bench)}
+        settings = {name: getattr(self, name) for name in shared} | changes | {"seeds": 1}
+        config = fl.Config(method=method, options=options, **settings)
+        return Cell(section, row, str(at), config)
+
+
+def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
+    """Play round `t` of the experiment: `run_round` of every experiment made of cells."""
+    number, inner = divmod(t, bench.rounds)
+    cell, ends = bench.cells()[number], inner + 1 == bench.rounds
+    arrays, after, method = fl.play(cell.config, seed, inner, state or None, engine)
+    arrays = {n: a for n, a in arrays.items() if not n.startswith("client/") or n in CLIENT}
+    readings = bench.readings()
+    if readings:
+        arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
+    for i, reading in enumerate(readings):
+        if ends and reading.base == cell.key:
+            made = with_settings(method, reading.options.split(","))
+            arrays["readings"][i] = fl.scores_of(made, after)[1]
+    if not ends:
+        return arrays, after
+    return arrays, None if t + 1 == bench.units else {}  # the next cell starts from nothing
+
+
+def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
+    """Arrays of each cell, (seeds, rounds, ...), by its key."""
+    cells = bench.cells()
+    return {
+        cell.key: {n: a[:, i * bench.rounds : (i + 1) * bench.rounds] for n, a in arrays.items()}
+        for i, cell in enumerate(cells)
+    }
+
+
+def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Round (seeds,) of a cell that is reported, and the clients' test accuracy there."""
+    if bench.choose == "last":
+        seeds = len(arrays["test"])
+        return np.full(seeds, bench.rounds - 1), arrays["test"][:, -1]
+    return fl.chosen_round(arrays)
+
+
+def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+    """For each cell and measure one number per seed.
+
+    ``test`` and ``decile`` are at the round that counts; ``early`` and ``last`` at
+    given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round.
+    """
+    found = {}
+    for key, a in by_cell(bench, arrays).items():
+        best, chosen = counted_round(bench, a)
+        seeds = np.arange(len(best))
+        test = a["test"].mean(axis=2)
+        scored = np.flatnonzero(~np.isnan(test[0]))
+        early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
+        up, down, flops = (fl.spent(a, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+        found[key] = {
+            "test": chosen.mean(axis=1),
+            "decile": fl.worst_tenth(chosen),
+            "spread": chosen.std(axis=1),
+            "early": test[:, early],
+            "last": test[:, -1],
+            "round": best + 1.0,
+            "megabytes": (up + down)[seeds, best] / 1e6,
+            "gigaflops": flops[seeds, best] / 1e9,
+        }
+    return found
+
+
+def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Test accuracy of each reading, mean over clients: (seeds,)."""
+    keys = [cell.key for cell in bench.cells()]
+    found = {}
+    for i, reading in enumerate(bench.readings()):
+        last = (keys.index(reading.base) + 1) * bench.rounds - 1
+        found[reading.key] = arrays["readings"][:, last, i].mean(axis=1)
+    return found
+
+
+def summarise(bench: Bench, arrays: Arrays, reference: str = "standalone") -> dict[str, Any]:
+    """Mean and deviation over seeds of every measure; gains over `reference` are paired.
+
+    Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors.
+    """
+    cells = per_seed(bench, arrays)
+    summary: dict[str, Any] = {}
+    for cell in bench.cells():
+        values = cells[cell.key]
+        beside = Place(cell.section, reference, cell.at).key
+        base = cells.get(beside) or cells[f"{TABLE}/{reference}"]
+        for name, value in values.items():
+            summary[f"{cell.key}/{name}"] = mean_and_sd(value)
+        for name, measure in (("gain", "test"), ("early_gain", "early")):
+            summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])
+    readings = read(bench, arrays).items()
+    return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
+    """Mean and its standard error, of one value per seed."""
+    mean, sd = mean_and_sd(values)
+    return mean, None if sd is None else sd / len(values) ** 0.5
+
+
+def tables(
+    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
+) -> list[Table]:
+    """The table of methods, and one table per sweep.
+
+    Parameters
+    ----------
+    paper : row -> what the paper reports in this setting.
+    """
+    cells = [*bench.cells(), *bench.readings()]
+    made = []
+    for section in dict.fromkeys(cell.section for cell in cells):
+        ours = [cell for cell in cells if cell.section == section]
+        if any(cell.at for cell in ours):
+            made.append(_sweep(section, ours, summary))
+        else:
+            made.append(_table(section, ours, summary, bench, paper or {}))
+    return made
+
+
+def _table(
+    section: str,
+    cells: Sequence[Place],
+    summary: dict[str, Any],
+    bench: Bench,
+    paper: dict[str, str],
+) -> Table:
+    columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
+    columns += ["MB", "GFLOP"] + ["paper"] * bool(paper)
+    rows = []
+    for cell in cells:
+        s = {name: summary[f"{cell.key}/{name}"] for name in _SHOWN}
+        row = [percent(s[n], 1) for n in ("test",)]
+        row += [percent(s[n], 2, sign=True) for n in ("gain", "early_gain")]
+        row += [percent(s["decile"][:1], 1), _figures(s["megabytes"]), _figures(s["gigaflops"])]
+        rows.append((cell.row, *row, *([paper.get(cell.row, "")] if paper else [])))
+    return Table(section, tuple(columns), tuple(rows))
+
+
+_SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
+
+
+def _sweep(section: str, cells: Iterable[Place], summary: dict[str, Any]) -> Table:
+    cells = list(cells)
+    at = tuple(dict.fromkeys(cell.at for cell in cells))
+    rows = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        keys = {cell.at: cell.key for cell in cells if cell.row == row}
+        found = (percent(summary[f"{keys[x]}/test"], 1) if x in keys else "" for x in at)
+        rows.append((row, *found))
+    return Table(section, at, tuple(rows))
+
+
+def percent(value: Sequence[float | None], digits: int, *, sign: bool = False) -> str:
+    """Mean and spread in percent.
+
+    Examples
+    --------
+    >>> percent((0.0123, 0.004), 1, sign=True)
+    '+1.2 ± 0.4'
+    """
+    mean, spread = value[0], value[1] if len(value) > 1 else None
+    text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
+    return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
+
+
+def _figures(value: Sequence[float | None]) -> str:
+    return f"{value[0]:.3g}"

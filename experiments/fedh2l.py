@@ -1,0 +1,202 @@
+"""FedH2L among its baselines on domains: peers teach each other by predictions (Tables II-VIII).
+
+Every node holds a domain and shows a share alpha of it to all. ACC is its accuracy on the test
+examples of all domains, WDP on its own, CDP on the others, means over nodes.
+
+In a round a node of FedH2L learns from four minibatches (its own and one of each peer), one of AGG
+from a single one: the row `agg, equal images` gives it as many. FedAvg and FedProx train an epoch
+of everything in a round, and so see several times the images of the other rows.
+
+Sections, chosen by ``--set sections=methods,...``:
+
+- `methods`: all methods; IND is training alone, AGG on own and all public examples.
+- `variants`: without KL, without projection, with PCGrad, unlabelled public data, random pairs.
+- `local steps`: E.
+- `alpha`: shares of public examples.
+
+The default is Rotated MNIST: 100 images of every class, turned by 0, 20, 40 and 60 degrees; all
+domains show the same images, divided once, so that the test images are in no domain's training.
+The dataset is found below the folder that HOPFED_DATA names, or with ``--set data=mnist.npz``.
+The last round counts: a node's own validation examples say nothing of the other domains.
+
+Run it with ``hopfed run fedh2l --preset default --out fedh2l.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import require
+from hopfed.experiments import Arrays, Record, Table, _cells
+from hopfed.experiments._cells import TABLE, Bench, Cell
+from hopfed.experiments._statistics import mean_and_sd
+
+ALPHAS = (0.05, 0.10, 0.15)
+STEPS = (1, 5, 10)
+SECTIONS = (TABLE, "variants", "local steps", "alpha")
+
+VARIANTS = {
+    "fedh2l": "",
+    "no KL": "kl=false",
+    "no projection": "conflict=ignore",
+    "PCGrad": "conflict=pcgrad",
+    "unlabelled": "labelled=false",
+    "random pairs": "pairs=true",
+}
+
+# ACC / WDP / CDP of Tables II, V and VI, Rotated MNIST, by cell.
+PAPER = {
+    "methods/ind": "68.45 / 92.56 / 60.47",
+    "methods/agg": "85.25 / 92.00 / 83.00",
+    "methods/fedmd": "85.09 / 91.17 / 83.06",
+    "methods/fedh2l": "89.13 / 93.33 / 87.72",
+    "variants/fedh2l": "89.13 / 93.33 / 87.72",
+    "variants/no KL": "86.79 / 91.67 / 84.50",
+    "variants/no projection": "88.46 / 92.67 / 87.45",
+    "variants/PCGrad": "88.34 / 92.67 / 86.89",
+    "variants/random pairs": "88.21 / 92.17 / 86.89",
+    "alpha/agg/0.05": "85.13 / 92.33 / 82.73",
+    "alpha/fedh2l/0.05": "86.79 / 92.83 / 85.11",
+    "alpha/agg/0.15": "87.83 / 92.36 / 86.22",
+    "alpha/fedh2l/0.15": "89.63 / 92.67 / 88.61",
+}
+ROTATED = "rotation:0,20,40,60:100:same"
+SCORES = ("acc", "wdp", "cdp")
+
+
+@dataclass(frozen=True)
+class Config(Bench):
+    """Settings; see `hopfed.experiments._cells.Bench`.
+
+    Attributes
+    ----------
+    alpha : share of a node's examples that all know.
+    """
+
+    data: str = "mnist"
+    partition: str = ROTATED
+    clients: int = 4
+    models: tuple[str, ...] = ("lenet",)
+    shares: tuple[float, ...] = (75.0, 10.0, 15.0)
+    cross: bool = True
+    rounds: int = 500
+    early: int = 50
+    optimizer: str = "amsgrad"
+    lr: float = 1e-3
+    weight_decay: float = 1e-4
+    every: int = 50
+    choose: str = "last"
+    alpha: float = 0.10
+
+    def __post_init__(self) -> None:
+        unknown = [s for s in self.sections if s not in SECTIONS]
+        require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
+        require(self.cross, "cross", "true: domains are what is compared", self.cross)
+        super().__post_init__()
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The sections asked for, in their order."""
+        made = [self.cell(TABLE, row, **what) for row, what in self._methods(self.alpha).items()]
+        share = f"public={self.alpha:g}"
+        if "variants" in self.sections:
+            for row, options in VARIANTS.items():
+                own = ",".join(part for part in (share, options) if part)
+                made.append(self.cell("variants", row, method="fedh2l", options=own))
+        if "local steps" in self.sections:
+            for E in STEPS:
+                own = f"{share},steps={E}"
+                made.append(self.cell("local steps", "fedh2l", E, method="fedh2l", options=own))
+        if "alpha" in self.sections:
+            for row in ("agg", "agg, equal images", "fedh2l"):
+                for alpha in ALPHAS:
+                    what = self._methods(alpha)[row]
+                    made.append(self.cell("alpha", row, f"{alpha:g}", **what))
+        return tuple(made)
+
+    def _methods(self, alpha: float) -> dict[str, dict[str, str]]:
+        """Row -> method and options."""
+        share, images = f"public={alpha:g}", self.clients * self.batch
+        rows = {
+            "ind": ("agg", "public=0"),
+            "agg": ("agg", share),
+            "agg, equal images": ("agg", f"{share},images={images}"),
+            "fedmd": ("fedmd", share),
+            "fedh2l": ("fedh2l", share),
+        }
+        if len(set(self.models)) == 1:
+            rows |= {"fedavg": ("fedavg", ""), "fedprox": ("fedprox", "")}
+        return {row: {"method": m, "options": o} for row, (m, o) in rows.items()}
+
+
+PRESETS = {
+    "quick": Config(
+        data="digits",
+        partition="rotation:0,20,40:20:same",
+        clients=3,
+        models=("mlp",),
+        rounds=6,
+        early=3,
+        every=3,
+        seeds=1,
+    ),
+    "default": Config(sections=SECTIONS),
+    "paper": Config(rounds=10_000, early=500, every=500, sections=SECTIONS),
+}
+
+RECORD = Record(
+    claim="predictions on a few public examples make models good at each other's domains",
+    source="FedH2L, Tables II-VIII",
+    minutes={"quick": 0.3, "default": 20, "paper": 400},
+)
+
+run_round = _cells.play
+
+
+def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
+    """(seeds, 3) ACC, WDP and CDP of every cell, means over nodes, each node a domain."""
+    found = {}
+    for key, a in _cells.by_cell(config, arrays).items():
+        best, _ = _cells.counted_round(config, a)
+        seeds = np.arange(len(best))
+        cross, sizes = a["cross"][seeds, best], a["sizes"][seeds, best, :, 2].astype(float)
+        own = np.eye(config.clients)
+        acc, wdp, cdp = (
+            (cross * w).sum(axis=2) / w.sum(axis=2)
+            for w in (which * sizes[:, None] for which in (np.ones_like(own), own, 1 - own))
+        )
+        found[key] = np.stack([s.mean(axis=1) for s in (acc, wdp, cdp)], axis=1)
+    return found
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """ACC, WDP, CDP; the gain in ACC over `agg` at equal images is paired, with standard error."""
+    found = scores(config, arrays)
+    base = found[f"{TABLE}/agg, equal images"]
+    summary = _cells.summarise(config, arrays, "ind")
+    for key, values in found.items():
+        for i, name in enumerate(SCORES):
+            summary[f"{key}/{name}"] = mean_and_sd(values[:, i])
+        summary[f"{key}/gain"] = _cells.mean_and_error(values[:, 0] - base[:, 0])
+    return summary
+
+
+def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
+    """One table per section, with the paper's numbers where the setting is theirs."""
+    theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
+    columns = ["ACC", "WDP", "CDP", "ACC gained over agg, equal images", "kB/round"]
+    made = []
+    for section in dict.fromkeys(cell.section for cell in config.cells()):
+        rows = []
+        for cell in (c for c in config.cells() if c.section == section):
+            s = {n: summary[f"{cell.key}/{n}"] for n in (*SCORES, "gain", "megabytes", "round")}
+            kilobytes = 1e3 * s["megabytes"][0] / s["round"][0]
+            row = [_cells.percent(s[n], 1) for n in SCORES]
+            row += [_cells.percent(s["gain"], 2, sign=True), f"{kilobytes:.3g}"]
+            rows.append((f"{cell.row} {cell.at}".strip(), *row))
+            if theirs:
+                rows[-1] += (PAPER.get(cell.key, ""),)
+        made.append(Table(section, tuple(columns + ["paper"] * theirs), tuple(rows)))
+    return made

@@ -1,0 +1,176 @@
+"""kNN-Per among its baselines, and beside the client's label prior (Tables 2-3, Figs. 1-14).
+
+A client that sees few classes gains much by any memory of which ones: `fedavg-prior`, the global
+model times the frequencies of the client's labels, holds no neighbours at all. What neighbours add
+shows where it has nothing to say: with equal labels and other features (``--set
+partition=rotation:...`` or the domains of PACS).
+
+Sections, chosen by ``--set sections=methods,...``; those with a star are readings of one trained
+model, all others are trained anew:
+
+- `methods`: all methods on one task; gains are paired with `fedavg` seed by seed.
+- `heterogeneity`: Dirichlet concentrations, from nearly one class per client to all of them.
+- `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
+  logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
+
+With ``--set unseen=0.2`` a fifth of the clients never takes part; they are scored apart.
+
+Run it with ``hopfed run knnper --preset default --out knnper.h5``; the paper's setting with
+``--preset paper`` wants a GPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from hopfed.config import require
+from hopfed.experiments import Arrays, Record, Table, _cells
+from hopfed.experiments._cells import TABLE, Bench, Cell, Reading
+from hopfed.federation.engines import Engine
+
+HETEROGENEITY = "heterogeneity"
+CONCENTRATIONS = (0.1, 0.3, 1.0, 10.0)
+SWEPT = ("fedavg", "fedavg-prior", "knn-per")
+
+METHODS = {
+    "standalone": ("standalone", ""),
+    "fedavg": ("fedavg", ""),
+    "fedavg-prior": ("fedavg-prior", ""),
+    "fedavg+": ("fedavg+", ""),
+    "clustered-fl": ("clustered-fl", ""),
+    "ditto": ("ditto", ""),
+    "fedrep": ("fedrep", ""),
+    "apfl": ("apfl", ""),
+    "pfedgp": ("pfedgp", ""),
+    "knn-per": ("knn-per", ""),
+    "ours: hopfield": ("knn-per", "store=hopfield"),
+    "ours: archetypes": ("knn-per", "store=archetypes"),
+}
+READ = f"{TABLE}/knn-per"  # the cell whose model is read again
+
+# Section -> row -> options, and the setting that is swept with its values.
+SWEEPS: dict[str, tuple[dict[str, str], str, tuple[float, ...]]] = {
+    "k": ({"knn-per": ""}, "k", (1, 3, 10, 30, 100)),
+    "sigma": ({"knn-per": ""}, "sigma", (0.1, 0.3, 1, 3, 10)),
+    "lambda": (
+        {
+            "paper's kernel": "",
+            "program's kernel": "kernel=program,k=7",
+            "program's, logits": "kernel=program,k=7,mixing=logits",
+        },
+        "lam",
+        (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1),
+    ),
+    "capacity": (
+        {
+            "neighbours": "",
+            "prototypes": "store=prototypes",
+        },
+        "capacity",
+        (0.05, 0.1, 0.25, 0.5, 1),
+    ),
+}
+SECTIONS = (TABLE, HETEROGENEITY, *SWEEPS)
+
+
+@dataclass(frozen=True)
+class Config(Bench):
+    """Settings; see `hopfed.experiments._cells.Bench`.
+
+    kNN-Per chooses the weight of its memory on the validation examples, so the last round counts
+    and not the one that validation likes best.
+    """
+
+    choose: str = "last"
+
+    def __post_init__(self) -> None:
+        unknown = [s for s in self.sections if s not in SECTIONS]
+        require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
+        super().__post_init__()
+
+    def cells(self) -> tuple[Cell, ...]:
+        """What is trained."""
+        rows = {row: {"method": m, "options": o} for row, (m, o) in METHODS.items()}
+        made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
+        if HETEROGENEITY in self.sections:
+            for row in SWEPT:
+                for alpha in CONCENTRATIONS:
+                    where = {"partition": f"dirichlet:{alpha:g}"}
+                    made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
+        return tuple(made)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """What is read off the trained model of `knn-per`."""
+        made = []
+        for section in (s for s in self.sections if s in SWEEPS):
+            rows, setting, values = SWEEPS[section]
+            for row, options in rows.items():
+                for value in values:
+                    own = ",".join(part for part in (options, f"{setting}={value:g}") if part)
+                    made.append(Reading(section, row, f"{value:g}", READ, own))
+        return tuple(made)
+
+
+PRESETS = {
+    "quick": Config(
+        clients=4,
+        partition="dirichlet:0.3",
+        models=("mlp",),
+        examples=300,
+        rounds=2,
+        early=1,
+        lr=0.05,
+        sections=(TABLE, "k"),
+        seeds=1,
+    ),
+    "default": Config(
+        data="cifar10",
+        partition="dirichlet:0.3",
+        clients=20,
+        models=("lenet",),
+        examples=5000,
+        early=5,
+        sections=(TABLE, HETEROGENEITY, *SWEEPS),
+    ),
+    "paper": Config(
+        data="cifar10",
+        partition="dirichlet:0.3",
+        clients=200,
+        unseen=0.2,
+        models=("mobilenet-v2",),
+        norm="batch",
+        rounds=200,
+        early=20,
+        every=10,
+        batch=64,
+        sections=SECTIONS,
+        seeds=3,
+    ),
+}
+
+RECORD = Record(
+    claim="a memory of its own examples makes a global model personal",
+    source="kNN-Per, Tables 2-3, Figs. 1-14",
+    minutes={"quick": 0.3, "default": 15, "paper": 6000},
+)
+
+
+def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
+    """Play a round; a client with fewer than k examples uses all of them, and need not say so."""
+    from hopfed.neural.neighbours import SmallStoreWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        return _cells.play(config, seed, t, state, engine)
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Means and deviations; gains are over `fedavg`."""
+    return _cells.summarise(config, arrays, "fedavg")
+
+
+def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
+    """The table of methods, and the sweeps."""
+    return _cells.tables(config, summary)

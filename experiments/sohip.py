@@ -1,0 +1,188 @@
+"""SoHip among its baselines and a control: does a shared memory help? (Table 1, Figs. 3-7)
+
+The paper's memory is common to the batch, so at test time it is a constant added to the features:
+with a linear header an offset of the logits (`formulas`, B1 and B7; `tests/neural/test_sohip.py`
+folds it in). What `standalone-bias` learns, a free offset of the features, is all that is left of
+it then; the rows tell whether the way there matters. Three rows of ours keep to the same m numbers
+each way: a memory by class, one recalled by the sample, and archetypes in place of the mean.
+
+Sections, chosen by ``--set sections=methods,...``:
+
+- `methods`: all methods on one task; gains are paired with `standalone` seed by seed.
+- `ablation`: A no importance gate, B no consolidation, C no collective memory, D no memory at all.
+- `mlp header`: a header with a hidden layer, into which a constant does not fold.
+- `m`, `classes`, `dirichlet`, `participation`, `learning rate`: sweeps.
+
+The datasets are found by name below the folder that HOPFED_DATA names, or with
+``--set data=path/to/mnist.npz``.
+
+Run it with ``hopfed run sohip --preset default --out sohip.h5``; the paper's setting with
+``--preset paper`` wants a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hopfed.config import require
+from hopfed.experiments import Record, Table, _cells
+from hopfed.experiments._cells import TABLE, Bench, Cell
+
+SWEEPS = {
+    "m": ("m", (8, 32, 128)),
+    "classes": ("partition", ("classes:2", "classes:4", "classes:6", "classes:8")),
+    "dirichlet": ("partition", ("dirichlet:0.1", "dirichlet:0.3", "dirichlet:0.5")),
+    "participation": ("rate", (0.2, 0.5, 1.0)),
+    "learning rate": ("lr", (0.003, 0.01, 0.03)),
+}
+SECTIONS = (TABLE, "ablation", "mlp header", *SWEEPS)
+
+# Row -> method and its options; {rounds} is the number of rounds.
+METHODS = {
+    "standalone": ("standalone", ""),
+    "standalone-bias": ("standalone-bias", ""),
+    "fedproto": ("fedproto", ""),
+    "fedssa": ("fedssa", ""),
+    "fedral": ("fedral", ""),
+    "fedkd": ("fedkd", "rounds={rounds}"),
+    "fedmrl": ("fedmrl", ""),
+    "pfedes": ("pfedes", ""),
+    "sohip": ("sohip", ""),
+    "sohip, not collective": ("sohip", "ablation=c"),
+    "ours: by class": ("sohip", "memory=class"),
+    "ours: by sample": ("sohip", "memory=sample"),
+    "ours: archetypes": ("sohip", "aggregation=hopfield"),
+}
+ABLATIONS = {"full": "", "A": "ablation=a", "B": "ablation=b", "C": "ablation=c", "D": "ablation=d"}
+MLP = {
+    "standalone": ("sohip", "ablation=d,header=mlp"),
+    "standalone-bias": ("standalone-bias", "header=mlp"),
+    "sohip": ("sohip", "header=mlp"),
+}
+SWEPT = ("standalone", "fedmrl", "sohip")
+
+# What Table 1 reports for CIFAR-100, 10 classes per client, by number of clients.
+PAPER = {
+    100: {
+        "standalone": "53.59 ± .48",
+        "fedproto": "53.54 ± .44",
+        "fedssa": "47.39 ± .63",
+        "fedral": "53.32 ± .46",
+        "fedkd": "35.39 ± .82",
+        "fedmrl": "60.26 ± .41",
+        "pfedes": "50.02 ± .59",
+        "sohip": "63.33 ± .36",
+    },
+    200: {
+        "standalone": "47.35 ± .52",
+        "fedproto": "45.25 ± .58",
+        "fedssa": "42.98 ± .69",
+        "fedral": "45.56 ± .51",
+        "fedkd": "29.86 ± .91",
+        "fedmrl": "48.77 ± .56",
+        "pfedes": "46.71 ± .62",
+        "sohip": "54.33 ± .42",
+    },
+    300: {
+        "standalone": "42.92 ± .61",
+        "fedproto": "43.90 ± .55",
+        "fedssa": "41.04 ± .74",
+        "fedral": "44.62 ± .59",
+        "fedkd": "26.56 ± .96",
+        "fedmrl": "42.39 ± .64",
+        "pfedes": "42.44 ± .68",
+        "sohip": "50.10 ± .48",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Config(Bench):
+    """Settings; see `hopfed.experiments._cells.Bench`.
+
+    Attributes
+    ----------
+    m : numbers in a memory.
+    """
+
+    m: int = 64
+
+    def __post_init__(self) -> None:
+        unknown = [s for s in self.sections if s not in SECTIONS]
+        require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
+        super().__post_init__()
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The sections asked for, in their order."""
+        made = [self._row(TABLE, row, *METHODS[row]) for row in METHODS]
+        if "ablation" in self.sections:
+            made += [self._row("ablation", row, "sohip", o) for row, o in ABLATIONS.items()]
+        if "mlp header" in self.sections:
+            made += [self._row("mlp header", row, *MLP[row]) for row in MLP]
+        for section in (s for s in self.sections if s in SWEEPS):
+            setting, values = SWEEPS[section]
+            rows = ("sohip",) if setting == "m" else SWEPT
+            for row in rows:
+                for value in values:
+                    made.append(self._swept(section, row, setting, value))
+        return tuple(made)
+
+    def _row(self, section: str, row: str, method: str, options: str) -> Cell:
+        return self.cell(section, row, method=method, options=self._options(method, options))
+
+    def _swept(self, section: str, row: str, setting: str, value: Any) -> Cell:
+        method, options = METHODS[row]
+        m = value if setting == "m" else self.m
+        changes = {} if setting == "m" else {setting: value}
+        at = str(value).rpartition(":")[2]
+        options = self._options(method, options, m)
+        return self.cell(section, row, at, method=method, options=options, **changes)
+
+    def _options(self, method: str, options: str, m: int = 0) -> str:
+        own = f"m={m or self.m}" if method == "sohip" else ""
+        return ",".join(part for part in (options.format(rounds=self.rounds), own) if part)
+
+
+CNNS = ("cnn-1", "cnn-2", "cnn-3", "cnn-4", "cnn-5")
+
+PRESETS = {
+    "quick": Config(clients=4, models=("cnn-4", "cnn-5"), examples=300, rounds=2, early=1, seeds=1),
+    "default": Config(
+        data="mnist",
+        models=("cnn-3", "cnn-4", "cnn-5"),
+        examples=4000,
+        sections=(TABLE, "ablation", "mlp header"),
+    ),
+    "paper": Config(
+        data="cifar100",
+        partition="classes:10",
+        clients=100,
+        models=CNNS,
+        rounds=500,
+        early=50,
+        every=10,
+        rate=0.1,
+        momentum=0.0,
+        epochs=10,
+        batch=512,
+        sections=SECTIONS,
+        seeds=3,
+    ),
+}
+
+RECORD = Record(
+    claim="memories of a few numbers, averaged by a server, help heterogeneous clients",
+    source="SoHip, Table 1, Figs. 3-7",
+    minutes={"quick": 0.4, "default": 15, "paper": 6000},
+)
+
+run_round = _cells.play
+summarise = _cells.summarise
+
+
+def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
+    """The table of methods, with the paper's numbers where the setting is theirs; the sweeps."""
+    theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
+    paper = PAPER.get(config.clients) if theirs else None
+    return _cells.tables(config, summary, paper)

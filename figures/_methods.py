@@ -1,0 +1,213 @@
+"""Figures of experiments made of cells: many neural methods on one task, and sweeps of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+
+TABLE = "methods"
+COLOURS = ("C0", "C1", "C2", "C3", "C4", "C5", "0.25")
+LINES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the run: its place in the summary, and its arrays (seeds, rounds, ...)."""
+
+    section: str
+    row: str
+    at: str
+    arrays: dict[str, np.ndarray]
+    last: bool = False  # whether the last round is the one that counts
+
+    def test(self) -> np.ndarray:
+        """Test accuracy, mean over clients: (seeds, rounds), NaN where it was not scored."""
+        return np.asarray(self.arrays["test"].mean(axis=2))
+
+    def chosen(self) -> np.ndarray:
+        """Test accuracy of every client at the round that counts: (seeds, clients)."""
+        if "reading" in self.arrays:
+            return self.arrays["reading"]
+        if self.last:
+            return np.asarray(self.arrays["test"][:, -1])
+        mean = self.arrays["validation"].mean(axis=2)
+        best = np.where(np.isnan(mean), -1, mean).argmax(axis=1)
+        return np.asarray(self.arrays["test"][np.arange(len(best)), best])
+
+    def megabytes(self) -> np.ndarray:
+        """MB both ways of a client up to each round: (seeds, rounds)."""
+        both = self.arrays["traffic/up"] + self.arrays["traffic/down"]
+        return np.asarray(both.mean(axis=2).cumsum(axis=1) / 1e6)
+
+    def gigaflops(self) -> np.ndarray:
+        """GFLOP of a client up to each round: (seeds, rounds)."""
+        flops = np.nan_to_num(self.arrays["client/flops"])
+        return np.asarray(flops.mean(axis=2).cumsum(axis=1) / 1e9)
+
+
+def cells_of(run: Run) -> list[Cell]:
+    """Cells in the order in which they were played, named by the summary."""
+    keys = [k.removesuffix("/round") for k in run.summary if k.endswith("/round")]
+    rounds = run.config["rounds"]
+    found = []
+    for i, key in enumerate(keys):
+        part = slice(i * rounds, (i + 1) * rounds)
+        arrays = {n: a[:, part] for n, a in run.arrays.items() if a.ndim >= 2}
+        found.append(Cell(*_place(key), arrays, run.config.get("choose") == "last"))
+    tests = [k.removesuffix("/test") for k in run.summary if k.endswith("/test")]
+    for i, key in enumerate(k for k in tests if k not in keys):
+        scores = run.arrays["readings"][:, :, i]
+        at = np.flatnonzero(~np.isnan(scores).all(axis=(0, 2)))[-1]  # the last round of its cell
+        found.append(Cell(*_place(key), {"reading": scores[:, at]}))
+    return found
+
+
+def _place(key: str) -> tuple[str, str, str]:
+    section, row, *at = key.split("/", 2)
+    return section, row, at[0] if at else ""
+
+
+def styles(rows: Sequence[str], reference: str) -> dict[str, dict[str, str]]:
+    """Colour and line of each row; the reference is grey."""
+    others = [row for row in rows if row != reference]
+    made = {
+        row: {"color": COLOURS[i % len(COLOURS)], "ls": LINES[i // len(COLOURS) % len(LINES)]}
+        for i, row in enumerate(others)
+    }
+    return {reference: {"color": "0.6", "ls": "-"}} | made
+
+
+def draw(run: Run, reference: str = "standalone") -> Figure:
+    """Draw curves, prices, gains over `reference`, the clients of each method, and the sweeps."""
+    cells = cells_of(run)
+    table = [cell for cell in cells if cell.section == TABLE]
+    sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
+    style = styles(list(dict.fromkeys(c.row for c in cells)), reference)
+    extra = math.ceil(len(sections) / 3)
+    tall = 12 + 4.2 * len(table)
+    figure = new_figure(180, 62 + tall + 52 * extra)
+    parts = figure.subfigures(
+        3 if extra else 2, 1, height_ratios=(62, tall, 52 * extra)[: 3 if extra else 2]
+    )
+    curves, price, work = parts[0].subplots(1, 3, sharey=True)
+    _curves(curves, table, style)
+    _price(price, table, style, "megabytes", "MB of a client, both ways")
+    _price(work, table, style, "gigaflops", "GFLOP of a client")
+    gains, clients = parts[1].subplots(1, 2, sharey=True)
+    _gains(gains, table, style, reference)
+    _clients(clients, table, style)
+    if extra:
+        grid = parts[2].subplots(extra, 3, squeeze=False).ravel()
+        for axes, section in zip(grid, sections, strict=False):
+            _section(axes, section, [c for c in cells if c.section == section], style)
+        for axes in grid[len(sections) :]:
+            axes.set_axis_off()
+    return figure
+
+
+def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> None:
+    for cell in table:
+        test = cell.test()
+        scored = np.flatnonzero(~np.isnan(test[0]))
+        mean, error = test[:, scored].mean(axis=0), _error(test[:, scored])
+        look = style[cell.row]
+        axes.fill_between(
+            scored + 1, mean - error, mean + error, color=look["color"], alpha=0.15, lw=0
+        )
+        axes.plot(scored + 1, mean, **look)
+    ends = np.concatenate([np.nanmean(c.test(), axis=0)[[-1]] for c in table])
+    low = min(np.nanmean(c.test(), axis=0)[~np.isnan(c.test()[0])][0] for c in table)
+    axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(ends.max()) + 0.03))
+    axes.set(xlabel="round", ylabel="test accuracy, mean over clients", title="on the way")
+
+
+def _price(
+    axes: Axes, table: list[Cell], style: dict[str, dict[str, str]], what: str, label: str
+) -> None:
+    for cell in table:
+        test, spent = cell.test(), getattr(cell, what)()
+        scored = ~np.isnan(test[0])
+        x, y = spent[:, scored].mean(axis=0), test[:, scored].mean(axis=0)
+        if x[-1] > 0:
+            axes.plot(x, y, **style[cell.row])
+            axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
+    axes.set(xscale="log", xlabel=label, title="what it takes")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _gains(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]], reference: str) -> None:
+    """Paired gains over the reference: each seed, mean and standard error."""
+    base = next(c for c in table if c.row == reference).chosen().mean(axis=1)
+    for i, cell in enumerate(table):
+        gain = 100 * (cell.chosen().mean(axis=1) - base)
+        colour = style[cell.row]["color"]
+        axes.plot(gain, np.full(len(gain), i), "o", color=colour, alpha=0.35, ms=2.5, mew=0)
+        axes.errorbar(gain.mean(), i, xerr=_error(gain), fmt="|", color=colour, ms=7, lw=1.2)
+    axes.axvline(0, color="0.6", lw=0.6)
+    axes.set_yticks(range(len(table)), [c.row for c in table])
+    for label, cell in zip(axes.get_yticklabels(), table, strict=True):
+        label.set_color(style[cell.row]["color"])
+    axes.set_ylim(len(table) - 0.4, -0.6)
+    axes.set(xlabel=f"points gained over {reference}", title="paired by seed")
+
+
+def _clients(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> None:
+    """Accuracy of every client of every seed: quartiles, tenths, all points."""
+    for i, cell in enumerate(table):
+        values = cell.chosen().ravel()
+        low, first, middle, third, high = np.quantile(values, (0.1, 0.25, 0.5, 0.75, 0.9))
+        colour = style[cell.row]["color"]
+        axes.plot(values, np.full(len(values), i), ".", color=colour, alpha=0.2, ms=2, mew=0)
+        axes.plot((low, high), (i, i), color=colour, lw=0.8)
+        axes.plot((first, third), (i, i), color=colour, lw=3)
+        axes.plot(middle, i, "|", color="white", ms=5)
+    axes.set(xlabel="test accuracy of a client", title="over clients: tenths, quartiles, median")
+
+
+def _section(axes: Axes, section: str, cells: list[Cell], style: dict[str, dict[str, str]]) -> None:
+    axes.set_title(section)
+    if any(cell.at for cell in cells):
+        _sweep(axes, cells, style)
+    else:
+        _bars(axes, cells)
+
+
+def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> None:
+    at = list(dict.fromkeys(cell.at for cell in cells))
+    for row in dict.fromkeys(cell.row for cell in cells):
+        values = np.stack([c.chosen().mean(axis=1) for c in cells if c.row == row], axis=1)
+        places = [at.index(c.at) for c in cells if c.row == row]
+        axes.errorbar(
+            places, values.mean(axis=0), yerr=_error(values), label=row, marker="o", **style[row]
+        )
+    axes.set_xticks(range(len(at)), at)
+    axes.set_ylabel("test accuracy")
+    axes.legend(loc="best")
+
+
+def _bars(axes: Axes, cells: list[Cell]) -> None:
+    """Accuracy of each row as a point with its error: bars from zero would hide differences."""
+    for i, cell in enumerate(cells):
+        values = cell.chosen().mean(axis=1)
+        axes.plot(np.full(len(values), i), values, "o", color="C0", alpha=0.35, ms=2.5, mew=0)
+        axes.errorbar(i, values.mean(), yerr=_error(values), fmt="_", color="C0", ms=9)
+    axes.set_xticks(range(len(cells)), [c.row for c in cells], rotation=30, ha="right")
+    axes.set_xlim(-0.5, len(cells) - 0.5)
+    axes.set_ylabel("test accuracy")
+
+
+def _error(values: np.ndarray) -> np.ndarray:
+    """Standard error over the first axis; 0 of a single value."""
+    n = len(values)
+    return np.asarray(values.std(axis=0, ddof=1) / n**0.5 if n > 1 else 0 * values[0])

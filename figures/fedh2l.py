@@ -1,0 +1,98 @@
+"""The figure of `hopfed run fedh2l`: accuracy on all domains, on the way and at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
+from hopfed.figures._methods import TABLE, Cell, cells_of, styles
+from hopfed.runs import Run
+
+NAMES = ("ACC", "WDP", "CDP")
+MARKS = ("o", "^", "v")
+
+
+def draw(run: Run) -> Figure:
+    """Draw ACC over rounds; ACC, WDP and CDP of every row; who is right on whose domain."""
+    cells = cells_of(run)
+    table = [cell for cell in cells if cell.section == TABLE]
+    style = styles([cell.row for cell in table], "ind")
+    sections = list(dict.fromkeys(cell.section for cell in cells))
+    heights = [sum(cell.section == s for cell in cells) + 1.5 for s in sections]
+    figure = new_figure(180, 70 + 5 * sum(heights))
+    upper, lower = figure.subfigures(2, 1, height_ratios=(66, 5 * sum(heights) + 4))
+    curves, *maps = upper.subplots(1, 4, width_ratios=(2, 1, 1, 1))
+    _curves(curves, table, style)
+    for axes, row in zip(maps, ("ind", "agg, equal images", "fedh2l"), strict=True):
+        _domains(axes, next(c for c in table if c.row == row))
+    grid = lower.subplots(len(sections), 1, sharex=True, height_ratios=heights, squeeze=False)
+    for axes, section in zip(grid[:, 0], sections, strict=True):
+        _rows(axes, [c for c in cells if c.section == section], section)
+    grid[-1, 0].set_xlabel("accuracy, mean over nodes; each point a seed")
+    grid[0, 0].legend(loc="lower left", ncols=3)
+    return figure
+
+
+def _scores(cell: Cell) -> np.ndarray:
+    """ACC, WDP and CDP of each seed and round, means over nodes: (3, seeds, rounds)."""
+    cross = cell.arrays["cross"]
+    sizes = cell.arrays["sizes"][..., 2].astype(float)[:, :, None, :]
+    own = np.eye(cross.shape[-1])
+    parts = []
+    for which in (np.ones_like(own), own, 1 - own):
+        weights = which * sizes
+        parts.append(((cross * weights).sum(axis=3) / weights.sum(axis=3)).mean(axis=2))
+    return np.stack(parts)
+
+
+def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> None:
+    for cell in table:
+        acc = _scores(cell)[0]
+        scored = np.flatnonzero(~np.isnan(acc[0]))
+        mean = acc[:, scored].mean(axis=0)
+        axes.fill_between(
+            scored + 1,
+            acc[:, scored].min(axis=0),
+            acc[:, scored].max(axis=0),
+            color=style[cell.row]["color"],
+            alpha=0.15,
+            lw=0,
+        )
+        axes.plot(scored + 1, mean, label=cell.row, **style[cell.row])
+    axes.set(xlabel="round", ylabel="ACC", title="accuracy on all domains")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=3)
+
+
+def _domains(axes: Axes, cell: Cell) -> None:
+    """Accuracy of node i on the test examples of domain j, mean over seeds."""
+    cross = cell.arrays["cross"][:, -1].mean(axis=0)
+    axes.imshow(cross, vmin=0, vmax=1, cmap="viridis")
+    for (i, j), value in np.ndenumerate(cross):
+        axes.text(
+            j,
+            i,
+            f"{100 * value:.0f}",
+            ha="center",
+            va="center",
+            fontsize=6,
+            color="white" if value < 0.6 else "black",
+        )
+    axes.set(title=cell.row, xlabel="domain", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if cell.row == "ind":
+        axes.set_ylabel("node")
+
+
+def _rows(axes: Axes, cells: list[Cell], section: str) -> None:
+    for i, cell in enumerate(cells):
+        scores = _scores(cell)[:, :, -1]
+        for s, (name, mark) in enumerate(zip(NAMES, MARKS, strict=True)):
+            axes.plot(scores[s], np.full(scores.shape[1], i), mark, color=f"C{s}", alpha=0.3, mew=0)
+            label = name if i == 0 else None
+            axes.plot(scores[s].mean(), i, mark, color=f"C{s}", ms=4.5, label=label)
+    axes.set_yticks(range(len(cells)), [f"{c.row} {c.at}".strip() for c in cells])
+    axes.set_ylim(len(cells) - 0.4, -0.6)
+    axes.grid(axis="x", lw=0.3)
+    axes.set_title(section)

@@ -1,0 +1,7 @@
+"""The figure of `hopfed run fedssa`."""
+
+from __future__ import annotations
+
+from hopfed.figures._methods import draw
+
+__all__ = ["draw"]

@@ -1,0 +1,7 @@
+"""The figure of `hopfed run sohip`."""
+
+from __future__ import annotations
+
+from hopfed.figures._methods import draw
+
+__all__ = ["draw"]

@@ -1,0 +1,154 @@
+"""Experiments that compare neural methods cell by cell."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed.config import from_plain, to_plain  # noqa: E402
+from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.experiments import PRESET_NAMES, _cells, find, fl  # noqa: E402
+from hopfed.experiments._cells import TABLE, Bench, Reading  # noqa: E402
+from hopfed.experiments._execute import execute  # noqa: E402
+from hopfed.figures import drawer  # noqa: E402
+from hopfed.results import tables_of  # noqa: E402
+from hopfed.runs import Run  # noqa: E402
+
+NAMES = ("sohip", "fedssa", "fedh2l", "knnper")
+
+
+@dataclass(frozen=True)
+class Toy(Bench):
+    """Two methods, one sweep, one reading."""
+
+    clients: int = 3
+    models: tuple[str, ...] = ("mlp",)
+    examples: int = 200
+    rounds: int = 2
+    early: int = 1
+    lr: float = 0.05
+    seeds: int = 2
+
+    def cells(self):
+        table = [self.cell(TABLE, m, method=m) for m in ("standalone", "fedavg+")]
+        swept = [self.cell("rate", "fedavg+", r, method="fedavg+", rate=r) for r in (0.4, 1.0)]
+        return (*table, *swept)
+
+    def readings(self):
+        at = (Reading("tune", "fedavg+", str(n), f"{TABLE}/fedavg+", f"tune={n}") for n in (0, 3))
+        return tuple(at)
+
+
+class Module:
+    """What an experiment offers."""
+
+    __name__ = "hopfed.experiments.toy"
+    Config = Toy
+    run_round = staticmethod(_cells.play)
+    summarise = staticmethod(_cells.summarise)
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """Arrays of all seeds, played round by round."""
+    from hopfed.federation.engines.local import LocalEngine
+
+    toy, seeds = Toy(), []
+    for seed in range(toy.seeds):
+        rounds, state = [], None
+        for t in range(toy.units):
+            made, state = _cells.play(toy, seed, t, state, LocalEngine())
+            rounds.append(made)
+        assert state is None
+        seeds.append({n: np.stack([r[n] for r in rounds]) for n in rounds[0]})
+    return {n: np.stack([s[n] for s in seeds]) for n in seeds[0]}
+
+
+def test_a_cell_is_the_run_it_stands_for(arrays):
+    cell = Toy().cells()[1]
+    alone = execute(fl, replace(cell.config, seeds=2)).arrays
+    ours = _cells.by_cell(Toy(), arrays)[cell.key]
+    for name in ("test", "validation", "client/loss", "traffic/up"):
+        np.testing.assert_array_equal(ours[name], alone[name], err_msg=name)
+
+
+def test_a_reading_scores_the_trained_model_by_other_options(arrays):
+    read = _cells.read(Toy(), arrays)
+    # Without tuning FedAvg+ is FedAvg, which the cell with a step of tuning is not.
+    fedavg = execute(fl, replace(Toy().cells()[1].config, method="fedavg", seeds=2))
+    last = fedavg.arrays["test"][:, -1].mean(axis=1)
+    np.testing.assert_array_equal(read["tune/fedavg+/0"], last)
+    assert not np.array_equal(read["tune/fedavg+/3"], last)
+    assert np.isnan(arrays["readings"][:, 0]).all()
+
+
+def test_gains_are_paired_seed_by_seed(arrays):
+    summary = _cells.summarise(Toy(), arrays)
+    by_seed = _cells.per_seed(Toy(), arrays)
+    gain = by_seed["methods/fedavg+"]["test"] - by_seed["methods/standalone"]["test"]
+    mean, error = summary["methods/fedavg+/gain"]
+    assert mean == pytest.approx(gain.mean())
+    assert error == pytest.approx(gain.std(ddof=1) / np.sqrt(2))
+    assert summary["methods/standalone/gain"][0] == 0
+    # Where a sweep has no reference of its own, that of the table serves.
+    swept = by_seed["rate/fedavg+/0.4"]["test"] - by_seed["methods/standalone"]["test"]
+    assert summary["rate/fedavg+/0.4/gain"][0] == pytest.approx(swept.mean())
+
+
+def test_tables_hold_every_cell_and_reading(arrays):
+    made = _cells.tables(Toy(), _cells.summarise(Toy(), arrays), {"fedavg+": "12.3"})
+    assert [t.title for t in made] == ["methods", "rate", "tune"]
+    assert made[0].columns[-1] == "paper"
+    assert made[0].rows[1][-1] == "12.3"
+    assert made[1].columns == ("0.4", "1.0")
+    assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
+
+
+def test_unseen_clients_are_scored_and_never_take_part():
+    conf = fl.Config(
+        method="fedavg", clients=5, unseen=0.4, models=("mlp",), examples=300, rounds=2, lr=0.05
+    )
+    run = execute(fl, conf)
+    assert (run.arrays["traffic/up"][..., 3:] == 0).all()
+    assert (run.arrays["traffic/up"][..., :3] > 0).all()
+    assert np.isfinite(run.arrays["test"]).all()
+
+
+def test_every_client_on_the_examples_of_all():
+    conf = fl.Config(
+        method="standalone", clients=3, cross=True, models=("mlp",), examples=300, rounds=1
+    )
+    run = execute(fl, conf)
+    assert run.arrays["cross"].shape == (1, 1, 3, 3)
+    own = np.diagonal(run.arrays["cross"][0, 0])
+    np.testing.assert_allclose(own, run.arrays["test"][0, 0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_experiment_offers(name):
+    module = find(name)
+    assert tuple(module.PRESETS) == PRESET_NAMES
+    assert set(module.RECORD.minutes) == set(PRESET_NAMES)
+    for config in module.PRESETS.values():
+        assert from_plain(module.Config, to_plain(config)) == config
+        keys = [place.key for place in (*config.cells(), *config.readings())]
+        assert len(set(keys)) == len(keys)
+    with pytest.raises(ArgumentError, match="sections"):
+        replace(module.PRESETS["quick"], sections=(TABLE, "colour"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
+    module = find(name)
+    config = module.PRESETS["quick"]
+    execute(module, config, out=tmp_path / "run.h5")
+    run = Run.load(tmp_path / "run.h5", complete=True)
+    for cell in config.cells():
+        assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
+    assert tables_of(run)[0].title == TABLE
+    drawn = drawer(name)(run)
+    used = [axes for axes in drawn.axes if axes.axison]
+    assert used
+    assert all(axes.has_data() for axes in used)
