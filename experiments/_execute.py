@@ -77,6 +77,7 @@ def execute(
         to_plain(config),
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
+        rounds=getattr(config, "units", getattr(config, "rounds", 1)) if by_round else 1,
         path=out,
         memory=memory,
     )

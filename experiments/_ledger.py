@@ -60,6 +60,7 @@ class Ledger:
     config : its settings as plain JSON values, `seeds` among them.
     summarise : from the arrays of all seeds to the summary; called with the last commit.
     by_round : whether a seed is committed round by round.
+    rounds : of a seed, where that is known.
     path : the run file, or None to keep the results in memory only.
     memory : bytes of client states to keep in memory; the others are in files.
     """
@@ -71,11 +72,12 @@ class Ledger:
         summarise: Summarise,
         *,
         by_round: bool = False,
+        rounds: int = 1,
         path: str | Path | None = None,
         memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
-        self.by_round, self.path = by_round, path
+        self.by_round, self.rounds, self.path = by_round, rounds, path
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else Path(f"{path}.states").resolve()
@@ -89,8 +91,8 @@ class Ledger:
         return int(self.config["seeds"])
 
     def progress(self) -> tuple[int, int]:
-        """Seeds finished and planned; rounds of them, when the config says how many there are."""
-        rounds = int(self.config.get("rounds", 1)) if self.by_round else 1
+        """Seeds finished and planned; rounds of them, where their number is known."""
+        rounds = self.rounds
         under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
         return len(self.done) * rounds + under_way, self.planned * rounds
 

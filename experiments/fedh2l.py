@@ -4,15 +4,16 @@ Every node holds a domain and shows a share alpha of it to all. ACC is its accur
 examples of all domains, WDP on its own, CDP on the others, means over nodes.
 
 In a round a node of FedH2L learns from four minibatches (its own and one of each peer), one of AGG
-from a single one: the row `agg, equal images` gives it as many. FedAvg and FedProx train an epoch
-of everything in a round, and so see several times the images of the other rows.
+from a single one: the row `agg, equal images` gives it as many.
 
 Sections, chosen by ``--set sections=methods,...``:
 
 - `methods`: all methods; IND is training alone, AGG on own and all public examples.
+- `averaging`: FedAvg and FedProx, of one architecture only; they train an epoch of everything in
+  a round, and so see several times the images of the other rows.
 - `variants`: without KL, without projection, with PCGrad, unlabelled public data, random pairs.
-- `local steps`: E.
-- `alpha`: shares of public examples.
+- `local steps`: E; it is 1 in the table of methods.
+- `alpha`: shares of public examples other than that of the table.
 
 The default is Rotated MNIST: 100 images of every class, turned by 0, 20, 40 and 60 degrees; all
 domains show the same images, divided once, so that the test images are in no domain's training.
@@ -34,12 +35,11 @@ from hopfed.experiments import Arrays, Record, Table, _cells
 from hopfed.experiments._cells import TABLE, Bench, Cell
 from hopfed.experiments._statistics import mean_and_sd
 
-ALPHAS = (0.05, 0.10, 0.15)
-STEPS = (1, 5, 10)
-SECTIONS = (TABLE, "variants", "local steps", "alpha")
+ALPHAS = (0.05, 0.15)
+STEPS = (5, 10)
+SECTIONS = (TABLE, "averaging", "variants", "local steps", "alpha")
 
 VARIANTS = {
-    "fedh2l": "",
     "no KL": "kl=false",
     "no projection": "conflict=ignore",
     "PCGrad": "conflict=pcgrad",
@@ -53,7 +53,6 @@ PAPER = {
     "methods/agg": "85.25 / 92.00 / 83.00",
     "methods/fedmd": "85.09 / 91.17 / 83.06",
     "methods/fedh2l": "89.13 / 93.33 / 87.72",
-    "variants/fedh2l": "89.13 / 93.33 / 87.72",
     "variants/no KL": "86.79 / 91.67 / 84.50",
     "variants/no projection": "88.46 / 92.67 / 87.45",
     "variants/PCGrad": "88.34 / 92.67 / 86.89",
@@ -100,6 +99,8 @@ class Config(Bench):
     def cells(self) -> tuple[Cell, ...]:
         """The sections asked for, in their order."""
         made = [self.cell(TABLE, row, **what) for row, what in self._methods(self.alpha).items()]
+        if "averaging" in self.sections:
+            made += [self.cell("averaging", name, method=name) for name in ("fedavg", "fedprox")]
         share = f"public={self.alpha:g}"
         if "variants" in self.sections:
             for row, options in VARIANTS.items():
@@ -126,8 +127,6 @@ class Config(Bench):
             "fedmd": ("fedmd", share),
             "fedh2l": ("fedh2l", share),
         }
-        if len(set(self.models)) == 1:
-            rows |= {"fedavg": ("fedavg", ""), "fedprox": ("fedprox", "")}
         return {row: {"method": m, "options": o} for row, (m, o) in rows.items()}
 
 
@@ -142,7 +141,7 @@ PRESETS = {
         every=3,
         seeds=1,
     ),
-    "default": Config(sections=SECTIONS),
+    "default": Config(sections=(TABLE, "variants", "local steps", "alpha")),
     "paper": Config(rounds=10_000, early=500, every=500, sections=SECTIONS),
 }
 

@@ -4,7 +4,7 @@ Sections, chosen by ``--set sections=methods,...``:
 
 - `methods`: all methods on one task; gains are paired with `standalone` seed by seed, at the round
   that validation chooses and early on the way there, since FedSSA's gain is largest early.
-- `M1`: without averaging by class: A is LG-FedAvg, B LG-FedAvg with blending, C FedSSA.
+- `M1`: without averaging by class: A is LG-FedAvg, B LG-FedAvg with blending; C is FedSSA.
 - `M2`: without blending: A takes over the whole global header, B its rows of seen classes.
 - `stabilised for`: rounds T_stable of blending, literal (as printed, a sum) and normalised. The
   literal sum is refused above 2, where it multiplies the header out of all bounds.
@@ -46,8 +46,8 @@ METHODS = {
 }
 HOMOGENEOUS = {"fedavg": ("fedavg", "")}
 FAMILIES = {
-    "M1": {"A": "ablation=m1-a", "B": "ablation=m1-b", "C": ""},
-    "M2": {"A": "ablation=m2-a", "B": "ablation=m2-b", "C": ""},
+    "M1": {"A": "ablation=m1-a", "B": "ablation=m1-b"},
+    "M2": {"A": "ablation=m2-a", "B": "ablation=m2-b"},
 }
 STABILISED = {"literal": (1, 2), "normalised": (2, 10, 20)}
 SWEPT = ("standalone", "fedproto", "lg-fedavg", "fedssa")
@@ -118,7 +118,8 @@ PRESETS = {
     "default": Config(
         data="mnist",
         models=("cnn-3", "cnn-4", "cnn-5"),
-        examples=4000,
+        examples=2000,
+        shares=(6.0, 1.0, 3.0),
         sections=(TABLE, "M1", "M2", STABLE),
     ),
     "paper": Config(

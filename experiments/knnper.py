@@ -131,6 +131,7 @@ PRESETS = {
         clients=20,
         models=("lenet",),
         examples=5000,
+        shares=(6.0, 1.0, 3.0),
         early=5,
         sections=(TABLE, HETEROGENEITY, *SWEEPS),
     ),

@@ -54,7 +54,7 @@ METHODS = {
     "ours: by sample": ("sohip", "memory=sample"),
     "ours: archetypes": ("sohip", "aggregation=hopfield"),
 }
-ABLATIONS = {"full": "", "A": "ablation=a", "B": "ablation=b", "C": "ablation=c", "D": "ablation=d"}
+ABLATIONS = {"A": "ablation=a", "B": "ablation=b", "C": "ablation=c", "D": "ablation=d"}
 MLP = {
     "standalone": ("sohip", "ablation=d,header=mlp"),
     "standalone-bias": ("standalone-bias", "header=mlp"),
@@ -151,7 +151,8 @@ PRESETS = {
     "default": Config(
         data="mnist",
         models=("cnn-3", "cnn-4", "cnn-5"),
-        examples=4000,
+        examples=2000,
+        shares=(6.0, 1.0, 3.0),
         sections=(TABLE, "ablation", "mlp header"),
     ),
     "paper": Config(
