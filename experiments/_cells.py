@@ -82,7 +82,7 @@ class Bench:
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     unseen: float = 0.0
-    cross: bool = False
+    domains: bool = False
     rounds: int = 20
     early: int = 5
     rate: float = 1.0

@@ -10,6 +10,7 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from hopfed.federation.states import BUDGET
 from hopfed.runs import Run, check_writable
 from hopfed.workers import begin_worker, end_processes
 
-ENGINES = ("local", "pool")
+ENGINES = ("local", "pool", "flower")
 
 Report = Callable[[int, int], object]  # from what is finished and what is planned
 
@@ -35,7 +36,7 @@ def execute(
     *,
     out: str | Path | None = None,
     resume: bool = False,
-    engine: str = "local",
+    engine: str | Engine = "local",
     workers: int = 1,
     memory: int = BUDGET,
     report: Report | None = None,
@@ -50,7 +51,8 @@ def execute(
         twentieth of the time allows); None for none.
     resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
     engine : "local": every seed in one process, `workers` of them at a time; "pool", for a
-        federation: the clients of a round in `workers` processes, one seed after the other.
+        federation: the clients of a round in `workers` processes, one seed after the other;
+        "flower": the same as nodes of Flower in this process; or an engine, which stays open.
     workers : processes; the results depend neither on it nor on the engine.
     memory : bytes of the clients' states to keep in memory; the others are in files.
     report : called after every seed, or every round of a federation.
@@ -69,9 +71,12 @@ def execute(
     """
     require(workers >= 1, "workers", "at least 1", workers)
     require(memory >= 0, "memory", "at least 0", memory)
-    require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     by_round = hasattr(experiment, "run_round")
     require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
+    alone = engine in ("local", "pool") or workers == 1
+    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
         to_plain(config),
@@ -93,17 +98,28 @@ def execute(
     tell = report or _silent
     tell(*ledger.progress())
     try:
-        if engine == "pool":
-            with PoolEngine(workers) as clients:
-                _serial(ledger, experiment.__name__, config, tell, clients)
-        elif workers == 1:
-            _serial(ledger, experiment.__name__, config, tell, LocalEngine())
-        else:
+        if engine == "local" and workers > 1:
             _parallel(ledger, experiment.__name__, config, workers, tell)
+        else:
+            with _opened(engine, workers) as clients:
+                _serial(ledger, experiment.__name__, config, tell, clients)
     except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
         ledger.flush()
         raise
     return ledger.run()
+
+
+def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine]:
+    """Engine of that name, closed with the context."""
+    if not isinstance(engine, str):
+        return nullcontext(engine)
+    if engine == "pool":
+        return PoolEngine(workers)
+    if engine == "flower":
+        from hopfed.federation.engines.flower.simulation import FlowerSimulation
+
+        return FlowerSimulation()
+    return nullcontext(LocalEngine())
 
 
 def _silent(done: int, planned: int) -> None:

@@ -80,7 +80,7 @@ class Config(Bench):
     clients: int = 4
     models: tuple[str, ...] = ("lenet",)
     shares: tuple[float, ...] = (75.0, 10.0, 15.0)
-    cross: bool = True
+    domains: bool = True
     rounds: int = 500
     early: int = 50
     optimizer: str = "amsgrad"
@@ -93,7 +93,7 @@ class Config(Bench):
     def __post_init__(self) -> None:
         unknown = [s for s in self.sections if s not in SECTIONS]
         require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
-        require(self.cross, "cross", "true: domains are what is compared", self.cross)
+        require(self.domains, "domains", "true: they are what is compared", self.domains)
         super().__post_init__()
 
     def cells(self) -> tuple[Cell, ...]:
@@ -155,18 +155,12 @@ run_round = _cells.play
 
 
 def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
-    """(seeds, 3) ACC, WDP and CDP of every cell, means over nodes, each node a domain."""
+    """(seeds, 3) ACC, WDP and CDP of every cell, means over nodes."""
     found = {}
     for key, a in _cells.by_cell(config, arrays).items():
         best, _ = _cells.counted_round(config, a)
-        seeds = np.arange(len(best))
-        cross, sizes = a["cross"][seeds, best], a["sizes"][seeds, best, :, 2].astype(float)
-        own = np.eye(config.clients)
-        acc, wdp, cdp = (
-            (cross * w).sum(axis=2) / w.sum(axis=2)
-            for w in (which * sizes[:, None] for which in (np.ones_like(own), own, 1 - own))
-        )
-        found[key] = np.stack([s.mean(axis=1) for s in (acc, wdp, cdp)], axis=1)
+        parts = [a[f"domains/{name}"][np.arange(len(best)), best].mean(axis=1) for name in SCORES]
+        found[key] = np.stack(parts, axis=1)
     return found
 
 

@@ -41,7 +41,7 @@ class Config:
         `hopfed.neural.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
-    cross : score every client on the test examples of all others too.
+    domains : score every client in every domain: ACC, WDP and CDP.
     target : test accuracy whose price is reported, 0 for none.
     seeds : runs.
     """
@@ -72,7 +72,7 @@ class Config:
     way: str = "auto"
     every: int = 1
     unseen: float = 0.0
-    cross: bool = False
+    domains: bool = False
     target: float = 0.0
     seeds: int = 1
 
@@ -173,12 +173,12 @@ def play(
     for name in ("loss", "flops"):
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
     due = t + 1 == config.rounds or (t + 1) % config.every == 0
-    parts = 2 + config.cross * config.clients
-    scores = scores_of(method, played.state, cross=config.cross) if due else None
-    scores = np.full((parts, config.clients), np.nan) if scores is None else scores
+    scores = np.full((2, config.clients), np.nan)
+    if due:
+        scores = scores_of(method, played.state)
     arrays |= {"validation": scores[0], "test": scores[1]}
-    if config.cross:
-        arrays["cross"] = scores[2:].T
+    if config.domains:
+        arrays |= _by_domain(method, played.state, due)
     arrays["sizes"] = method.made.split.sizes
     return arrays, played.state, method
 
@@ -194,16 +194,11 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     return np.concatenate([array, np.full((missing, *array.shape[1:]), filler, array.dtype)])
 
 
-def scores_of(method: Any, state: FederationState, *, cross: bool = False) -> np.ndarray:
-    """(2, clients) accuracy of every client on its validation and test examples.
-
-    With `cross`, (2 + clients, clients): below them every client, a column, on the test examples
-    of each.
-    """
+def scores_of(method: Any, state: FederationState) -> np.ndarray:
+    """(2, clients) accuracy of every client on its validation and test examples."""
     from hopfed.neural.evaluation import accuracies
 
     task = method.made
-    everyone = state.down.get(EVERYONE, {})
     alike: dict[int, list[int]] = {}  # clients of one model and one message, so of one classifier
     apart: list[list[int]] = []
     for c in range(len(task.split)):
@@ -211,18 +206,30 @@ def scores_of(method: Any, state: FederationState, *, cross: bool = False) -> np
             alike.setdefault(id(task.model(c)), []).append(c)
         else:
             apart.append([c])
-    parts = [task.split.validation, task.split.test]
-    if cross:
-        parts += [[test] * len(task.split) for test in task.split.test]
+    parts = (task.split.validation, task.split.test)
     scores = np.empty((len(parts), len(task.split)))
     for clients in [*alike.values(), *apart]:  # one set of parameters in memory at a time
-        c = clients[0]
-        own = state.clients.get(c)
-        own = method.client_start(c, task.spec.seed) if own is None else own
-        classifier = method.classifier(own, state.down.get(c, everyone), c)
+        classifier = _classifier(method, state, clients[0])
         rows = [[part[c] for c in clients] for part in parts]
         scores[:, clients] = accuracies([classifier] * len(clients), task.tensors, rows)
     return scores
+
+
+def _by_domain(method: Any, state: FederationState, due: bool) -> Arrays:
+    """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP."""
+    from hopfed.neural.evaluation import domains
+
+    task = method.made
+    classifiers = [_classifier(method, state, c) for c in range(len(task.split))]
+    found = domains(classifiers, task.tensors, task.split)
+    arrays = {"accuracy": found.accuracy, "acc": found.acc, "wdp": found.wdp, "cdp": found.cdp}
+    return {f"domains/{n}": a if due else np.full_like(a, np.nan) for n, a in arrays.items()}
+
+
+def _classifier(method: Any, state: FederationState, c: int) -> Any:
+    own = state.clients.get(c)
+    own = method.client_start(c, method.task.seed) if own is None else own
+    return method.classifier(own, state.down.get(c, state.down.get(EVERYONE, {})), c)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -37,14 +37,8 @@ def draw(run: Run) -> Figure:
 
 def _scores(cell: Cell) -> np.ndarray:
     """ACC, WDP and CDP of each seed and round, means over nodes: (3, seeds, rounds)."""
-    cross = cell.arrays["cross"]
-    sizes = cell.arrays["sizes"][..., 2].astype(float)[:, :, None, :]
-    own = np.eye(cross.shape[-1])
-    parts = []
-    for which in (np.ones_like(own), own, 1 - own):
-        weights = which * sizes
-        parts.append(((cross * weights).sum(axis=3) / weights.sum(axis=3)).mean(axis=2))
-    return np.stack(parts)
+    parts = (cell.arrays[f"domains/{name.lower()}"].mean(axis=2) for name in NAMES)
+    return np.stack(list(parts))
 
 
 def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> None:
@@ -67,9 +61,9 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
 
 def _domains(axes: Axes, cell: Cell) -> None:
     """Accuracy of node i on the test examples of domain j, mean over seeds."""
-    cross = cell.arrays["cross"][:, -1].mean(axis=0)
-    axes.imshow(cross, vmin=0, vmax=1, cmap="viridis")
-    for (i, j), value in np.ndenumerate(cross):
+    accuracy = cell.arrays["domains/accuracy"][:, -1].mean(axis=0)
+    axes.imshow(accuracy, vmin=0, vmax=1, cmap="viridis")
+    for (i, j), value in np.ndenumerate(accuracy):
         axes.text(
             j,
             i,

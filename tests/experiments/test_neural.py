@@ -116,14 +116,23 @@ def test_unseen_clients_are_scored_and_never_take_part():
     assert np.isfinite(run.arrays["test"]).all()
 
 
-def test_every_client_on_the_examples_of_all():
+def test_every_client_is_scored_in_every_domain():
     conf = fl.Config(
-        method="standalone", clients=3, cross=True, models=("mlp",), examples=300, rounds=1
+        method="standalone",
+        partition="rotation:0,90,180:10",
+        clients=3,
+        domains=True,
+        models=("mlp",),
+        every=2,
+        rounds=3,
     )
-    run = execute(fl, conf)
-    assert run.arrays["cross"].shape == (1, 1, 3, 3)
-    own = np.diagonal(run.arrays["cross"][0, 0])
-    np.testing.assert_allclose(own, run.arrays["test"][0, 0])
+    a = {n: array[0] for n, array in execute(fl, conf).arrays.items()}
+    assert np.isnan(a["domains/accuracy"][0]).all()
+    own = np.diagonal(a["domains/accuracy"][-1])
+    np.testing.assert_allclose(own, a["test"][-1])
+    np.testing.assert_allclose(own, a["domains/wdp"][-1])
+    others = a["domains/accuracy"][-1][~np.eye(3, dtype=bool)].reshape(3, 2).mean(axis=1)
+    np.testing.assert_allclose(others, a["domains/cdp"][-1])  # domains of one size
 
 
 @pytest.mark.parametrize("name", NAMES)
