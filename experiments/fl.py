@@ -83,7 +83,7 @@ class Config:
         require(0 <= self.target <= 1, "target", "in [0, 1]", self.target)
         require(0 <= self.unseen < 1, "unseen", "in [0, 1)", self.unseen)
         least = 1 <= self.minimum <= self.seen
-        require(least, "minimum", "1 to the clients that take part", self.minimum)
+        require(least, "minimum", "1 to clients, of those that take part", self.minimum)
         self.participation()
 
     @property
