@@ -38,7 +38,7 @@ def chunks(arrays: Mapping[str, Any]) -> list[Chunk]:
             raise DataError(f"{name}: arrays of {array.dtype} cannot be kept in a file")
         entries.append((name, array.dtype.str, list(array.shape)))
         flat = np.ascontiguousarray(array).reshape(-1)
-        bodies += [memoryview(flat.view(np.uint8)), _padding(array.nbytes)]
+        bodies += [flat.view(np.uint8).data, _padding(array.nbytes)]
     header = json.dumps(entries).encode()
     header += b" " * (-(_START + len(header)) % _ALIGN)
     return [_MAGIC, len(header).to_bytes(8, "little"), header, *bodies]

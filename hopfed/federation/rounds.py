@@ -75,9 +75,9 @@ class FederationState:
         """Rebuild the state from its parts; those of clients are not read."""
         held: dict[str, dict[int, Held]] = {"clients": {}, "down": {}, "late": {}}
         for name, part in parts.items():
-            kind, _, c = name.partition("/")
-            if c:
-                held[kind][int(c)] = part
+            kind, _, client = name.partition("/")
+            if client:
+                held[kind][int(client)] = part
         late = {}
         for c, part in held["late"].items():
             arrays = dict(part.read())
@@ -90,7 +90,7 @@ class FederationState:
             StateMap(held["clients"]),
             StateMap(held["down"]),
             late,
-            {int(c): np.asarray(value, dtype=np.uint8).tobytes() for c, value in last.items()},
+            {int(name): np.asarray(v, dtype=np.uint8).tobytes() for name, v in last.items()},
         )
 
     def flatten(self) -> dict[str, np.ndarray]:

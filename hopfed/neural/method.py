@@ -134,6 +134,10 @@ class NeuralMethod(ABC):
         """Parameters and buffers that a client's net starts with, its own copy."""
         return {n: t.detach().clone() for n, t in self.net(client).state_dict().items()}
 
+    def alike(self, client: int) -> str:
+        """What clients must have in common to be trained together: the architecture."""
+        return self.made.names[client]
+
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """State of a client before its first round."""
         return {}
