@@ -18,7 +18,7 @@ crosses the level of the test (`foresee`, from the labels of the draw and the ac
 which only score). Latency is the number of rounds from there until a remembered pattern has
 m >= .95. That takes 5 examples of it even if they were labelled: the majority of 4 has .94.
 
-Measured (default preset, its first 3 draws; +- standard error), with the memory apart: .98 +- .02 of
+Measured (default preset, 3 of its draws; +- standard error), with the memory apart: .98 +- .02 of
 the new archetypes that theory foresees are counted in the first round foreseen or before; beyond
 2 sd of the level all decisions are as foreseen; nothing is counted before. Remembered in the first
 round foreseen, and within one round: equal 9 and 9 of 9 (so too the paper's mechanism; the paper:

@@ -12,7 +12,7 @@ from hopfed.ica import ica_candidates
 from hopfed.joint import JointDiagonalization, joint_candidates
 from hopfed.rank import RankEstimate
 from hopfed.search import Search, search_candidates
-from hopfed.select import ExposureFit, accepted, merge, select
+from hopfed.select import ExposureFit, descend, expected_overlap, merge, select
 from hopfed.spectrum import Spectrum
 from hopfed.subspace import Subspace
 from hopfed.verdict import Verdict, judge
@@ -43,6 +43,8 @@ class Archetypes:
     fit : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", "incomplete", "nothing found", "no signal" or "poor fit".
     advice : what the status means for these data, in words.
+    descent : for each `known` pattern the row of the archetype that it is, or that it has become;
+        -1 where this operator does not show it.
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -54,9 +56,15 @@ class Archetypes:
     fit: float
     status: str
     advice: str
+    descent: np.ndarray
 
     def __len__(self) -> int:
         return len(self.patterns)
+
+    @property
+    def expected_overlaps(self) -> np.ndarray:
+        """(K,) overlap with its archetype to expect of a pattern read off this operator (A5)."""
+        return expected_overlap(self.predicted_scores)
 
 
 def factorize(
@@ -68,6 +76,7 @@ def factorize(
     joint: JointDiagonalization | None = None,
     search: Search | None = None,
     known: np.ndarray | None = None,
+    sure: np.ndarray | None = None,
     seed: int = 0,
 ) -> Archetypes:
     """Factor the signal of `spectrum` into archetypes.
@@ -78,16 +87,28 @@ def factorize(
     groups : group projections; without them joint diagonalisation has nothing to work on.
     method : "joint", "lam" (one operator, search alone), "ica" (eigenvectors with FastICA, the
         baseline), or "auto": joint first, lam for what is left, the exposure fit decides.
-    known : (C, N) patterns of earlier rounds; those that this operator shows come first.
+    known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
+        are or as it shows them, whichever is surer (`hopfed.select.descend`).
+    sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
     """
     if method not in METHODS:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
+    if known is None:
+        known = np.zeros((0, spectrum.n_sites), dtype=np.int8)
     # Thousands of small products: handing each to a second BLAS thread costs more than it gains,
     # and ten times as much where another program holds the core that the thread waits for.
     with blas_threads(1):
         space = Subspace.of(spectrum, rank)
-        kept, fit = _search(space, rank, groups, method, joint, search, known, seed)
-        return _result(space, spectrum, rank, kept, fit)
+        heirs, rows = descend(space, known, np.ones(len(known)) if sure is None else sure)
+        kept, fit = _search(space, rank, groups, method, joint, search, heirs, seed)
+        descent = np.where(rows >= 0, _places(heirs, kept)[rows], -1)
+        return _result(space, spectrum, rank, kept, fit, descent)
+
+
+def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Row of each pattern (D, N) among those kept, -1 where it is not; one -1 more at the end."""
+    rows = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+    return np.array([*(rows.get(x.tobytes(), -1) for x in patterns.astype(np.int8)), -1])
 
 
 def _search(
@@ -97,11 +118,11 @@ def _search(
     method: str,
     joint: JointDiagonalization | None,
     search: Search | None,
-    known: np.ndarray | None,
+    heirs: np.ndarray,
     seed: int,
 ) -> tuple[np.ndarray, ExposureFit]:
-    """Collect candidates by `method` and let the exposure fit decide."""
-    kept, fit = select(space, _shown(space, known))
+    """Collect candidates by `method` beside the `heirs` of earlier ones; the fit decides."""
+    kept, fit = select(space, heirs)
     joint, search = joint or JointDiagonalization(), search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
@@ -116,15 +137,13 @@ def _search(
     return kept, fit
 
 
-def _shown(space: Subspace, known: np.ndarray | None) -> np.ndarray:
-    """Those of the `known` patterns that this operator shows."""
-    if known is None or len(known) == 0 or space.dim == 0:
-        return np.zeros((0, space.n_sites), dtype=np.int8)
-    return known[accepted(space, known)]
-
-
 def _result(
-    space: Subspace, spectrum: Spectrum, rank: RankEstimate, kept: np.ndarray, fit: ExposureFit
+    space: Subspace,
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    kept: np.ndarray,
+    fit: ExposureFit,
+    descent: np.ndarray,
 ) -> Archetypes:
     verdict: Verdict = judge(spectrum, rank, len(kept), fit)
     r2 = max(rank.quality**2, 1e-12)
@@ -138,4 +157,5 @@ def _result(
         fit=fit.explained,
         status=verdict.status,
         advice=verdict.advice,
+        descent=descent,
     )

@@ -6,18 +6,38 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.special import erf
 
 from hopfed.subspace import Subspace
 
 DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one seen twice
 SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
 SHARE = 0.5  # of its own direction in the operator that a kept archetype must explain
+SAME = 0.9  # overlap from which two patterns are one: closer than archetypes get
+SPREADS = (
+    4.0  # standard deviations below the overlap that two estimates of one are expected to have
+)
 
 
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
     """Which patterns score as theory says that an archetype would: bool (C,)."""
     floor = space.predicted_scores(patterns) - slack / np.sqrt(space.n_sites)
     return space.scores(patterns) >= floor
+
+
+def expected_overlap(gamma: np.ndarray) -> np.ndarray:
+    """Overlap with its archetype to expect of a pattern that was read off a projection (A5).
+
+    ``erf(sqrt(gamma / (1 - gamma) / 2))`` for the signs of a vector of squared cosine `gamma`:
+    an eigenvector, a sum of examples, or what of an archetype lies in a signal subspace.
+
+    Examples
+    --------
+    >>> expected_overlap(np.array([0.0, 0.5, 0.9])).round(3)
+    array([0.   , 0.683, 0.997])
+    """
+    g = np.clip(gamma, 0.0, 1 - 1e-12)
+    return np.asarray(erf(np.sqrt(g / (1 - g) / 2)))
 
 
 def merge(
@@ -35,16 +55,68 @@ def merge(
     fresh = space.polish(new[np.argsort(-space.scores(new), kind="stable")])
     both = np.unique(np.vstack([kept, fresh]), axis=0, return_index=True)[1]
     both = np.vstack([kept, fresh])[np.sort(both)]
-    b = space.whitened(both)
-    b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
-    plain = np.abs(both.astype(np.float32) @ both.T.astype(np.float32)) / space.n_sites
-    overlap = np.minimum(np.abs(b @ b.T), plain)
+    overlap = _likeness(space, both)
     duplicate = min(duplicate, 1 - 1e-9)
     chosen: list[int] = list(range(len(kept)))
     for i in range(len(kept), len(both)):
         if not (overlap[i, chosen] > duplicate).any():
             chosen.append(i)
     return both[chosen]
+
+
+def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
+    b = space.whitened(patterns)
+    b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+    x = patterns.astype(np.float32)
+    return np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+
+
+def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Whether patterns (..., N) are as alike as two estimates of one archetype would be."""
+    N = a.shape[-1]
+    overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N
+    return overlap >= np.minimum(SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N))
+
+
+def descend(space: Subspace, known: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What this operator makes of the patterns of earlier ones.
+
+    A pattern that is surer than what the operator says of it stays as it is. Any other falls to
+    its rest state in the signal subspace, the operator's own estimate of what it descends to; that
+    is the same archetype if they are as alike as two estimates of one are expected to be. So are
+    two patterns that fall to one state.
+
+    Parameters
+    ----------
+    known : (C, N).
+    sure : (C,) overlap of each with its archetype, as expected of what it was read off.
+
+    Returns
+    -------
+    candidates (D, N), and for each known pattern its row there; -1 where the operator does not
+    show it.
+    """
+    rows = np.full(len(known), -1)
+    if len(known) == 0 or space.dim == 0:
+        return np.zeros((0, space.n_sites), np.int8), rows
+    falls = space.polish(known)
+    promise = expected_overlap(space.predicted_scores(falls))
+    stays = (sure >= promise) & accepted(space, known)
+    candidates = np.where(stays[:, None], known, falls)
+    shown = accepted(space, candidates) & (stays | _one(known, falls, sure * promise))
+    alike = _likeness(space, falls) > DUPLICATE
+    chosen: list[int] = []
+    for i in np.argsort(-sure, kind="stable"):
+        if not shown[i]:
+            continue
+        row = next((row for row, j in enumerate(chosen) if alike[i, j]), len(chosen))
+        if row == len(chosen):
+            chosen.append(int(i))
+        first = chosen[row]
+        if first == i or _one(known[i], known[first], sure[i] * sure[first]):
+            rows[i] = row
+    return candidates[chosen], rows
 
 
 @dataclass(frozen=True)

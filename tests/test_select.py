@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hopfed.data.channel import rademacher
 from hopfed.operators import FactorOperator
 from hopfed.rank import Sample, TracyWidom
-from hopfed.select import accepted, fit_exposures, merge, select
+from hopfed.select import accepted, descend, expected_overlap, fit_exposures, merge, select
 from hopfed.spectrum import eigenpairs
 from hopfed.subspace import Subspace
 
@@ -98,3 +98,75 @@ def test_subspace_quantities_are_invariant_under_sign(K):
     space = subspace(eta)
     np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
     np.testing.assert_allclose(space.predicted_scores(-xi), space.predicted_scores(xi))
+
+
+def blur(xi, overlap, rng):
+    """Patterns of that overlap with `xi`, in expectation."""
+    return np.where(rng.random(xi.shape) < (1 + overlap) / 2, xi, -xi).astype(np.int8)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_the_overlap_with_the_archetype_is_the_expected_one(seed):
+    """In evidence in which archetypes are blurred, r = .11."""
+    xi, eta = sample(4, 600, 1500, 0.11, seed)
+    space = subspace(eta)
+    states = space.polish(xi)
+    overlap = (states * xi).mean(axis=1)
+    expected = expected_overlap(space.predicted_scores(states))
+    assert 0.6 < expected.mean() < 0.99
+    np.testing.assert_allclose(overlap.mean(), expected.mean(), atol=0.03)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.floats(0.35, 0.9))
+def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
+    rng = np.random.default_rng(seed)
+    xi, eta = sample(5, 600, 3000, 0.5, seed)
+    candidates, rows = descend(subspace(eta), blur(xi, m, rng), np.full(5, m))
+    np.testing.assert_array_equal(candidates[rows], xi)
+
+
+def test_what_is_surer_than_the_operator_stays_as_it_is():
+    xi, eta = sample(3, 400, 600, 0.2, 0)
+    space = subspace(eta)
+    candidates, rows = descend(space, xi, np.ones(3))
+    np.testing.assert_array_equal(candidates[rows], xi)
+    falls = space.polish(xi)
+    assert (falls != xi).any()
+    candidates, rows = descend(space, xi, np.full(3, 0.5))
+    np.testing.assert_array_equal(candidates[rows], falls)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.sampled_from([0.4, 0.8, 1.0]))
+def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
+    rng = np.random.default_rng(seed)
+    xi, eta = sample(5, 600, 3000, 0.5, seed)
+    strangers = rademacher(3, 600, np.random.default_rng(seed + 1))
+    strangers = blur(strangers, m, rng)
+    candidates, rows = descend(subspace(eta), np.vstack([strangers, xi[:2]]), np.full(5, m))
+    assert (rows[:3] == -1).all()
+    assert (rows[3:] >= 0).all()
+    assert len(candidates) == 2
+
+
+def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
+    rng = np.random.default_rng(3)
+    xi, eta = sample(2, 600, 3000, 0.5, 1)
+    like = xi[0].copy()
+    like[: 600 // 8] *= -1  # overlap 3/4 with an archetype that is exposed, and not exposed itself
+    known = np.vstack([blur(xi[:1], 0.6, rng), blur(xi[:1], 0.7, rng), like])
+    candidates, rows = descend(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
+    assert rows.tolist() == [0, 0, -1]
+    np.testing.assert_array_equal(candidates, xi[:1])
+
+
+def test_archetypes_that_no_eigenvector_tells_apart_stay_two():
+    """Both are remembered exactly, and the operator shows one direction between them."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(2, 400, rng)
+    mixture = (xi.sum(axis=0) / np.linalg.norm(xi.sum(axis=0)))[:, None]
+    space = Subspace(mixture, np.array([5.0]), np.array([0.4]), 1.0)
+    rows = descend(space, xi, np.ones(2))[1]
+    assert sorted(rows.tolist()) == [-1, 0]

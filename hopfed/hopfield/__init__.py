@@ -3,10 +3,13 @@
 encoding : operators as messages: counts, factors or a sketch.
 evidence : what the rounds so far have shown, as one weighted operator and the law of its noise.
 remembered : archetypes kept from round to round, and the votes that make them exact.
+voting : what clients' examples say of the patterns, and when it counts.
+claims : how much of a client's size is believed.
 support : how much an operator speaks for a pattern.
 blending : the evidence alone, or with what is remembered.
 robust : aggregates that bear lying clients.
 settings : how a federation works.
+kept : a count, from one exchange to the next.
 client, server : the two sides of an exchange.
 method : all of it on the contract of `hopfed.federation`.
 """

@@ -60,22 +60,27 @@ def project_spec(K: int, groups: int) -> Spec:
     }
 
 
-def vote(rows: PackedBits, memory: Broadcast) -> Message:
+def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
     """Sums of the examples nearest to each remembered pattern (the last exchange of A7).
 
     An example counts only where its overlap is what the quality lets expect: those of archetypes
     not yet known, and of noise, stay out.
+
+    Parameters
+    ----------
+    sure : (K,) overlap of each pattern with its archetype, as the server expects it: the examples
+        of a blurred pattern overlap with it by less.
     """
     K, N = memory.patterns.shape
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
     overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
-    r = memory.quality
-    floor = max(r - SPREADS * float(np.sqrt((1 - r * r) / N)), r / 2)
+    r = memory.quality * sure
+    floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
     nearest = np.abs(overlap).argmax(axis=1)
     at = np.arange(len(nearest)), nearest
     chosen = np.zeros_like(overlap)
-    chosen[at] = np.where(np.abs(overlap[at]) >= floor, np.sign(overlap[at]), 0.0)
+    chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
     votes = np.rint(transposed_times(rows, chosen)).T
     return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
 

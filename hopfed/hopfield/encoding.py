@@ -35,7 +35,7 @@ class Encoding:
     ----------
     n_sites : N.
     form : "counts", "factors" or "sketch".
-    width : eigenpairs or columns of the last two.
+    width : eigenpairs or columns of the last two, at most N; of no account for counts.
     seed : of the sketch's test matrix, common to all clients.
     """
 
@@ -47,7 +47,8 @@ class Encoding:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ArgumentError("form", f"one of {', '.join(FORMS)}", self.form)
-        if not 1 <= self.width <= self.n_sites:
+        most = np.inf if self.form == "counts" else self.n_sites
+        if not 1 <= self.width <= most:
             raise ArgumentError("width", f"between 1 and the {self.n_sites} sites", self.width)
 
     @property

@@ -13,6 +13,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield import client, server
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.kernels import PackedBits
+from hopfed.rng import derive
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,13 @@ class HopfieldFederation(HopfieldSettings):
         """State of a client before its first round."""
         return {}
 
-    def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round."""
-        return {}
+    def server_start(self, seed: int) -> State:
+        """State of the server before the first round, with a secret that it tells nobody.
+
+        In a simulation it follows from the run's seed; where clients must not know it, a server
+        starts from a seed of its own.
+        """
+        return {"secret": np.array(derive(seed, "secret of the server"))}
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer."""
@@ -108,4 +113,4 @@ class HopfieldFederation(HopfieldSettings):
         if step == "projections":
             seed = context.derive("projections")
             return client.project(rows, down["basis"].astype(np.float64), self.groups, seed, who)
-        return client.vote(rows, client.broadcast_of(down, self.n_sites))
+        return client.vote(rows, client.broadcast_of(down, self.n_sites), down["sure"])

@@ -3,7 +3,7 @@
 1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
    what is remembered, as the paper has it), and its spectrum is counted. Basis down.
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
-   is remembered. Archetypes down.
+   is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
 """
 
@@ -17,16 +17,16 @@ from hopfed.arrays import blas_threads
 from hopfed.factorize import Archetypes, Groups, factorize
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message
-from hopfed.hopfield.blending import Blended, Counted
+from hopfed.hopfield import kept
+from hopfed.hopfield.blending import FEW, Blended, Counted
+from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.evidence import Evidence
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.settings import HopfieldSettings
-from hopfed.hopfield.support import Support
+from hopfed.hopfield.support import Support, random_groups
+from hopfed.hopfield.voting import Votes, told_apart
 from hopfed.operators import HebbianOperator
-from hopfed.rank import RankEstimate
-from hopfed.rng import stream
-from hopfed.spectrum import Spectrum
 
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
@@ -37,6 +37,7 @@ def hear_operators(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Add the operators of a round to the evidence, and count its spectrum."""
+    messages = bounded(messages, method.claim)
     weights = client_weights(method, messages, context)
     operators = {c: method.encoding.decode(m) for c, m in messages.items()}
     fresh = method.robust.pooled(operators, messages, weights)
@@ -58,7 +59,8 @@ def hear_operators(
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
-        return state | _keep(counted), {EVERYONE: {"basis": basis}}, metrics
+        state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
+        return state, {EVERYONE: {"basis": basis}}, metrics
     state, found = remember(method, state, counted, None, context)
     return state, {EVERYONE: broadcast(method, state)}, metrics | found
 
@@ -67,7 +69,7 @@ def hear_projections(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
-    counted = _kept(method, state)
+    counted = kept.unflatten(_below(state, "counted"), method.n_sites)
     groups = None
     if messages and counted.rank.khat:
         groups = _groups(messages, _weights(state), counted)
@@ -79,16 +81,17 @@ def hear_votes(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], _: Context
 ) -> Answer:
     """Add the votes of a round to the archetypes it broadcast."""
-    memory = _memory(method, state)
+    memory, heard = _memory(method, state), _heard(state)
     told = np.flatnonzero(memory.rounds >= method.persistence)
-    votes, voters = np.zeros(memory.votes.shape), np.zeros(len(memory))
-    weights = _weights(state)
-    for c, message in messages.items():
-        votes[told] += weights[c] * message["votes"]
-        voters[told] += weights[c] * message["voters"]
-    memory = memory.vote(votes, voters)
+    examples = {c: float(m["examples"]) for c, m in heard.items()}
+    shape = len(told), method.n_sites
+    votes = Votes.gather(messages, _weights(state), examples, shape)
+    quality = float(state.get("quality", 0.0))
+    apart = told_apart(memory.sure[told], quality, method.n_sites)
+    memory = memory.vote(votes.among(len(memory), told, apart), quality)
     # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
-    memory = memory.select((memory.voters > 0) | (memory.rounds < method.persistence))
+    asked = np.isin(np.arange(len(memory)), told[apart])
+    memory = memory.select((memory.voters > 0) | ~asked).merged()
     state = closed(state, memory)
     return state, {EVERYONE: broadcast(method, state)}, {"archetypes": len(memory)}
 
@@ -102,10 +105,10 @@ def count(
 ) -> Counted:
     """Count the spectrum of the evidence, or of its blend with the remembered patterns."""
     if evidence.operator is None:
-        return nothing(method.n_sites)
+        return kept.nothing(method.n_sites)
     with blas_threads(1):
         blended = Blended.of(method.memory, evidence, patterns, weights, method.alpha)
-        return blended.count(operators)
+        return blended.count(operators, max(FEW, 2 * len(patterns)))
 
 
 def remember(
@@ -123,12 +126,18 @@ def remember(
         groups=groups,
         search=method.search,
         known=memory.patterns,
+        sure=memory.sure,
         seed=context.derive("factorize"),
     )
-    if method.memory != "separate" and rank.khat:
-        # The paper's memory is the operator: what it no longer shows is gone.
-        memory = memory.select(memory.near(found.patterns))
-    memory = memory.learn(found.patterns, context.round)
+    descent, sure = found.descent, found.expected_overlaps
+    if method.memory == "separate":
+        memory = memory.renew(found.patterns, sure, descent)
+    elif rank.khat:
+        # The paper's memory is the operator: what it no longer shows is gone, and what it shows of
+        # a pattern is the pattern itself, which makes it no surer.
+        memory = memory.select(descent >= 0)
+    new = np.setdiff1d(np.arange(len(found)), descent)
+    memory = memory.learn(found.patterns[new], sure[new], context.round)
     if evidence.operator is not None:
         memory = memory.oriented(evidence.columns / evidence.mass)
     memory = _confirmed(method, state, memory, counted, context.round)
@@ -157,8 +166,7 @@ def _confirmed(
     )
     shown = support.scores() > method.level
     if method.quorum > 0:
-        order = stream(method.encoding.seed, "groups of clients", t).permutation(len(heard))
-        groups = np.array_split(order, min(method.client_groups, len(heard)))
+        groups = random_groups(len(heard), method.client_groups, state["secret"], t)
         shown &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
     waiting = t - memory.seen < method.patience
@@ -200,60 +208,16 @@ def _groups(
 def broadcast(method: HopfieldSettings, state: State) -> Message:
     """What the server says it remembers: the archetypes confirmed often enough, as bits."""
     memory = _memory(method, state)
-    told = memory.patterns[memory.rounds >= method.persistence]
+    told = memory.rounds >= method.persistence
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)
-    return {"patterns": pack_patterns(told), "quality": quality}
+    sure = memory.sure[told].astype(np.float32)
+    return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}
 
 
 def closed(state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need."""
     state = _without(state, "heard", "weights", "counted", "memory")
     return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
-
-
-def nothing(n_sites: int) -> Counted:
-    """Return the count where there is no evidence."""
-    empty = np.zeros(0)
-    spectrum = Spectrum(
-        empty, np.zeros((n_sites, 0)), empty, n_sites, 1.0, False, "none", 0, "converged"
-    )
-    return Counted(spectrum, RankEstimate(0, np.nan, 1.0, empty, empty, "no evidence"), {})
-
-
-def _keep(counted: Counted) -> State:
-    """Arrays of a count, from one exchange to the next."""
-    spectrum, rank = counted.spectrum, counted.rank
-    return {
-        "counted/values": spectrum.values,
-        "counted/vectors": spectrum.vectors,
-        "counted/residuals": spectrum.residuals,
-        "counted/strengths": rank.strengths,
-        "counted/overlaps": rank.overlaps,
-        "counted/variances": np.array([[c, v] for c, v in counted.variances.items()]),
-        "counted/scalars": np.array(
-            [rank.khat, rank.threshold, rank.variance, spectrum.n_examples, spectrum.complete]
-        ),
-    }
-
-
-def _kept(method: HopfieldSettings, state: State) -> Counted:
-    a = _below(state, "counted")
-    khat, threshold, variance, examples, complete = a["scalars"].tolist()
-    rank = RankEstimate(
-        int(khat), threshold, variance, a["strengths"], a["overlaps"], "Tracy-Widom", unequal=True
-    )
-    spectrum = Spectrum(
-        a["values"],
-        a["vectors"],
-        a["residuals"],
-        method.n_sites,
-        examples,
-        bool(complete),
-        "kept",
-        1,
-        "converged",
-    )
-    return Counted(spectrum, rank, {int(c): v for c, v in a["variances"].reshape(-1, 2)})
 
 
 def _evidence(method: HopfieldSettings, state: State) -> Evidence:

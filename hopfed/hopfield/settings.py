@@ -39,12 +39,15 @@ class HopfieldSettings:
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
-        vote is dropped.
+        vote is dropped. Votes count where examples can be told apart (`hopfed.hopfield.voting`).
     robust : aggregate that bears lying clients.
-    persistence : rounds whose fresh operators must support a pattern before it is broadcast.
+    claim : examples that a client may claim in a round, in medians of all claims; it counts for no
+        more (`hopfed.hopfield.claims`). Clients that do hold more are cut, too: inf believes all.
+    persistence : rounds whose fresh operators must support a pattern before it is broadcast. The
+        round that bore it is one of them, and supports what it bore: 1 asks for nothing.
     patience : rounds that a pattern may wait for that.
     quorum, client_groups : share of groups of clients that must support a pattern, and their
-        number; a quorum of 0 asks for none.
+        number; a quorum of 0 asks for none. The server draws the groups under a secret.
     level : standard score from which operators support a pattern.
     search : settings of the search.
     """
@@ -60,6 +63,7 @@ class HopfieldSettings:
     groups: int = 4
     votes: bool = True
     robust: Robust = field(default_factory=Robust)
+    claim: float = 10.0
     persistence: int = 1
     patience: int = 3
     quorum: float = 0.0
@@ -74,6 +78,7 @@ class HopfieldSettings:
         require(0 <= self.carry <= 1, "carry", "in [0, 1]", self.carry)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)
+        require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
         for name in ("persistence", "patience", "client_groups"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))

@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed.hopfield.blending import along
 from hopfed.operators import HebbianOperator
+from hopfed.rng import stream
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
@@ -26,6 +27,21 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
     """
     dual = np.linalg.pinv(patterns.astype(np.float64))
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
+
+
+def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
+    """Indices of clients in at most `groups` random groups, drawn anew in each round t.
+
+    Under a `secret` that only the server has: a client that knew its group, or those of others,
+    could choose whom to lie with.
+
+    Examples
+    --------
+    >>> [len(g) for g in random_groups(5, 3, secret=7, t=0)]
+    [2, 2, 1]
+    """
+    order = stream(int(secret), "groups of clients", t).permutation(clients)
+    return np.array_split(order, min(groups, clients))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hopfed.figures import byzantine as figure
 from hopfed.figures import save
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.robust import Robust
+from hopfed.hopfield.voting import Votes
 from hopfed.rng import stream
 from hopfed.runs import Run
 
@@ -44,6 +45,7 @@ def talk(federation, client, t=1, basis=None, told=None):
     told = federation.source.archetypes if told is None else told
     basis = {"basis": V if basis is None else basis}
     broadcast = {"patterns": pack_patterns(told), "quality": np.float32(0.8)}
+    broadcast["sure"] = np.ones(len(told), np.float32)
     state, answers = {}, []
     for exchange, down in enumerate(({}, basis, broadcast)):
         context = Context(0, t, exchange, client)
@@ -90,10 +92,28 @@ def test_a_liar_adds_the_same_examples_in_every_exchange(kind):
     np.testing.assert_array_equal(more[1:], 0)
     np.testing.assert_array_equal(lied[1]["sizes"], honest[1]["sizes"])
 
-    votes = lied[2]["votes"] - honest[2]["votes"]
-    np.testing.assert_array_equal(votes[:2], 0)
-    np.testing.assert_array_equal(votes[2], -np.ceil(mass) * x)
-    np.testing.assert_array_equal(lied[2]["voters"] - honest[2]["voters"], [0, 0, np.ceil(mass)])
+    np.testing.assert_array_equal(lied[2]["voters"], [0, 0, SMALL.examples])
+    np.testing.assert_array_equal(lied[2]["votes"][2], -SMALL.examples * x)
+    np.testing.assert_array_equal(lied[2]["votes"][:2], 0)
+
+
+def test_a_liar_votes_as_others_do_until_its_pattern_is_told():
+    lied, honest = (talk(m, 0)[2] for m in (method("2 fixed")[0], method("clean")[0]))
+    for name in honest:
+        np.testing.assert_array_equal(lied[name], honest[name])
+
+
+def test_the_votes_of_a_liar_are_the_largest_that_are_heard():
+    liar = method("2 fixed")[0]
+    told = liar.pattern(1)[None]
+    vote, examples = talk(liar, 0, told=told)[2], SMALL.examples
+
+    def heard(factor):
+        said = {name: array * factor for name, array in vote.items()}
+        return np.abs(Votes.gather({0: said}, {0: 1.0}, {0: examples}, told.shape).sums)
+
+    for factor in (1, 2, 50):
+        np.testing.assert_allclose(heard(factor), np.full(told.shape, examples))
 
 
 def test_liars_say_the_same_and_what_wanders_is_new_in_every_round():

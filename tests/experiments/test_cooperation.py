@@ -76,11 +76,13 @@ def test_where_no_client_sees_anything_all_of_them_find_everything(quick):
         assert (quick.arrays[f"{row}/alone {c}/khat"] == 0).all()
         assert (quick.arrays[f"{row}/alone {c}/patterns"] == 0).all()
     assert (quick.arrays[f"{row}/fixed/khat"][:, -1] == 3).all()
-    assert quick.summary[f"last_fixed/{row}"][0] > 0.9
+    foreseen = quick.summary[f"last_foreseen/{row}"]
+    assert quick.summary[f"last_fixed/{row}"][0] == pytest.approx(foreseen, abs=0.015)
+    assert quick.summary[f"false_fixed/{row}"] == 0
 
 
 def test_theory_foretells_what_the_evidence_shows(quick):
-    """Before clients vote, in the rounds in which all archetypes are sure to be counted."""
+    """In the first rounds in which all archetypes are sure to be counted."""
     for row in ("0.2 0.2 0.2", "24 of 0.08"):
         sure = quick.arrays[f"{row}/foreseen/power"][0, :3, 0] > 0.99
         want = quick.arrays[f"{row}/foreseen/magnetisation"][0, :3, 0][sure]

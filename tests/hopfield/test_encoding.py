@@ -91,12 +91,19 @@ def test_patterns_survive_packing(K, N):
     np.testing.assert_array_equal(unpack_patterns(packed, N), x)
 
 
+def test_counts_of_few_sites_do_not_mind_a_width_that_they_have_no_use_for():
+    encoding = Encoding(10)
+    x = kernels.pack(examples(7, 10))
+    assert malformed(encoding.encode(x), encoding.spec) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"form": "raw"}, "form must be one of counts, factors, sketch"),
         ({"width": 0}, "width must be between 1 and the 10 sites"),
-        ({"width": 11}, "width must be between 1 and the 10 sites"),
+        ({"width": 11, "form": "factors"}, "width must be between 1 and the 10 sites"),
+        ({"width": 11, "form": "sketch"}, "width must be between 1 and the 10 sites"),
     ],
 )
 def test_bad_settings(settings, message):

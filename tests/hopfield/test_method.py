@@ -121,7 +121,7 @@ def test_bytes_up_and_down_are_those_of_the_messages():
     projections = groups * (4 * K * (K + 1) // 2 + 4)
     votes = 4 * K * N + 4 * K
     np.testing.assert_array_equal(first.traffic.up, counts + projections + votes)
-    told = K * -(-N // 8) + 4
+    told = K * (-(-N // 8) + 4) + 4
     np.testing.assert_array_equal(first.traffic.down, 4 * N * K + told)
     np.testing.assert_array_equal(second.traffic.down, 4 * N * K + 2 * told)
 
@@ -200,12 +200,72 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
         {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")}
     )
     false = rademacher(1, N, np.random.default_rng(77))
-    server |= {f"memory/{k}": v for k, v in memory.learn(false, 0).flatten().items()}
+    server |= {f"memory/{k}": v for k, v in memory.learn(false, np.ones(1), 0).flatten().items()}
     server["memory/rounds"] = server["memory/rounds"] + 1
     state = replace(first.state, server=server)
     second = play(method, 1, state=state, start=1)[0]
     assert len(patterns(second)) == 3
     assert retrieval(patterns(second), source.archetypes).false_discoveries == 0
+
+
+def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
+    """Examples too noisy to vote: the evidence alone makes the patterns better."""
+    source = stream(K=2, r=0.12, M=150, rounds=16)
+    played = play(HopfieldFederation(source, Encoding(N), carry=1.0), 16)
+    m = [retrieval(patterns(p), source.archetypes).magnetisation.mean() for p in played]
+    full = next(t for t, p in enumerate(played) if len(patterns(p)) == 2)
+    assert m[full] < 0.9
+    assert m[-1] > 0.97
+    assert m[-1] > m[full] + 0.1
+    assert len(patterns(played[-1])) == 2
+    server = played[-1].state.server
+    assert (server["memory/born"] < 15).all()
+    assert not server["memory/voters"].any()
+    expected = server["memory/sure"].mean()
+    np.testing.assert_allclose(m[-1], expected, atol=0.03)
+
+
+class Loud:
+    """A federation whose client 0 says one thing more loudly than its examples allow."""
+
+    def __new__(cls, method, field, factor):
+        class Method(type(method)):
+            def client_step(self, state, down, context):
+                state, message, metrics = super().client_step(state, down, context)
+                if context.client == 0 and field in message:
+                    message = message | {field: (message[field] * factor).astype(np.int64)}
+                return state, message, metrics
+
+        return Method(**vars(method))
+
+
+@pytest.mark.parametrize("field", ["votes", "voters"])
+@pytest.mark.parametrize("factor", [-1000, 1000])
+def test_an_example_has_one_vote(field, factor):
+    source = stream()
+    loud = Loud(HopfieldFederation(source, Encoding(N)), field, factor)
+    last = play(loud, 2)[-1]
+    assert not last.faults.codes.any()
+    assert retrieval(patterns(last), source.archetypes).magnetisation.min() == 1
+    assert last.state.server["memory/voters"].max() <= 2 * L * 120
+
+
+def test_a_client_counts_for_no_more_than_a_multiple_of_the_others():
+    """Whatever number of examples it claims, its weight in the evidence is bounded."""
+    source = stream()
+    for claim, share in ((2.0, 0.5), (10.0, 10 / 12)):
+        loud = Loud(HopfieldFederation(source, Encoding(N), claim=claim), "examples", 10**6)
+        state = play(loud, 1)[0].state.server
+        counts, _, owners = state["evidence/atoms"]
+        np.testing.assert_allclose(counts[owners == 0].sum() / counts.sum(), share)
+
+
+def test_the_server_keeps_a_secret_and_tells_nobody():
+    method = HopfieldFederation(stream(), Encoding(N), quorum=0.5)
+    a, b = (play(method, 1, seed=seed)[0].state for seed in (0, 1))
+    assert a.server["secret"] != b.server["secret"]
+    for down in a.down.values():
+        assert set(down) == {"patterns", "sure", "quality"}
 
 
 def test_nothing_is_found_in_noise_and_said_so():
@@ -233,6 +293,7 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
         ({"carry": 1.5}, "carry must be in"),
         ({"alpha": 0.0}, "alpha must be in"),
         ({"groups": -1}, "groups must be at least 0"),
+        ({"claim": 0.5}, "claim must be at least 1"),
         ({"quorum": 2.0}, "quorum must be in"),
         ({"persistence": 0}, "persistence must be at least 1"),
         ({"patience": 0}, "patience must be at least 1"),

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.hopfield.remembered import SAME, Remembered
+from hopfed.hopfield.remembered import WORTH, Remembered
+from hopfed.hopfield.voting import Votes
+from hopfed.select import SAME, expected_overlap
 
 N = 64
 
@@ -22,8 +24,14 @@ def flipped(pattern, count, seed=0):
     return x
 
 
-def memory(x, t=0):
-    return Remembered.nothing(x.shape[1]).learn(x, t)
+def memory(x, t=0, sure=0.5):
+    return Remembered.nothing(x.shape[1]).learn(x, np.full(len(x), sure), t)
+
+
+def votes(sums, voters):
+    """Votes of examples of weight 1."""
+    voters = np.asarray(voters, dtype=float)
+    return Votes(np.asarray(sums, dtype=float), voters, voters)
 
 
 def same(a, b):
@@ -43,7 +51,7 @@ def memories(draw):
     rng = np.random.default_rng(seed)
     x = patterns(5, seed)[:K]
     known = memory(x, draw(st.integers(0, 9)))
-    known = known.vote(rng.integers(-20, 20, (K, N)) + 40 * x, rng.random(K))
+    known = known.vote(votes(rng.integers(-20, 20, (K, N)) + 40 * x, 60 * rng.random(K)), 0.6)
     return known.confirm(rng.random(K) < 0.5, draw(st.integers(10, 20)))
 
 
@@ -55,15 +63,16 @@ def test_it_survives_being_flattened(known):
 
 @given(memories(), st.integers(0, 30))
 def test_what_is_known_is_not_learnt_again(known, t):
-    assert same(known.learn(known.patterns, t), known)
-    assert same(known.learn(-known.patterns[::-1], t), known)
-    assert same(known.learn(known.patterns[:0], t), known)
+    sure = np.ones(len(known))
+    assert same(known.learn(known.patterns, sure, t), known)
+    assert same(known.learn(-known.patterns[::-1], sure, t), known)
+    assert same(known.learn(known.patterns[:0], sure[:0], t), known)
 
 
 @given(memories(), st.integers(0, 6), st.integers(0, 30))
 def test_what_is_new_is_learnt_behind_what_is_known(known, C, t):
     fresh = patterns(6, 1000)[:C]
-    more = known.learn(fresh, t)
+    more = known.learn(fresh, np.full(C, 0.5), t)
     assert same(more.select(np.arange(len(known))), known)
     tail = more.select(np.arange(len(known), len(more)))
     assert same(tail, memory(fresh, t))
@@ -85,23 +94,13 @@ def test_of_likenesses_in_one_round_the_first_is_learnt(sign):
     assert len(memory(np.stack([*x, sign * far]))) == 3
 
 
-@given(memories(), st.data())
-def test_near_says_which_patterns_are_among_others_of_either_sign(known, data):
-    K = len(known)
-    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=K, max_size=K)), dtype=bool)
-    signs = np.where(np.arange(chosen.sum()) % 2, 1, -1).astype(np.int8)
-    others = np.concatenate([known.patterns[chosen] * signs[:, None], patterns(2, 1000)])
-    np.testing.assert_array_equal(known.near(others), chosen)
-    assert not known.near(others[:0]).any()
-
-
 def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
     x = patterns(3)
     rng = np.random.default_rng(5)
-    rounds = [(rng.integers(-9, 9, (3, N)) + 30.0 * x, rng.random(3)) for _ in range(3)]
+    rounds = [(rng.integers(-9, 9, (3, N)) + 30.0 * x, 40 * rng.random(3)) for _ in range(3)]
     known = memory(x)
-    for votes, voters in rounds:
-        known = known.vote(votes, voters)
+    for sums, voters in rounds:
+        known = known.vote(votes(sums, voters), 0.8)
     total = sum(v for v, _ in rounds)
     np.testing.assert_array_equal(known.votes, total)
     np.testing.assert_allclose(known.voters, sum(w for _, w in rounds))
@@ -111,9 +110,9 @@ def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
 
 def test_a_site_on_which_votes_are_even_keeps_its_sign():
     x = patterns(2)
-    votes = np.zeros((2, N))
-    votes[0, 0], votes[1, 1] = -3.0 * x[0, 0], 2.0 * x[1, 1]
-    after = memory(x).vote(votes, np.ones(2))
+    sums = np.zeros((2, N))
+    sums[0, 0], sums[1, 1] = -3.0 * x[0, 0], 2.0 * x[1, 1]
+    after = memory(x).vote(votes(sums, [9, 9]), 0.8)
     expected = x.copy()
     expected[0, 0] *= -1
     np.testing.assert_array_equal(after.patterns, expected)
@@ -126,23 +125,102 @@ def test_with_labelled_examples_the_votes_reach_the_majority_of_the_labels(M, se
     examples, labels = draw_examples(xi, 3 * M, 0.7, rng)
     blurred = np.stack([flipped(x, 8, seed) for x in xi])
     sums = np.stack([examples[labels == k].sum(axis=0) for k in range(3)])
-    after = memory(blurred).vote(sums.astype(float), np.bincount(labels, minlength=3))
-    decided = sums != 0
+    number = np.bincount(labels, minlength=3)
+    after = memory(blurred).vote(votes(sums, number), 0.7)
+    decided = (sums != 0) & (number > 0)[:, None]
     np.testing.assert_array_equal(after.patterns[decided], np.sign(sums)[decided])
     np.testing.assert_array_equal(after.patterns[~decided], blurred[~decided])
+
+
+@pytest.mark.parametrize("r", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("M", [1, 2, 3, 4, 9, 30])
+def test_votes_promise_what_their_signs_hold(M, r):
+    """Up to a few hundredths, and for few votes somewhat less."""
+    n = 4000
+    rng = np.random.default_rng(M)
+    xi = rademacher(1, n, rng)
+    sums = draw_examples(xi, M, r, rng)[0].sum(axis=0, keepdims=True)
+    blurred = xi * rng.permutation(np.repeat([1, -1], n // 2))  # overlap 0: what ties leave
+    after = memory(blurred.astype(np.int8), sure=0.0).vote(votes(sums, [M]), r)
+    overlap = float(after.patterns[0].astype(float) @ xi[0]) / n
+    assert overlap - 0.1 < after.sure[0] < overlap + 0.05
+    if M > 8:
+        np.testing.assert_allclose(after.sure[0], overlap, atol=0.04)
+
+
+def test_weighted_votes_promise_no_more_than_equal_ones():
+    x = patterns(1)
+    equal = memory(x).vote(votes(9.0 * x, [9]), 0.5)
+    half = memory(x).vote(Votes(4.5 * x, np.array([4.5]), np.array([2.25])), 0.5)
+    one = memory(x).vote(Votes(9.0 * x, np.array([9.0]), np.array([60.0])), 0.5)
+    assert half.sure == equal.sure
+    assert one.sure < equal.sure
+
+
+def test_votes_that_promise_less_leave_the_pattern_as_it_is():
+    x = patterns(1)
+    known = memory(x, sure=0.999)
+    after = known.vote(votes(-1.0 * x, [1]), 0.5)
+    np.testing.assert_array_equal(after.patterns, x)
+    assert after.sure == known.sure
+    np.testing.assert_array_equal(after.votes, -x)  # they count once there are more of them
+    np.testing.assert_array_equal(after.vote(votes(-99.0 * x, [99]), 0.5).patterns, -x)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("promise", "taken"), [(0.6, True), (0.4, False)])
+def test_a_pattern_is_renewed_by_what_is_surer(sign, promise, taken):
+    x = patterns(2)
+    better = flipped(x[0], 10)
+    known = memory(x, 3, sure=0.5).confirm(np.array([True, True]), 5)
+    after = known.renew(sign * better[None], np.array([promise]), np.array([0, -1]))
+    np.testing.assert_array_equal(after.patterns, [better if taken else x[0], x[1]])
+    np.testing.assert_allclose(after.sure, [promise if taken else 0.5, 0.5])
+    for name in ("born", "seen", "rounds", "votes", "voters"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(known, name))
+
+
+@given(st.floats(0.05, 0.9), st.floats(0.05, 0.9))
+def test_evidence_must_be_worth_more_than_the_votes_whose_place_it_takes(gamma, now):
+    x = patterns(1)
+    better = flipped(x[0], 10)[None]
+    number = gamma / (1 - gamma) / (0.5**2 / 0.75) + 1  # examples that promise this gamma
+    known = memory(x, sure=0.0).vote(votes(number * x, [number]), 0.5)
+    if number >= 2:
+        np.testing.assert_allclose(known.sure, expected_overlap(np.array([gamma])), rtol=1e-9)
+    after = known.renew(better, expected_overlap(np.array([now])), np.array([0]))
+    had = expected_overlap(np.array([0.0]))
+    assert known.sure > had
+    ratio = now / (1 - now) / (min(number, max(number - 1, 1.0)) * (0.5**2 / 0.75))
+    if abs(ratio - WORTH) > 1e-6:
+        np.testing.assert_array_equal(after.patterns, better if ratio > WORTH else x)
+
+
+def test_of_several_that_have_become_one_the_surest_stays_with_the_votes_of_all():
+    x = patterns(3)
+    like = flipped(x[0], 20)
+    known = memory(np.stack([like, x[1]]), 1, sure=0.4).learn(x[:1], np.array([0.9]), 4)
+    known = known.vote(votes([2.0 * like, 0 * x[1], 3.0 * x[0]], [2, 0, 3]), 0.1)
+    after = known.renew(x[:1], np.array([0.8]), np.array([0, -1, 0]))
+    np.testing.assert_array_equal(after.patterns, [x[1], x[0]])
+    np.testing.assert_array_equal(after.votes[1], 2.0 * like + 3.0 * x[0])
+    np.testing.assert_array_equal(after.voters, [0, 5])
+    np.testing.assert_array_equal(after.born, [1, 4])
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_patterns_that_turn_out_to_be_one_are_merged_into_the_oldest(sign):
     x = patterns(3)
-    known = memory(x[:2], 1).learn(np.stack([sign * flipped(x[0], 8), x[2]]), 4)
+    near = np.stack([sign * flipped(x[0], 8), x[2]])
+    known = memory(x[:2], 1).learn(near, np.full(2, 0.5), 4)
     known = known.confirm(np.array([True, True, False, True]), 4)
     known = known.confirm(np.array([False, False, True, False]), 6)
-    votes = np.stack([2.0 * x[0], x[1], sign * 3.0 * x[0], x[2]])
-    after = known.vote(votes, np.array([2.0, 1.0, 3.0, 1.0]))
+    sums = np.stack([20.0 * x[0], 10.0 * x[1], sign * 30.0 * x[0], 10.0 * x[2]])
+    after = known.vote(votes(sums, [20, 10, 30, 10]), 0.8).merged()
     np.testing.assert_array_equal(after.patterns, x)
-    np.testing.assert_array_equal(after.votes[0], 5.0 * x[0])
-    np.testing.assert_array_equal(after.voters, [5, 1, 1])
+    np.testing.assert_array_equal(after.votes[0], 50.0 * x[0])
+    np.testing.assert_array_equal(after.voters, [50, 10, 10])
+    np.testing.assert_array_equal(after.squares, [50, 10, 10])
     np.testing.assert_array_equal(after.born, [1, 1, 4])
     np.testing.assert_array_equal(after.seen, [6, 4, 4])
     np.testing.assert_array_equal(after.rounds, [1, 1, 1])
@@ -155,7 +233,7 @@ def test_confirming_counts_rounds_and_touches_nothing_else(known, data):
     after = known.confirm(shown, 50)
     np.testing.assert_array_equal(after.rounds, known.rounds + shown)
     np.testing.assert_array_equal(after.seen, np.where(shown, 50, known.seen))
-    for name in ("patterns", "votes", "voters", "born"):
+    for name in ("patterns", "votes", "voters", "squares", "sure", "born"):
         assert getattr(after, name) is getattr(known, name)
 
 
@@ -169,7 +247,8 @@ def test_selecting_by_mask_and_by_index_agree(known, data):
 
 def test_new_patterns_are_turned_to_the_examples_and_old_ones_stay():
     x = patterns(3)
-    known = memory(-x).vote(-10.0 * np.stack([x[0], 0 * x[1], 0 * x[2]]), np.array([10.0, 0, 0]))
+    sums = -10.0 * np.stack([x[0], 0 * x[1], 0 * x[2]])
+    known = memory(-x).vote(votes(sums, [10, 0, 0]), 0.8)
     mean = 0.5 * x[0] + 0.2 * x[1] + 0.3 * x[2]
     turned = known.oriented(mean)
     np.testing.assert_array_equal(turned.patterns, [-x[0], x[1], x[2]])

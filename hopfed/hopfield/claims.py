@@ -1,0 +1,44 @@
+"""What a client claims about its own size, and how much of it the server believes.
+
+The number of examples is a client's weight in the pool and the yardstick of its votes, and nobody
+can check it. Believed without bound, one client outweighs all others with a number. So nobody
+counts for more than a multiple of the round's median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hopfed.federation.messages import Message
+
+SUMS = ("counts", "sketch", "columns")  # arrays of a message that grow with the examples
+
+
+def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
+    """Messages in which nobody claims more than `most` times the median number of examples.
+
+    The sums of one who does are scaled to the number it is given: its operator says the same, as
+    of fewer examples.
+
+    Examples
+    --------
+    >>> said = {c: {"examples": np.asarray(m), "columns": np.array([m])} for c, m in
+    ...         enumerate((10, 10, 900))}
+    >>> heard = bounded(said, 3)[2]
+    >>> float(heard["examples"]), heard["columns"].tolist()
+    (30.0, [30.0])
+    """
+    if not messages:
+        return {}
+    limit = most * float(np.median([float(m["examples"]) for m in messages.values()]))
+    return {c: _scaled(m, limit) for c, m in messages.items()}
+
+
+def _scaled(message: Message, limit: float) -> Message:
+    claim = float(message["examples"])
+    if claim <= limit:
+        return message
+    sums = {k: message[k] * (limit / claim) for k in SUMS if k in message}
+    return {**message, **sums, "examples": np.asarray(limit)}

@@ -1,0 +1,47 @@
+"""A client counts for no more than a multiple of the round's median."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import rademacher
+from hopfed.hopfield.claims import bounded
+from hopfed.hopfield.encoding import FORMS, Encoding
+
+
+def messages(sizes, form="counts", N=24):
+    encoding = Encoding(N, form, width=8)
+    rows = [rademacher(m, N, np.random.default_rng(i)) for i, m in enumerate(sizes)]
+    columns = [{"columns": x.sum(axis=0, dtype=np.int32)} for x in rows]
+    sent = [encoding.encode(kernels.pack(x)) | c for x, c in zip(rows, columns, strict=True)]
+    return encoding, dict(enumerate(sent))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.floats(1, 5))
+def test_all_but_the_excess_is_believed(sizes, most):
+    sent = messages(sizes)[1]
+    heard = bounded(sent, most)
+    limit = most * np.median(sizes)
+    np.testing.assert_allclose([heard[c]["examples"] for c in heard], np.minimum(sizes, limit))
+    for c, m in enumerate(sizes):
+        if m <= limit:
+            assert heard[c] is sent[c]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_operator_of_a_client_that_is_cut_is_the_same_of_fewer_examples(form):
+    encoding, sent = messages([10, 12, 80], form)
+    heard = bounded(sent, 2.0)[2]
+    whole, part = encoding.decode(sent[2]), encoding.decode(heard)
+    assert part.mass == part.n_examples == 24
+    X = np.eye(24)
+    np.testing.assert_allclose(part.matmat(X), whole.matmat(X), atol=1e-6)
+    np.testing.assert_allclose(heard["columns"] / 24, sent[2]["columns"] / 80)
+
+
+def test_nobody_is_cut_without_a_bound_and_nobody_heard_is_nobody_cut():
+    sent = messages([1, 1, 500])[1]
+    assert bounded(sent, np.inf) == sent
+    assert bounded({}, 2.0) == {}
