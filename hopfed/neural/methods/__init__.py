@@ -40,16 +40,34 @@ METHODS = {
 
 
 def method(name: str) -> Any:
-    """Return the class of the method `name`; an unknown one is an error that suggests the nearest.
+    """Return the class of the method `name`, or of one of yours by ``module:Class``.
+
+    Raises
+    ------
+    ArgumentError : there is no such method; the nearest is named.
 
     Examples
     --------
     >>> method("fedavg").name
     'fedavg'
     """
+    if ":" in name:
+        return _yours(*name.split(":", 1))
     if name not in METHODS:
         near = get_close_matches(name, METHODS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ArgumentError("method", f"one of {', '.join(METHODS)}{hint}", repr(name))
     module, cls = METHODS[name]
     return getattr(import_module(f"hopfed.neural.methods.{module}"), cls)
+
+
+def _yours(module: str, name: str) -> Any:
+    from hopfed.neural.method import NeuralMethod
+
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ArgumentError("method", f"importable as module:Class ({error})", name) from None
+    if not (isinstance(found, type) and issubclass(found, NeuralMethod)):
+        raise ArgumentError("method", "a subclass of NeuralMethod", f"{module}:{name}")
+    return found

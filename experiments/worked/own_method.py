@@ -1,0 +1,77 @@
+"""Bring your own federated method: FedAvg with server momentum, compared with FedAvg.
+
+    python -m hopfed.experiments.worked.own_method
+
+A method says what it keeps and sends; training, engines, accounting, faults and evaluation are
+there. This one changes a single step of FedAvg, the server's (Hsu, Qi and Brown, 2019): the mean
+update of a round is added to a velocity, and the global model follows that. The command line takes
+a class by its module, too:
+
+    hopfed fl run hopfed.experiments.worked.own_method:FedAvgM --set beta=0.7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hopfed.config import require
+from hopfed.experiments import fl
+from hopfed.experiments._execute import execute
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
+from hopfed.neural.method import pack
+from hopfed.neural.methods.fedavg import FedAvg
+
+
+@dataclass(frozen=True)
+class FedAvgM(FedAvg):
+    """FedAvg with server momentum.
+
+    Attributes
+    ----------
+    beta : share of the velocity that is kept from round to round; 0 is FedAvg.
+    """
+
+    beta: float = 0.5
+
+    name: ClassVar[str] = "fedavgm"
+    source: ClassVar[str] = "Hsu et al., 2019"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.beta < 1, "beta", "in [0, 1)", self.beta)
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Move the global model along a velocity instead of straight to the mean."""
+        if not messages:
+            return super().answer(state, messages)
+        old = {n: a for n, a in state.items() if n.startswith("model/")}
+        old = old or pack(self.made.initial(0))
+        mean, _ = super().answer({}, messages)
+        step = {n: self.beta * state.get(f"velocity/{n}", 0.0) + (mean[n] - old[n]) for n in old}
+        new = {n: (old[n] + step[n]).astype(old[n].dtype) for n in old}
+        return new | {f"velocity/{n}": v for n, v in step.items()}, {EVERYONE: new}
+
+
+def main(rounds: int = 8) -> dict[str, float]:
+    """Train both on scikit-learn's digits, and print what they reach."""
+    found = {}
+    for label, method, options in (
+        ("fedavg", "fedavg", ""),
+        ("ours, beta = 0", f"{__spec__.name}:FedAvgM", "beta=0"),
+        ("ours, beta = 0.5", f"{__spec__.name}:FedAvgM", "beta=0.5"),
+    ):
+        config = fl.Config(
+            method=method, options=options, models=("mlp",), clients=5, rounds=rounds, lr=0.02
+        )
+        found[label] = execute(fl, config).summary["test"][0]
+        print(f"{label:18} {100 * found[label]:.1f} % of the test examples right")
+    return found
+
+
+if __name__ == "__main__":
+    main()

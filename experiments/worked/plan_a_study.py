@@ -1,0 +1,53 @@
+"""Plan a study: how many records until a rare prototype can be seen, and is that so?
+
+    python -m hopfed.experiments.worked.plan_a_study
+
+A type makes up 2% of the respondents of a questionnaire of 400 items; answers follow their type
+four times in five. Theory says how many records give a 90% chance of seeing it; simulated studies
+of half, once and twice that size show whether that comes out. On the command line the first part
+is ``hopfed theory plan``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import hopfed
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.theory import planning
+
+SITES, QUALITY = 400, 0.6
+SHARES = np.array([0.49, 0.49, 0.02])
+
+
+def chance(size: int) -> float:
+    """Probability, by theory, that the rare type passes the count's threshold."""
+    power = planning.detection_power(QUALITY, SHARES[-1], SITES, size, 1e-3, stronger=2)
+    return float(power)
+
+
+def seen(size: int, seed: int) -> bool:
+    """Simulate one study: whether all three types stand above the noise."""
+    rng = np.random.default_rng(seed)
+    types = rademacher(len(SHARES), SITES, rng)
+    records, _ = draw_examples(types, size, QUALITY, rng, exposures=SHARES)
+    return hopfed.recover(records, seed=seed).khat == len(SHARES)
+
+
+def main(studies: int = 40) -> list[tuple[int, float, float]]:
+    """Compare theory and simulation at three sizes: (records, predicted, observed)."""
+    needed = int(planning.plan(QUALITY, SHARES[-1], SITES, 0.9, 1e-3, stronger=2).samples)
+    print(f"theory: {needed} records for a chance of 90%")
+    rows = []
+    for size in (needed // 2, needed, 2 * needed):
+        share = float(np.mean([seen(size, seed) for seed in range(studies)]))
+        rows.append((size, chance(size), share))
+        print(
+            f"{size:6} records: predicted {rows[-1][1]:.2f}, "
+            f"seen in {share:.2f} of {studies} simulated studies"
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    main()
