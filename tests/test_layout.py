@@ -121,3 +121,19 @@ def test_every_package_is_listed_for_the_wheel():
         if path.name == "__init__.py"
     }
     assert listed == {f.rstrip(".") for f in found}
+
+
+def test_the_picture_in_contributing_is_true():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    lines = text.partition("```text\n")[2].partition("```")[0].strip().splitlines()
+    # Names stand left of the gap of three spaces that sets off what they are.
+    level = {name: -i for i, line in enumerate(lines) for name in line.split("   ")[0].split()}
+    for name, path in modules():
+        top = name.split(".")[0]
+        if top == "__init__":
+            continue
+        assert top in level, f"{top} is not in the picture"
+        for module in imported(path):
+            if module.startswith("hopfed.") and module.split(".")[1] in level:
+                below = module.split(".")[1]
+                assert level[below] <= level[top], f"{name} imports {module}, which is above it"
