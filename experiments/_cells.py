@@ -94,6 +94,7 @@ class Bench:
     batch: int = 32
     clip: float = 0.0
     way: str = "auto"
+    precision: str = "float32"
     every: int = 1
     choose: str = "validation"
     sections: tuple[str, ...] = (TABLE,)

@@ -37,7 +37,7 @@ class Config:
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : clients that must be heard in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, way : see
+    optimizer, lr, momentum, weight_decay, epochs, batch, clip, way, precision : see
         `hopfed.neural.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
@@ -70,6 +70,7 @@ class Config:
     batch: int = 32
     clip: float = 0.0
     way: str = "auto"
+    precision: str = "float32"
     every: int = 1
     unseen: float = 0.0
     domains: bool = False
@@ -113,7 +114,8 @@ class Config:
         )
         task = TaskSpec(**{n: getattr(self, n) for n in names}, augment=self.augment, seed=seed)
         names = ("optimizer", "lr", "momentum", "weight_decay", "epochs", "batch", "clip")
-        training = Training(**{n: getattr(self, n) for n in names}, way=self.way)
+        names += ("way", "precision")
+        training = Training(**{n: getattr(self, n) for n in names})
         made = method(self.method)(task, training)
         own = [part for part in self.options.split(",") if part]
         return with_settings(made, own) if own else made

@@ -25,6 +25,7 @@ from hopfed.neural.optimizers import OPTIMIZERS, Optimizer, age, of_client, stac
 from hopfed.neural.task import Params
 from hopfed.rng import stream
 
+PRECISIONS = ("float32", "bfloat16")
 WAYS = ("auto", "sequential", "stacked")
 
 STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
@@ -62,6 +63,8 @@ class Training:
     batch : examples of a step.
     clip : largest norm of a gradient, 0 for none.
     way : "sequential", "stacked", or "auto", the faster by measurement.
+    precision : "float32", or "bfloat16" for the products of forward and backward passes;
+        parameters, sums and the optimizer stay in float32.
     """
 
     optimizer: str = "sgd"
@@ -72,6 +75,7 @@ class Training:
     batch: int = 32
     clip: float = 0.0
     way: str = "auto"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -83,6 +87,13 @@ class Training:
         require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
         require(self.batch >= 1, "batch", "at least 1", self.batch)
         require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
+        names = ", ".join(PRECISIONS)
+        require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """Context in which losses are computed."""
+        mixed = self.precision == "bfloat16"
+        return torch.autocast(device.type, torch.bfloat16, enabled=mixed)
 
     def make(self) -> Optimizer:
         """Optimizer with these settings."""
@@ -260,7 +271,8 @@ def train_sequential(
         draws = generator(job.path[0], "augment", *job.path[1:])
         for rows in steps:
             x, y = data.batch(data.rows(rows), augment, draws)
-            loss = objective(forward, params, x, y, None, job.extra)
+            with training.casting(data.device):
+                loss = objective(forward, params, x, y, None, job.extra)
             grads = torch.autograd.grad(loss, weights, allow_unused=True)
             with torch.no_grad():
                 grads = [
@@ -312,7 +324,8 @@ def train_stacked(
         free = {n: now[n] for n in names}
         rest = {n: t for n, t in now.items() if n not in free}
         more = {n: t[:active] for n, t in extra.items()}
-        grads, values = step(free, rest, x, y, mask, more)
+        with training.casting(data.device):
+            grads, values = step(free, rest, x, y, mask, more)
         named = {n: grads[n] for n in names}
         ordered = list((named if direct is None else direct(named, more)).values())
         optimizer.step(list(free.values()), _clipped(ordered, training.clip, 1))

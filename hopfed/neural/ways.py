@@ -97,6 +97,7 @@ def _faster(
             len(group),
             len(_first(group[0], training)),
             training.optimizer,
+            training.precision,
             getattr(objective, "__qualname__", type(objective).__name__),
         )
     )

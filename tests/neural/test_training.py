@@ -18,6 +18,7 @@ from hopfed.neural.training import (  # noqa: E402
     train_sequential,
     train_stacked,
 )
+from hopfed.neural.ways import train  # noqa: E402
 from hopfed.rng import stream  # noqa: E402
 
 
@@ -194,3 +195,16 @@ def test_the_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
 def test_bad_settings(settings, message):
     with pytest.raises(ArgumentError, match=message):
         Training(**settings)
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+def test_mixed_precision_changes_products_and_nothing_else(way):
+    made, losses = task("lenet"), {}
+    for precision in ("float32", "bfloat16"):
+        jobs = jobs_of(made)
+        settings = Training(lr=0.05, epochs=3, way=way, precision=precision)
+        train(jobs, made.tensors, settings, objective)
+        assert all(t.dtype == torch.float32 for job in jobs for t in job.params.values())
+        losses[precision] = np.array([job.loss for job in jobs])
+    assert not np.array_equal(losses["float32"], losses["bfloat16"])
+    np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.05)
