@@ -1,0 +1,70 @@
+"""What the README says can be done, can be done."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from hopfed.cli import cli
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments import NAMES
+
+TEXT = (Path(__file__).parents[2] / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+JOINED = TEXT.replace("\\\n", " ")
+COMMANDS = re.findall(r"^    \$ (hopfed .*)$", JOINED, re.MULTILINE)
+COMMANDS += re.findall(r"`(hopfed [a-z]+ [^`]*)`", JOINED)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_its_python_runs(number, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    xi = rademacher(4, 200, np.random.default_rng(0))
+    for i, name in enumerate(("north", "south")):
+        np.save(f"{name}.npy", draw_examples(xi, 400, 0.7, np.random.default_rng(i))[0])
+    exec(compile(BLOCKS[number], "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def parsed(words):
+    """Parse a command line down to the command that would run, and do not run it."""
+    group, context = cli, cli.make_context("hopfed", list(words))
+    while hasattr(group, "resolve_command"):
+        name, group, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+        context = group.make_context(name, rest, parent=context)
+    return group.name
+
+
+@pytest.mark.parametrize("line", sorted(set(COMMANDS)))
+def test_its_commands_exist_with_their_options(line):
+    if re.search(r"[A-Z]{2,}|\||\.\.\.|\[", line):  # a pattern, not a command
+        line = re.sub(r"\[[^]]*\]|\.\.\.", "", line)
+        line = re.sub(r"(\w+)(\|[\w.]+)+", r"\1", line)
+    words = shlex.split(line, comments=True)[1:]
+    try:
+        assert parsed(words)
+    except click.MissingParameter:
+        assert not any(word.startswith("-") for word in words)  # only named, not shown
+
+
+def test_its_table_names_experiments():
+    rows = re.findall(r"^\| `hopfed run (\w+)[^`]*` \|", TEXT, re.MULTILINE)
+    assert rows
+    assert set(rows) <= set(NAMES)
+
+
+def test_a_transcript_is_what_the_command_prints(hopfed):
+    lines = TEXT.splitlines()
+    start = next(i for i, line in enumerate(lines) if "$ hopfed theory plan --r 0.6" in line)
+    status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
+    shown = [line.split() for line in lines[start + 1 : start + 4]]
+    assert status == 0
+    assert [line.split() for line in text.splitlines() if line.strip()][:3] == shown
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\((figures/gallery/[^)]+)\)", TEXT))
+def test_its_pictures_are_there(path):
+    assert (Path(__file__).parents[2] / path).is_file()
