@@ -50,7 +50,7 @@ NAMES = (
     "knnper",
 )
 
-OTHERS = ("fl",)  # run by commands of their own
+OTHERS = ("fl", "serve")  # run by commands of their own
 
 PRESET_NAMES = ("quick", "default", "paper")
 

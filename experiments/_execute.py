@@ -39,6 +39,7 @@ def execute(
     engine: str | Engine = "local",
     workers: int = 1,
     memory: int = BUDGET,
+    at_once: bool = False,
     report: Report | None = None,
 ) -> Run:
     """Run `experiment` over the seeds ``0 .. config.seeds - 1``.
@@ -55,6 +56,7 @@ def execute(
         "flower": the same as nodes of Flower in this process; or an engine, which stays open.
     workers : processes; the results depend neither on it nor on the engine.
     memory : bytes of the clients' states to keep in memory; the others are in files.
+    at_once : write the run file after every round, whatever that costs.
     report : called after every seed, or every round of a federation.
 
     Raises
@@ -102,7 +104,7 @@ def execute(
             _parallel(ledger, experiment.__name__, config, workers, tell)
         else:
             with _opened(engine, workers) as clients:
-                _serial(ledger, experiment.__name__, config, tell, clients)
+                _serial(ledger, experiment.__name__, config, tell, clients, at_once)
     except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
         ledger.flush()
         raise
@@ -137,10 +139,14 @@ def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engi
         return experiment.run(config, seed), None
 
 
-def _serial(ledger: Ledger, module: str, config: Any, tell: Report, engine: Engine) -> None:
+def _serial(
+    ledger: Ledger, module: str, config: Any, tell: Report, engine: Engine, at_once: bool
+) -> None:
     for seed in ledger.pending():
         while seed not in ledger.done:
             ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed), engine))
+            if at_once:
+                ledger.flush()
             tell(*ledger.progress())
 
 

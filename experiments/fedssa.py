@@ -103,7 +103,8 @@ class Config(Bench):
             for row in SWEPT:
                 for value in values:
                     at = str(value).rpartition(":")[2]
-                    made.append(self._row(section, row, *METHODS[row], at, **{setting: value}))
+                    changes: dict[str, Any] = {setting: value}
+                    made.append(self._row(section, row, *METHODS[row], at, **changes))
         return tuple(made)
 
     def _row(

@@ -102,23 +102,15 @@ class Config:
         from hopfed.neural.task import TaskSpec
         from hopfed.neural.training import Training
 
-        names = (
-            "data",
-            "partition",
-            "clients",
-            "models",
-            "norm",
-            "published",
-            "examples",
-            "shares",
-        )
-        task = TaskSpec(**{n: getattr(self, n) for n in names}, augment=self.augment, seed=seed)
-        names = ("optimizer", "lr", "momentum", "weight_decay", "epochs", "batch", "clip")
-        names += ("way", "precision")
-        training = Training(**{n: getattr(self, n) for n in names})
+        task = TaskSpec(**self._of(TaskSpec), seed=seed)
+        training = Training(**self._of(Training))
         made = method(self.method)(task, training)
         own = [part for part in self.options.split(",") if part]
         return with_settings(made, own) if own else made
+
+    def _of(self, part: type) -> dict[str, Any]:
+        """Settings that `part` of them has by the same name."""
+        return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
 PRESETS = {
@@ -190,10 +182,12 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     missing = config.clients - config.seen
     if not missing or np.shape(array)[:1] != (config.seen,):
         return array
-    filler = Fault.ABSENT if name == "faults/code" else np.zeros((), array.dtype)
-    if array.dtype.kind == "f":
-        filler = np.nan
-    return np.concatenate([array, np.full((missing, *array.shape[1:]), filler, array.dtype)])
+    rest = np.zeros((missing, *array.shape[1:]), array.dtype)
+    if name == "faults/code":
+        rest[:] = Fault.ABSENT
+    elif array.dtype.kind == "f":
+        rest[:] = np.nan
+    return np.concatenate([array, rest])
 
 
 def scores_of(method: Any, state: FederationState) -> np.ndarray:

@@ -95,9 +95,8 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     extra = math.ceil(len(sections) / 3)
     tall = 12 + 4.2 * len(table)
     figure = new_figure(180, 62 + tall + 52 * extra)
-    parts = figure.subfigures(
-        3 if extra else 2, 1, height_ratios=(62, tall, 52 * extra)[: 3 if extra else 2]
-    )
+    heights = (62, tall, 52 * extra)[: 3 if extra else 2]
+    parts = np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights))
     curves, price, work = parts[0].subplots(1, 3, sharey=True)
     _curves(curves, table, style)
     _price(price, table, style, "megabytes", "MB of a client, both ways")

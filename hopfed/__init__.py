@@ -2,6 +2,12 @@
 
 from importlib import import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
+    from hopfed.errors import HopfedError
+    from hopfed.factorize import Archetypes
+    from hopfed.recovery import recover
 
 __version__ = _version("hopfed")
 

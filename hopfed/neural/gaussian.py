@@ -112,7 +112,7 @@ def process(
     targets, noise = dirichlet_targets(labels, classes)
     batch = torch.Size([classes])
 
-    class Latent(gp.models.ExactGP):  # type: ignore[misc, name-defined]
+    class Latent(gp.models.ExactGP):  # type: ignore[name-defined]
         def __init__(self, likelihood: Any):
             super().__init__(x, targets.double(), likelihood)
             self.mean = gp.means.ConstantMean(batch_shape=batch)

@@ -101,7 +101,7 @@ class Index:
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         left = len(self) - (own is not None)
         k = min(k, left)
-        if k <= 0 or len(queries) == 0:
+        if k <= 0 or len(queries) == 0 or self._index is None:
             return np.zeros((len(queries), max(k, 0))), np.zeros((len(queries), max(k, 0)), int)
         width = min(k + EXTRA + (own is not None), len(self))
         rows = np.asarray(self._index.search(queries, width)[1])

@@ -155,7 +155,7 @@ class Remembering(Headed):
         if form.kind == "sample":
             self.register_buffer("centre", torch.zeros(m))
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, x: Tensor, collective: Tensor, y: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features with what was recalled, logits, and the states after the batch, by name.

@@ -33,7 +33,8 @@ def parsed(words):
     """Parse a command line down to the command that would run, and do not run it."""
     group, context = cli, cli.make_context("hopfed", list(words))
     while hasattr(group, "resolve_command"):
-        name, group, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+        left = [*context._protected_args, *context.args]
+        name, group, rest = group.resolve_command(context, left)
         context = group.make_context(name, rest, parent=context)
     return group.name
 
