@@ -98,7 +98,7 @@ class Bench:
     every: int = 1
     choose: str = "validation"
     sections: tuple[str, ...] = (TABLE,)
-    seeds: int = 5
+    seeds: int = 6
 
     def __post_init__(self) -> None:
         check_types(self)

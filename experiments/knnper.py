@@ -9,7 +9,7 @@ Sections, chosen by ``--set sections=methods,...``; those with a star are readin
 model, all others are trained anew:
 
 - `methods`: all methods on one task; gains are paired with `fedavg` seed by seed.
-- `heterogeneity`: Dirichlet concentrations on either side of that of the table.
+- `heterogeneity`: Dirichlet concentrations beside that of the table.
 - `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
   logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
 
@@ -31,7 +31,7 @@ from hopfed.experiments._cells import TABLE, Bench, Cell, Reading
 from hopfed.federation.engines import Engine
 
 HETEROGENEITY = "heterogeneity"
-CONCENTRATIONS = (0.1, 10.0)
+CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
 
 METHODS = {
@@ -126,14 +126,11 @@ PRESETS = {
         seeds=1,
     ),
     "default": Config(
-        data="cifar10",
         partition="dirichlet:0.3",
-        clients=20,
         models=("lenet",),
-        examples=5000,
+        lr=0.03,
         shares=(6.0, 1.0, 3.0),
-        early=5,
-        sections=(TABLE, HETEROGENEITY, *SWEEPS),
+        sections=SECTIONS,
     ),
     "paper": Config(
         data="cifar10",
