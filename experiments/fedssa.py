@@ -121,6 +121,7 @@ PRESETS = {
         models=("cnn-3", "cnn-4", "cnn-5"),
         examples=2000,
         shares=(6.0, 1.0, 3.0),
+        seeds=5,
         sections=(TABLE, "M1", "M2", STABLE),
     ),
     "paper": Config(
