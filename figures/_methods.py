@@ -140,7 +140,9 @@ def _price(
             axes.plot(x, y, **style[cell.row])
             axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
     axes.set(xscale="log", xlabel=label, title="what it takes")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    low, high = axes.get_xlim()
+    subs = (1.0, 2.0, 5.0) if high < 200 * low else (1.0,)  # between the powers of ten
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
