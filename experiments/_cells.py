@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ class Bench:
     @property
     def units(self) -> int:
         """Rounds of a seed, over all cells."""
-        return len(self.cells()) * self.rounds
+        return len(cells_of(self)) * self.rounds
 
     def cell(
         self,
@@ -138,10 +139,16 @@ class Bench:
         return Cell(section, row, str(at), config)
 
 
+@lru_cache(8)
+def cells_of(bench: Bench) -> tuple[Cell, ...]:
+    """Cells of `bench`, made once: every round asks for them."""
+    return bench.cells()
+
+
 def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     """Play round `t` of the experiment: `run_round` of every experiment made of cells."""
     number, inner = divmod(t, bench.rounds)
-    cell, ends = bench.cells()[number], inner + 1 == bench.rounds
+    cell, ends = cells_of(bench)[number], inner + 1 == bench.rounds
     arrays, after, method = fl.play(cell.config, seed, inner, state or None, engine)
     arrays = {n: a for n, a in arrays.items() if not n.startswith("client/") or n in CLIENT}
     readings = bench.readings()

@@ -34,6 +34,7 @@ from hopfed.config import require
 from hopfed.experiments import Arrays, Record, Table, _cells
 from hopfed.experiments._cells import TABLE, Bench, Cell
 from hopfed.experiments._statistics import mean_and_sd
+from hopfed.experiments.fl import DOMAINS
 
 ALPHAS = (0.05, 0.15)
 STEPS = (5, 10)
@@ -63,7 +64,6 @@ PAPER = {
     "alpha/fedh2l/0.15": "89.63 / 92.67 / 88.61",
 }
 ROTATED = "rotation:0,20,40,60:100:same"
-SCORES = ("acc", "wdp", "cdp")
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     found = {}
     for key, a in _cells.by_cell(config, arrays).items():
         best, _ = _cells.counted_round(config, a)
-        parts = [a[f"domains/{name}"][np.arange(len(best)), best].mean(axis=1) for name in SCORES]
+        parts = [a[f"domains/{name}"][np.arange(len(best)), best].mean(axis=1) for name in DOMAINS]
         found[key] = np.stack(parts, axis=1)
     return found
 
@@ -170,7 +170,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     base = found[f"{TABLE}/agg, equal images"]
     summary = _cells.summarise(config, arrays, "ind")
     for key, values in found.items():
-        for i, name in enumerate(SCORES):
+        for i, name in enumerate(DOMAINS):
             summary[f"{key}/{name}"] = mean_and_sd(values[:, i])
         summary[f"{key}/gain"] = _cells.mean_and_error(values[:, 0] - base[:, 0])
     return summary
@@ -184,9 +184,9 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     for section in dict.fromkeys(cell.section for cell in config.cells()):
         rows = []
         for cell in (c for c in config.cells() if c.section == section):
-            s = {n: summary[f"{cell.key}/{n}"] for n in (*SCORES, "gain", "megabytes", "round")}
+            s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
             kilobytes = 1e3 * s["megabytes"][0] / s["round"][0]
-            row = [_cells.percent(s[n], 1) for n in SCORES]
+            row = [_cells.percent(s[n], 1) for n in DOMAINS]
             row += [_cells.percent(s["gain"], 2, sign=True), f"{kilobytes:.3g}"]
             rows.append((f"{cell.row} {cell.at}".strip(), *row))
             if theirs:

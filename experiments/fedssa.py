@@ -10,11 +10,11 @@ Sections, chosen by ``--set sections=methods,...``:
   literal sum is refused above 2, where it multiplies the header out of all bounds.
 - `classes`, `dirichlet`, `participation`: sweeps.
 
-Measured (default preset: 2,000 images of MNIST, ten clients of four classes, CNN-3 to 5; five paired
-seeds, points gained over Standalone +- standard error, at the round validation chooses / at round
-5): FedSSA -.01 +- .17 / +.94 +- 1.35, LG-FedAvg -.57 +- .51 / -6.27 +- 1.58, FedProto +.12 +- .23 /
-+.48 +- .88, FedClassAvg +.93 +- .27 / +2.78 +- .90, all others below Standalone. So FedSSA beats
-LG-FedAvg by far on the way and by little at the end, costs half its bytes, and does not beat
+Measured (default preset: 2,000 images of MNIST, ten clients of four classes, CNN-3 to 5; five
+paired seeds, points gained over Standalone +- standard error, at the round validation chooses / at
+round 5): FedSSA -.01 +- .17 / +.94 +- 1.35, LG-FedAvg -.57 +- .51 / -6.27 +- 1.58, FedProto +.12
++- .23 / +.48 +- .88, FedClassAvg +.93 +- .27 / +2.78 +- .90, all others below Standalone. So FedSSA
+beats LG-FedAvg by far on the way and by little at the end, costs half its bytes, and does not beat
 training alone here; the paper's lead over every baseline does not come out. Of its parts only the
 averaging by class (M1) shows; how long to blend makes no difference.
 

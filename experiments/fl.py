@@ -24,6 +24,8 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 
+DOMAINS = ("acc", "wdp", "cdp")  # on all domains, the client's own, the others
+
 
 @dataclass(frozen=True)
 class Config:
@@ -172,7 +174,7 @@ def play(
         scores = scores_of(method, played.state)
     arrays |= {"validation": scores[0], "test": scores[1]}
     if config.domains:
-        arrays |= _by_domain(method, played.state, due)
+        arrays |= _by_domain(method, played.state if due else None)
     arrays["sizes"] = method.made.split.sizes
     return arrays, played.state, method
 
@@ -211,15 +213,22 @@ def scores_of(method: Any, state: FederationState) -> np.ndarray:
     return scores
 
 
-def _by_domain(method: Any, state: FederationState, due: bool) -> Arrays:
-    """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP."""
-    from hopfed.neural.evaluation import domains
+def _by_domain(method: Any, state: FederationState | None) -> Arrays:
+    """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP.
+
+    NaN without a state.
+    """
+    from hopfed.neural.evaluation import domain_of, domains
 
     task = method.made
+    if state is None:
+        none = np.full(len(task.split), np.nan)
+        everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)
+        return {"domains/accuracy": everywhere} | {f"domains/{n}": none for n in DOMAINS}
     classifiers = [_classifier(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
-    arrays = {"accuracy": found.accuracy, "acc": found.acc, "wdp": found.wdp, "cdp": found.cdp}
-    return {f"domains/{n}": a if due else np.full_like(a, np.nan) for n, a in arrays.items()}
+    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
+    return {"domains/accuracy": found.accuracy} | scores
 
 
 def _classifier(method: Any, state: FederationState, c: int) -> Any:

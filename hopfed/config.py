@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hopfed.errors import ArgumentError
@@ -118,6 +119,7 @@ def describe(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@lru_cache
 def _kinds(cls: type) -> dict[str, Any]:
     """Annotations of the fields that are settings: single values, and tuples of them."""
     hints = get_type_hints(cls)

@@ -116,6 +116,14 @@ class Domains:
         return np.where(total, (self.accuracy * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
 
 
+def domain_of(split: Partition, part: str = "test") -> np.ndarray:
+    """Domain (clients,) of each client; each its own where they are not of one domain each."""
+    rows, code = getattr(split, part), split.dataset.domain
+    if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
+        return np.arange(len(split))
+    return np.unique([code[r[0]] for r in rows], return_inverse=True)[1]
+
+
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> Domains:
@@ -124,13 +132,9 @@ def domains(
     Parameters
     ----------
     classifiers : of each client.
-    part : "test" or "validation": a domain's examples are those of all its clients. Where clients
-        are not of one domain each, every client is a domain of its own.
+    part : "test" or "validation": a domain's examples are those of all its clients.
     """
-    rows, code = getattr(split, part), split.dataset.domain
-    own = np.arange(len(split))
-    if code is not None and all(len(np.unique(code[r])) == 1 for r in rows):
-        own = np.unique([code[r[0]] for r in rows], return_inverse=True)[1]
+    rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     sizes = np.array([len(r) for r in parts])
     accuracy = np.empty((len(split), len(parts)))
