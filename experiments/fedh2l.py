@@ -141,7 +141,7 @@ PRESETS = {
         every=3,
         seeds=1,
     ),
-    "default": Config(sections=(TABLE, "variants")),
+    "default": Config(),
     "paper": Config(rounds=10_000, early=500, every=500, sections=SECTIONS),
 }
 

@@ -149,7 +149,9 @@ CNNS = ("cnn-1", "cnn-2", "cnn-3", "cnn-4", "cnn-5")
 PRESETS = {
     "quick": Config(clients=4, models=("cnn-4", "cnn-5"), examples=300, rounds=2, early=1, seeds=1),
     "default": Config(
-        models=("cnn-3", "cnn-4", "cnn-5"), shares=(6.0, 1.0, 3.0), sections=SECTIONS
+        models=("cnn-3", "cnn-4", "cnn-5"),
+        shares=(6.0, 1.0, 3.0),
+        sections=(TABLE, "ablation", "mlp header", "m"),
     ),
     "paper": Config(
         data="cifar100",
