@@ -1,0 +1,89 @@
+"""Every command's help ends in an example, and the example works."""
+
+import shlex
+import shutil
+
+import click
+import h5py
+import numpy as np
+import pytest
+
+from hopfed.cli import cli, main
+from hopfed.data.channel import draw_examples, rademacher
+
+# What would take long is shortened by options that come later and win.
+SHORTER = {
+    "fl": "--clients 3 --rounds 1 --set examples=200",
+    "run": "--set N=60 --seeds 2",
+}
+# Long-running ends of a network are in tests/federation, benchmarks in test_bench.
+ELSEWHERE = ("serve", "join", "bench")
+SLOW = ("demo", "theory capacity", "fl")
+NEEDS = {"certs": "flwr", "fl": "torch"}
+
+
+def commands(group=cli, path=()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield (*path, name), command
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def example(command):
+    """The example of a command's help, None if there is none."""
+    lines = [line.strip() for line in (command.help or "").splitlines()]
+    found = [line for line in lines if line.startswith("Example: hopfed ")]
+    return shlex.split(found[0].removeprefix("Example: hopfed ")) if len(found) == 1 else None
+
+
+EXAMPLES = {" ".join(path): example(command) for path, command in commands()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The files that the examples speak of."""
+    folder = tmp_path_factory.mktemp("examples")
+    xi, rng = rademacher(3, 60, np.random.default_rng(0)), np.random.default_rng(1)
+    rows = draw_examples(xi, 300, 0.8, rng)[0]
+    np.save(folder / "a.npy", rows[:100])
+    np.savetxt(folder / "b.csv", rows[100:200], fmt="%d", delimiter=",")
+    with h5py.File(folder / "c.h5", "w") as file:
+        file["examples"] = rows[200:]
+    for name, seeds in (("bbp", 2), ("before", 2), ("after", 3)):
+        settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]
+        main(["run", "bbp", *settings, "--out", str(folder / f"{name}.h5")])
+    return folder
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help_has_an_example(name):
+    assert EXAMPLES[name], f"hopfed {name}"
+
+
+def cases():
+    for name in EXAMPLES:
+        if name.split()[0] not in ELSEWHERE:
+            yield pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW))
+
+
+@pytest.mark.parametrize("name", list(cases()))
+def test_the_example_works(hopfed, folder, tmp_path, monkeypatch, name):
+    first = name.split()[0]
+    if first in NEEDS:
+        pytest.importorskip(NEEDS[first], reason=f"{NEEDS[first]} is not installed")
+    for file in folder.iterdir():
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = list(EXAMPLES[name] or [])
+    if name in ("run", "fl", "fl run"):
+        words += shlex.split(SHORTER[first])
+        if "--out" in words:
+            (tmp_path / words[words.index("--out") + 1]).unlink(missing_ok=True)
+    before = {path.name for path in tmp_path.iterdir()}
+    status, text, errors = hopfed(*words)
+    assert (status, errors) == (0, "")
+    assert text or {path.name for path in tmp_path.iterdir()} - before
