@@ -17,16 +17,13 @@ import numpy as np
 from hopfed.config import check_types, require
 from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.federation.contract import EVERYONE, Context
-from hopfed.federation.engines import Call, Engine
+from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.private import PrivateFederation
 from hopfed.hopfield.settings import Source
-
-GOODBYE = 5.0  # seconds that the last word to the clients may take
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ RECORD = Record(
 def run_round(
     config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:
-    """Play one round; after the last one the clients are told what was found."""
+    """Play one round."""
     return play(config, config.make(), seed, t, state, engine)
 
 
@@ -128,13 +125,7 @@ def play(
         state = FederationState(start)
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
     played = play_round(method, state, t, minimum=config.minimum, **settings)
-    last = t + 1 == config.rounds
-    tell = getattr(engine, "tell", None)
-    if last and tell is not None:
-        down = played.state.down.get(EVERYONE, {})
-        everyone = [Call({}, down, Context(seed, t, 0, c)) for c in range(config.clients)]
-        tell(method, everyone, GOODBYE)
-    return _arrays(config, played), None if last else played.state
+    return _arrays(config, played), None if t + 1 == config.rounds else played.state
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
