@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu check lint types wheel clean
+.PHONY: demo test test-slow test-gpu check lint types wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png
@@ -38,12 +38,25 @@ types: .venv/dev
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt
+.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 
+# A source archive, and the wheel that is built from it.
 wheel: .venv/dev
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist .
+	@rm -rf dist build/lib build/bdist*
+	$(BIN)/python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" > /dev/null
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w dist dist/*.tar.gz
+
+# The wheel in an empty environment, used from another folder, without the tools of development.
+smoke: wheel
+	@rm -rf build/smoke && $(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements/core.txt dist/*.whl
+	cd build/smoke && bin/hopfed demo --figure demo.png
+	cd build/smoke && bin/hopfed run bbp --preset quick --set N=60 --set M=100,200 --out bbp.h5
+	cd build/smoke && bin/hopfed report bbp.h5 --out bbp.html
+	cd build/smoke && bin/python -m hopfed.experiments.worked.three_owners
 
 clean:
 	rm -rf .venv build dist *.egg-info
