@@ -48,8 +48,8 @@ MAY_IMPORT = {
     "neural": LOW | {"aggregate", "config", "federation", "memory", "neural", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
-    | {"aggregate", "config", "exchange", "factorize", "federation", "joint", "operators"}
-    | {"plasticity", "rank", "search", "select", "spectrum"},
+    | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
+    | {"operators", "plasticity", "privacy", "rank", "runs", "search", "select", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }

@@ -34,10 +34,10 @@ def fl_command() -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
-    type=click.Choice(("local", "pool")),
+    type=click.Choice(("local", "pool", "flower")),
     default="local",
     show_default=True,
-    help="Where clients run: in process and stacked, or in worker processes.",
+    help="Where clients run: in process and stacked, in worker processes, or as nodes of Flower.",
 )
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
 @click.option("--memory", type=float, help="GB of client states in memory. [default: 2.1]")

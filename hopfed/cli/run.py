@@ -26,10 +26,10 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
-    type=click.Choice(("local", "pool")),
+    type=click.Choice(("local", "pool", "flower")),
     default="local",
     show_default=True,
-    help="Where the clients of a federation run: in process, or in worker processes.",
+    help="Where clients of a federation run: in process, in worker processes, or on Flower.",
 )
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")

@@ -5,5 +5,6 @@ messages : what a message is, what it may look like, how its bytes are counted.
 participation : who takes part in a round, who is late, who joins and leaves.
 faults : what can go wrong with a client, and the log of what did.
 rounds : one round of a federation, from its state to the next.
-engines : local (in process) and pool (worker processes).
+recipes : a method as plain data, for other machines.
+engines : local (in process), pool (worker processes) and flower (other machines).
 """

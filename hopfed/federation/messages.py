@@ -21,10 +21,12 @@ class Field:
     ----------
     shape : lengths of its axes, None for any.
     kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
+    least : smallest value it may hold, None for any.
     """
 
     shape: tuple[int | None, ...] = ()
     kinds: str = "fiu"
+    least: float | None = None
 
     def complaint(self, name: str, array: np.ndarray) -> str | None:
         """What is wrong with `array`, in words; None when nothing is."""
@@ -36,6 +38,8 @@ class Field:
         if not fits:
             want = ", ".join("any" if n is None else str(n) for n in self.shape)
             return f"{name} is of shape {array.shape}, not ({want})"
+        if self.least is not None and array.size and array.min() < self.least:
+            return f"{name} is {array.min()}, below {self.least:g}"
         return None
 
 

@@ -74,7 +74,7 @@ def unpack(data: np.ndarray) -> dict[str, np.ndarray]:
     for name, kind, shape in entries:
         dtype = np.dtype(kind)
         size = math.prod(shape) * dtype.itemsize
-        if at + size > len(data):
+        if size < 0 or at + size > len(data):
             raise DataError(f"packed arrays that end within {name}")
         found[name] = data[at : at + size].view(dtype).reshape(shape)
         at += size + len(_padding(size))

@@ -12,6 +12,8 @@ settings : how a federation works.
 kept : a count, from one exchange to the next.
 client, server : the two sides of an exchange.
 method : all of it on the contract of `hopfed.federation`.
+private : a federation of operators with noise and nothing else, on the same contract.
+site : what the owner of a file agrees to answer.
 """
 
 from hopfed.hopfield.method import HopfieldFederation

@@ -65,7 +65,7 @@ class Encoding:
             "factors": {"values": Field((None,), "f"), "vectors": Field((None, N), "f")},
             "sketch": {"sketch": Field((N, k), "f")},
         }
-        return {**arrays[self.form], "examples": Field((), "iu")}
+        return {**arrays[self.form], "examples": Field((), "iu", least=1)}
 
     def encode(self, rows: PackedBits) -> Message:
         """Encode the operator of packed examples (M, N)."""

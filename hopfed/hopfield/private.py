@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.config import require
+from hopfed.factorize import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.hopfield.client import checked, pack_patterns
@@ -21,6 +22,8 @@ from hopfed.hopfield.settings import Source
 from hopfed.operators import DenseOperator
 from hopfed.privacy import GaussianMechanism, PrivateOperator, noisy, recover_private
 from hopfed.rng import stream
+
+MOST = 10.0  # medians of all claims from which a claim to hold examples is not believed
 
 
 @dataclass(frozen=True)
@@ -83,16 +86,21 @@ class PrivateFederation:
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's answer."""
         N = self.n_sites
-        return {"counts": Field((N * (N - 1) // 2,), "f"), "examples": Field((), "iu")}
+        return {"counts": Field((N * (N - 1) // 2,), "f"), "examples": Field((), "iu", least=2)}
 
     def client_step(
-        self, state: State, down: Message, context: Context  # noqa: ARG002
+        self,
+        state: State,
+        down: Message,  # noqa: ARG002
+        context: Context,
     ) -> tuple[State, Message, Metrics]:
         """Release the operator of this round's examples."""
         who = -1 if context.client is None else context.client
         rows = checked(self.source.examples(context.round, who), self.n_sites)
         told = digest({"rows": rows.words, "budget": np.array([self.epsilon, self.delta])}).hex()
-        rng = stream(self.secret or context.seed, "privacy noise", told, who)
+        # A client that has a secret is alone with it, whatever its number in a federation.
+        source = (self.secret,) if self.secret else (context.seed, who)
+        rng = stream(source[0], "privacy noise", told, *source[1:])
         released = noisy(DenseOperator.from_examples(rows), self.mechanism, rng)
         counts = lower(np.asarray(released.matrix)).astype(np.float32)
         return state, {"counts": counts, "examples": np.array(rows.shape[0])}, {}
@@ -101,16 +109,38 @@ class PrivateFederation:
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Add the releases to those of earlier rounds, and recover what they show."""
-        N, scale = self.n_sites, self.mechanism.scale(self.n_sites)
-        mass = float(state.get("mass", 0.0)) + sum(float(m["examples"]) for m in messages.values())
-        releases = int(state.get("releases", 0)) + len(messages)
-        sums = [np.asarray(m["counts"], dtype=np.float64) for m in messages.values()]
+        N, heard = self.n_sites, believed(messages)
+        mass = float(state.get("mass", 0.0)) + sum(float(m["examples"]) for m in heard)
+        releases = int(state.get("releases", 0)) + len(heard)
+        sums = [np.asarray(m["counts"], dtype=np.float64) for m in heard]
         total = np.sum([state.get("sums", np.zeros(N * (N - 1) // 2)), *sums], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
-        matrix = symmetric(total, N, mass)
-        pooled = PrivateOperator(N, mass, mass, matrix, noise=releases * scale**2)
-        found = recover_private(pooled, seed=context.derive("recover"), alpha=self.alpha)
-        state["memory/patterns"] = found.patterns
-        down = {"patterns": pack_patterns(found.patterns), "quality": np.float32(found.quality)}
-        metrics = {"khat": found.khat, "archetypes": len(found), "examples": mass}
-        return state, {EVERYONE: down}, metrics | {"quality": found.quality}
+        found = self._recovered(state, context.derive("recover")) if releases else None
+        patterns = np.zeros((0, N), np.int8) if found is None else found.patterns
+        quality = 0.0 if found is None else found.quality
+        state["memory/patterns"] = patterns
+        down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
+        metrics = {
+            "khat": 0 if found is None else found.khat,
+            "archetypes": len(patterns),
+            "examples": mass,
+            "quality": quality,
+        }
+        return state, {EVERYONE: down}, metrics
+
+    def _recovered(self, state: State, seed: int) -> Archetypes:
+        N, mass = self.n_sites, float(state["mass"])
+        noise = int(state["releases"]) * self.mechanism.scale(N) ** 2
+        pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
+        return recover_private(pooled, seed=seed, alpha=self.alpha)
+
+
+def believed(messages: Mapping[int, Message]) -> list[Message]:
+    """Releases whose number of examples is not absurd beside those of the others.
+
+    A release cannot be scaled down as a clean operator can: its noise would be no longer the
+    mechanism's.
+    """
+    claims = {c: float(m["examples"]) for c, m in messages.items()}
+    most = MOST * float(np.median(list(claims.values()))) if claims else 0.0
+    return [m for c, m in messages.items() if claims[c] <= most]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hopfed.config import require
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Method
-from hopfed.federation.messages import Message, nbytes
+from hopfed.federation.messages import Message, digest, nbytes
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.private import PrivateFederation
 from hopfed.kernels import PackedBits
+from hopfed.runs import replacing
 
 # Packages whose settings a server may name: data and rules, nothing that reads files or learns.
 TRUSTED = ("hopfed.hopfield", "hopfed.plasticity", "hopfed.search", "hopfed.data.batches")
@@ -33,6 +36,34 @@ NOISY = "for every pair of columns, in how many examples they agree, with noise"
 
 
 @dataclass(frozen=True)
+class Releases:
+    """What was released of which examples, so that budgets do not add up unseen.
+
+    Attributes
+    ----------
+    path : file that remembers it.
+    """
+
+    path: Path
+
+    def agree(self, rows: PackedBits, method: PrivateFederation, rounds: int) -> None:
+        """Note a release, or fail where the same examples were released on other terms.
+
+        On the same terms they get the same noise: a further federation learns nothing more.
+        """
+        terms = f"epsilon {method.epsilon:g}, delta {method.delta:g}, {rounds} round(s)"
+        held = json.loads(self.path.read_text()) if self.path.is_file() else {}
+        name = digest({"rows": rows.words}).hex()
+        if held.setdefault(name, terms) != terms:
+            raise DataError(
+                f"these examples were released with {held[name]}; with {terms} the budgets would "
+                f"add up: remove {self.path} if that is meant"
+            )
+        with replacing(self.path) as temporary:
+            temporary.write_text(json.dumps(held))
+
+
+@dataclass(frozen=True)
 class Owner:
     """The owner of a file of examples.
 
@@ -42,12 +73,16 @@ class Owner:
     secret : of the privacy noise, see `hopfed.hopfield.private`.
     epsilon, delta : the most that a release may tell about one example; None agrees to releases
         without noise.
+    releases : remembers what was released under an epsilon.
+    questions : whether projections and votes are answered, whose directions the server chooses.
     """
 
     rows: PackedBits
     secret: int
     epsilon: float | None = None
     delta: float = 1e-5
+    releases: Releases | None = None
+    questions: bool = True
 
     def __post_init__(self) -> None:
         bounded = self.epsilon is None or self.epsilon > 0
@@ -71,9 +106,13 @@ class Owner:
         if isinstance(method, PrivateFederation):
             if self.epsilon is not None and self._above(method):
                 raise DataError("the federation asks for more than this client's epsilon and delta")
+            if self.releases is not None and self.epsilon is not None:
+                self.releases.agree(self.rows, method, source.rounds)
             return replace(method, source=source, secret=self.secret)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
+        if method.steps != ("operators",) and not self.questions:
+            raise DataError("this client answers no questions: serve --set groups=0 --set votes=no")
         return replace(method, source=source)
 
     def _above(self, method: PrivateFederation) -> bool:

@@ -10,7 +10,7 @@ import time
 import h5py
 import pytest
 
-from hopfed.cli.show import number
+from hopfed.results import number
 from hopfed.experiments import NAMES
 from hopfed.runs import FORMAT, Run
 

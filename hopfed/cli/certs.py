@@ -1,0 +1,36 @@
+"""`hopfed certs`: certificates and keys for a federation across machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hopfed.cli.output import out
+
+
+@click.command("certs")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--clients", type=int, required=True, help="Number of clients.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    default=("127.0.0.1", "localhost"),
+    show_default=True,
+    help="Name or address of the server, as clients call it; may be given several times.",
+)
+@click.option("--days", type=int, default=365, show_default=True, help="Days they are good for.")
+def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
+    """Make an authority, the server's certificate and a key for every client, in FOLDER.
+
+    The server keeps server.pem, server.key and the client-*.pub; client 0 gets ca.pem and
+    client-0.key, by a way that you trust, and so on.
+
+    Example: hopfed certs keys --clients 3 --host federation.example.org
+    """
+    from hopfed.federation.engines.flower.keys import make_keys
+
+    files = make_keys(folder, clients, hosts, days)
+    out.print(f"wrote {len(files)} files to {folder}: good for {days} days", markup=False)
+    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")

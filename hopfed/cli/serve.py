@@ -1,0 +1,149 @@
+"""`hopfed serve`: the server of a Hopfield federation across machines."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.cli.output import err, out
+from hopfed.errors import ArgumentError, HopfedError
+
+GOODBYE = 5.0  # seconds that the last word to the clients may take
+LATE = 5.0  # seconds to wait for clients of a run that is complete
+
+
+@click.command("serve")
+@click.option("--columns", type=int, help="Columns of every client's file.")
+@click.option("--clients", type=int, help="Number of clients. [default: 3]")
+@click.option("--rounds", type=int, help="Rounds that clients deal their rows out to. [default: 1]")
+@click.option("--minimum", type=int, help="Clients without whom no round goes on. [default: 1]")
+@click.option("--epsilon", type=float, help="Ask for releases with noise of this epsilon.")
+@click.option("--delta", type=float, help="Its delta. [default: 1e-05]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
+@click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds an answer may take.")
+@click.option("--wait", default=600.0, show_default=True, help="Seconds to wait for clients.")
+@click.option("--limit", default=256.0, show_default=True, help="MB of an answer.")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), required=True, help="Run file.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
+    """Serve a federation to clients that run `hopfed join`, over TLS.
+
+    This process runs Flower's Fleet API and the rounds. Whoever does not answer in time is left
+    out of that round, as long as --minimum clients are heard; the run file is written after every
+    round.
+
+    Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
+    """
+    from hopfed.cli.show import print_summary
+    from hopfed.experiments import find
+    from hopfed.experiments._execute import execute
+    from hopfed.federation.engines.flower.keys import public_keys
+    from hopfed.federation.engines.flower.server import FlowerServer, Listening
+
+    experiment = find("serve")
+    config = _config(experiment, out_file, resume, options)
+    keys = options["keys"]
+    host, port = address(options["listen"], "--listen")
+    limit = int(options["limit"] * 1e6)
+    listening = Listening(host, port, keys / "server.pem", keys / "server.key", limit)
+    seconds = -time.perf_counter()
+    with FlowerServer(listening, public_keys(keys, config.clients), say) as server:
+        say(f"listening on {host}:{server.port} for {config.clients} clients")
+        engine = _Told(server.engine(config.name, options["timeout"]))
+        if resume and _complete(out_file):  # who was not told yet asks every few seconds
+            with suppress(HopfedError):
+                server.wait(config.clients, min(options["wait"], LATE))
+        else:
+            server.wait(config.minimum, options["wait"])
+        try:
+            run = execute(
+                experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
+            )
+        except HopfedError as error:
+            raise HopfedError(f"{error}; continue with --resume") from None
+        engine.tell(config, experiment.archetypes(config, run.arrays))
+    print_summary(run)
+    out.print(
+        f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
+    )
+
+
+class _Told:
+    """An engine that says what comes of every exchange."""
+
+    def __init__(self, engine: Any):
+        self.engine = engine
+
+    def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
+        """Make the steps."""
+        began = time.monotonic()
+        outcomes: list[Any] = self.engine.step(method, calls)
+        context, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        where = f"round {context.round} exchange {context.exchange}"
+        say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                say(f"    client {call.context.client} {_word(outcome.fault)}: {outcome.reason}")
+        return outcomes
+
+    def tell(self, config: Any, patterns: Any) -> None:
+        """Tell the clients that are there what was found, and that it is over."""
+        from hopfed.federation.contract import Context
+        from hopfed.federation.engines import Call
+        from hopfed.hopfield.client import pack_patterns
+
+        down, t = {"patterns": pack_patterns(patterns)}, config.rounds - 1
+        everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
+        self.engine.tell(config.make(), everyone, GOODBYE)
+
+
+def say(words: str) -> None:
+    """Print a line with the time."""
+    err.print(f"{time.strftime('%H:%M:%S')} {words}", markup=False, soft_wrap=True)
+
+
+def address(text: str, argument: str) -> tuple[str, int]:
+    """Host and port."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
+    return host.strip("[]"), int(port)
+
+
+def _complete(path: Path) -> bool:
+    from hopfed.runs import Run
+
+    return path.exists() and Run.load(path).complete
+
+
+def _word(fault: Any) -> str:
+    return str(fault.name).lower().replace("_", " ")
+
+
+def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
+    """Settings: those of the run that is resumed, or the default ones; then those given."""
+    from hopfed.config import describe, from_plain, with_settings
+    from hopfed.runs import Run
+
+    if resume and out_file.exists():
+        held = Run.load(out_file)
+        if held.kind != "serve":
+            raise ArgumentError("--out", f"a run of hopfed serve, not of {held.kind}", out_file)
+        config = from_plain(experiment.Config, held.config)
+    elif options["columns"] is None:
+        raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
+    else:
+        config = replace(experiment.Config(), name=secrets.token_hex(8))
+    named = ("columns", "clients", "rounds", "minimum", "epsilon", "delta")
+    given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
+    return with_settings(config, [*given, *options["settings"]])

@@ -1,0 +1,44 @@
+"""The engine `flower`: clients behind Flower's message API, on this machine or on others.
+
+wire : calls and answers as Flower records; arrays travel as they lie in memory, never as a pickle.
+node : what a client does with a request, and the states that stay with it.
+engine : the steps of an exchange as messages through a Flower grid.
+simulation : nodes in this process, on Flower's in-memory link.
+link : the server's side across machines: Flower's Fleet API, and nothing else, over TLS.
+site : the client's side: one process that asks the server for work.
+keys : a certificate authority, the server's certificate and the clients' keys.
+
+Importing this package turns Flower's telemetry off and gives Flower a folder of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+from hopfed.errors import BackendError
+
+HOME = "HOPFED_HOME"  # the variable that names the folder
+
+
+def home() -> Path:
+    """Folder for what outlives a process: `HOPFED_HOME`, or `.hopfed` in the home folder."""
+    return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
+
+
+def _prepare() -> None:
+    """Set what Flower reads from the environment when it is imported."""
+    if find_spec("flwr") is None:
+        raise BackendError("flwr is not installed: pip install 'hopfed[flower]'")
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+    os.environ.setdefault("FLWR_HOME", str(home() / "flower"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what its dependencies deprecate in one another
+        import flwr.clientapp
+        import flwr.server.superlink.linkstate
+        import flwr.superlink.grid  # noqa: F401
+
+
+_prepare()

@@ -1,0 +1,59 @@
+"""Flower's link state, and a run in it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from flwr.common.constant import SUPERLINK_NODE_ID, Status
+from flwr.server.superlink.linkstate import LinkStateFactory
+from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.federation import NoOpFederationManager
+
+
+class Link:
+    """A link state in memory with one run that is under way.
+
+    Attributes
+    ----------
+    factory, state : what Flower's own parts take, and the state itself.
+    run : the run.
+    """
+
+    def __init__(self) -> None:
+        logging.getLogger("flwr").setLevel(logging.ERROR)
+        objects = ObjectStoreFactory()
+        objects.store_instance = _Objects()
+        self.factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), objects)
+        self.state = self.factory.state()
+        self.run_id = self.state.create_run(
+            None, None, None, {}, NOOP_FEDERATION_ID, None, None, TaskType.SERVER_APP
+        )
+        (self.run,) = self.state.get_run_info(run_ids=[self.run_id])
+        self.task_id = self.run.primary_task_id or 0
+        # The app of this run is this process: nobody else is to claim it.
+        self.state.task_store[self.task_id].status.status = Status.RUNNING
+        self.enter()
+
+    def enter(self) -> None:
+        """Speak for this run: Flower writes it into every message of the process."""
+        TaskIdentity.task_id = self.task_id
+        TaskIdentity.run_id = self.run_id
+        TaskIdentity.node_id = SUPERLINK_NODE_ID
+
+
+class _Objects(InMemoryObjectStore):
+    """Flower's store, which registers the objects of a message as one.
+
+    Equal objects of several messages are kept once. Registered one by one, an object that another
+    message leaves behind at the same moment may be gone before its new owner is counted.
+    """
+
+    def preregister(self, run_id: int, object_tree: Any) -> list[str]:
+        """Register the objects of a message; the names of those that are missing."""
+        with self.lock_store:
+            names: list[str] = super().preregister(run_id, object_tree)
+            return names

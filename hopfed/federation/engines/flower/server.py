@@ -1,0 +1,277 @@
+"""The server's side across machines: Flower's Fleet API over TLS, and a grid on the same link.
+
+This is the part of Flower's SuperLink that clients talk to, run in this process. What is left out
+on purpose: the interface that starts programs, and app bundles. A client runs the hopfed that its
+owner installed; the server cannot send it code.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from flwr.app import Message as FlowerMessage
+from flwr.app.error import Error
+from flwr.app.message import remove_content_from_message
+from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, TRANSPORT_TYPE_GRPC_RERE
+from flwr.supercore.error import http_error_translator
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+)
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
+from flwr.superlink.grid import InMemoryGrid
+from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
+from flwr.superlink.routers.fleet.router import router
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.federation.engines.flower.engine import UNREADABLE, FlowerEngine
+from hopfed.federation.engines.flower.gate import Gate, Say
+from hopfed.federation.engines.flower.link import Link
+
+PULL = 0.05  # seconds between two looks for replies
+AGAIN = 15.0  # seconds of silence after which a client is asked again
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where and how a server listens.
+
+    Attributes
+    ----------
+    host, port : address; port 0 for any that is free.
+    certificate, key : files of the server's certificate.
+    limit : bytes that a client may send in one exchange.
+    """
+
+    host: str
+    port: int
+    certificate: Path
+    key: Path
+    limit: int = 256 * 10**6
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ArgumentError("limit", "at least 1 byte", self.limit)
+        for path in (self.certificate, self.key):
+            if not path.is_file():
+                raise ArgumentError("--keys", f"a folder with {path.name}", path.parent)
+
+
+class FlowerServer:
+    """Listens for clients; a context manager.
+
+    Parameters
+    ----------
+    clients : public keys of the clients, which are their identity: client c has the key c.
+    say : is told in words who comes and who is refused.
+    """
+
+    def __init__(self, listening: Listening, clients: Sequence[bytes], say: Say):
+        self._link = Link()
+        owner = NOOP_FLWR_AID, NOOP_ACCOUNT_NAME
+        self.nodes = {c: self._link.state.create_node(*owner, k, 0) for c, k in enumerate(clients)}
+        known = {key: c for c, key in enumerate(clients)}
+        self._gate = Gate(_fleet_app(self._link), listening.limit, known, say)
+        self._keys = dict(zip(self.nodes.values(), clients, strict=True))
+        self._listening = listening
+        config = uvicorn.Config(
+            self._gate,
+            log_level="critical",
+            ssl_certfile=str(listening.certificate),
+            ssl_keyfile=str(listening.key),
+            timeout_graceful_shutdown=1,
+            lifespan="off",
+            ws="none",
+        )
+        self._server = uvicorn.Server(config)
+
+    def __enter__(self) -> FlowerServer:
+        try:
+            self._server.config.load()
+        except OSError:  # what ssl raises
+            rule = "a folder with the server's certificate and its own key"
+            raise ArgumentError("--keys", rule, self._listening.key.parent) from None
+        self._socket = _bound(self._listening.host, self._listening.port)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), daemon=True
+        )
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                self._socket.close()
+                raise HopfedError("the server could not start")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=5)
+        self._socket.close()
+
+    @property
+    def port(self) -> int:
+        """Port that is listened at."""
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    def engine(self, run: str, timeout: float) -> FlowerEngine:
+        """Return the engine whose clients are those of this server."""
+        grid = _Grid(self._link, self._gate, self._keys)
+        return FlowerEngine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
+
+    def online(self) -> list[int]:
+        """Clients that are there."""
+        there = self._link.state.get_nodes(self._link.run_id)
+        return [c for c, node in self.nodes.items() if node in there]
+
+    def wait(self, minimum: int, seconds: float) -> None:
+        """Wait until `minimum` clients are there.
+
+        Raises
+        ------
+        HopfedError : they are not, after that time.
+        """
+        deadline = time.monotonic() + seconds
+        while len(there := self.online()) < minimum:
+            if time.monotonic() > deadline:
+                raise HopfedError(
+                    f"{len(there)} of at least {minimum} clients joined within {seconds:g} s; "
+                    "start the others and continue with --resume"
+                )
+            time.sleep(0.05)
+
+    def _node(self, client: int) -> int | None:
+        return self.nodes[client] if client in self.online() else None
+
+
+class _Grid(InMemoryGrid):
+    """Flower's grid on a link whose messages are stored in objects, as clients fetch them."""
+
+    def __init__(self, link: Link, gate: Gate, keys: dict[int, bytes]):
+        super().__init__(link.factory, pull_interval=PULL)
+        self.set_run(link.run)
+        self._id, self._gate, self._keys = link.run_id, gate, keys
+        self._arriving: dict[str, FlowerMessage] = {}
+        self._asked: dict[str, FlowerMessage] = {}
+
+    def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
+        """Store messages for the nodes they are for; what they left unanswered is withdrawn."""
+        for asked in list(self._asked):
+            self._withdraw(asked)
+        self._gate.renew()
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = message.object_id
+            self._store(message)
+        return list(self._asked)
+
+    def _store(self, message: FlowerMessage) -> None:
+        objects, tree = get_all_nested_objects(message), get_object_tree(message)
+        session = self.state.start_session(self._id)
+        bare = remove_content_from_message(message)
+        stored, missing = self.state.store_message_and_object_tree(bare, tree, session)
+        for name in missing:
+            self.state.store_object(self._id, session, name, objects[name].deflate())
+        if stored:
+            self._asked[message.object_id] = message
+
+    def _remind(self) -> None:
+        """Ask those again who came back without the message that they fetched before."""
+        joined = {self._gate.joined.pop() for _ in range(len(self._gate.joined))}
+        for asked, message in list(self._asked.items()):
+            if self._keys[message.metadata.dst_node_id] in joined:
+                self._withdraw(asked)
+                self._store(message)
+
+    def _withdraw(self, asked: str) -> None:
+        self.state.delete_messages({asked})
+        self.state.object_store.delete(asked)
+        self._arriving.pop(asked, None)
+        self._asked.pop(asked, None)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[FlowerMessage]:
+        """Replies that are here as a whole, or that will not come."""
+        self._remind()
+        # Asked of again, a reply on its way would be taken for one that never comes.
+        wanted = (set(message_ids) & set(self._asked)) - set(self._arriving)
+        for reply in self.state.get_message_res(message_ids=wanted, run_id=self._id):
+            self._arriving[reply.metadata.reply_to_message_id] = reply
+        silent = wanted - set(self._arriving)
+        done = [self._arrived(asked) for asked in list(self._arriving)]
+        refused = [self._refused(asked) for asked in silent]
+        return [message for message in (*done, *refused) if message is not None]
+
+    def _arrived(self, asked: str) -> FlowerMessage | None:
+        """Return the reply to `asked`, None while parts of it are missing."""
+        reply = self._arriving[asked]
+        name = reply.metadata.message_id
+        if reply.has_error():
+            self.state.object_store.delete(name)
+            return self._closed(asked, reply)
+        try:
+            tree = self.state.object_store.get_object_tree(name)
+            names = [part.object_id for part in iterate_object_tree(tree)]
+            parts = {n: self.state.get_object(self._id, n) or b"" for n in names}
+            if not all(parts.values()):
+                return self._refused(asked)
+            whole: Any = inflate_object_from_contents(name, parts)
+            whole.metadata.__dict__["_message_id"] = name
+        except Exception as error:  # whatever a client sent
+            return self._error(asked, f"not a Flower message: {type(error).__name__}")
+        self.state.object_store.delete(name)
+        return self._closed(asked, whole)
+
+    def _refused(self, asked: str) -> FlowerMessage | None:
+        words = self._gate.refused.get(self._keys[self._asked[asked].metadata.dst_node_id])
+        return None if words is None else self._error(asked, words)
+
+    def _error(self, asked: str, words: str) -> FlowerMessage:
+        reply = FlowerMessage(Error(UNREADABLE, words), reply_to=self._asked[asked])
+        return self._closed(asked, reply)
+
+    def _closed(self, asked: str, reply: FlowerMessage) -> FlowerMessage:
+        self._withdraw(asked)
+        return reply
+
+
+def _fleet_app(link: Link) -> FastAPI:
+    """Flower's Fleet API: what its SuperLink serves to clients, with their keys checked."""
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
+            Middleware(ProtobufTranslationMiddleware),
+            Middleware(NodeAuthMiddleware),
+        ],
+    )
+    app.state.linkstate_factory = link.factory
+    app.state.enable_supernode_auth = True
+    app.state.fleet_api_type = TRANSPORT_TYPE_GRPC_RERE
+    app.include_router(router)
+    return app
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        rule = f"an address of this machine that is free ({error.strerror})"
+        raise ArgumentError("--listen", rule, f"{host}:{port}") from None
+    return bound

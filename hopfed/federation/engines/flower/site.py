@@ -1,0 +1,244 @@
+"""The client's side: one process that asks the server for work, and answers.
+
+It speaks Flower's Fleet API as a SuperNode does, with Flower's own client: signed requests over
+TLS, heartbeats, messages fetched and answers sent in objects. Unlike a SuperNode it runs the node
+of the hopfed that is installed here, in this process: it neither fetches nor runs an app that the
+server offers, opens no port, and does not start a new process for every message.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from flwr.app import Context as FlowerContext
+from flwr.app import Message as FlowerMessage
+from flwr.app import RecordDict
+from flwr.app.message import remove_content_from_message
+from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+from flwr.common.serde import message_to_proto
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.node_pb2 import Node as FlowerNode
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_protobuf_utils import (
+    make_confirm_message_received_fn_protobuf,
+    make_pull_object_fn_protobuf,
+    make_push_object_fn_protobuf,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    pull_and_inflate_object_from_tree,
+    push_objects,
+)
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from hopfed.errors import HopfedError
+from hopfed.federation.engines.flower.node import Node
+from hopfed.runs import replacing
+
+SOON, RARELY = 0.05, 2.0  # seconds between two questions, after an answer and after a long silence
+
+
+@dataclass
+class Site:
+    """A client and its way to the server.
+
+    Attributes
+    ----------
+    server : host:port.
+    authority : certificate that the server's must be signed by, PEM.
+    keys : private and public key.
+    node : what answers.
+    folder : of this site alone.
+    patience : seconds without a server after which to give up.
+    say : is told in words what happens.
+    finished : whether there is nothing more to wait for.
+    """
+
+    server: str
+    authority: bytes
+    keys: tuple[Any, Any]
+    node: Node
+    folder: Path
+    patience: float
+    say: Callable[[str], object]
+    finished: threading.Event = field(default_factory=threading.Event)
+    _heard: float = 0.0  # moment of the server's last word
+    _waiting: bool = False
+
+    def run(self) -> None:
+        """Answer until the federation is over.
+
+        Raises
+        ------
+        HopfedError : the server is not the one of the certificate, refuses the key, or is gone.
+        """
+        with _alone(self.folder), self._client() as client:
+            app = self.node.app()
+            self._heard = time.monotonic()
+            while not self.finished.is_set():
+                try:
+                    self._listen(client, app, self._activate(client))
+                except httpx.HTTPError as error:  # a server that was restarted knows no nodes
+                    self._bear(error)
+
+    def _client(self) -> FleetHttpClient:
+        try:
+            return FleetHttpClient.from_server_address(
+                self.server,
+                insecure=False,
+                root_certificates=self.authority,
+                interceptors=[NodeAuthHttpInterceptor(*self.keys)],
+            )
+        except (ValueError, OSError):  # OSError: what ssl raises
+            raise HopfedError("--ca: not a certificate, as `hopfed certs` makes them") from None
+
+    def _activate(self, client: FleetHttpClient) -> int:
+        """Say that this client is here, and no longer where it was before it was killed."""
+        remembered = self.folder / "node"
+        if remembered.is_file():
+            with suppress(httpx.HTTPStatusError, ValueError):
+                client.DeactivateNode(DeactivateNodeRequest(node_id=int(remembered.read_text())))
+        request = ActivateNodeRequest(
+            public_key=public_key_to_bytes(self.keys[1]),
+            heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
+        )
+        try:
+            node: int = client.ActivateNode(request).node_id
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.UNAUTHORIZED:
+                raise
+            raise HopfedError(
+                f"{self.server} refuses this client's key: it is not of that federation, or the "
+                "clocks of the two machines differ by minutes"
+            ) from None
+        with replacing(remembered) as temporary:
+            temporary.write_text(str(node))
+        self.say(f"joined {self.server}")
+        self._waiting = False
+        return node
+
+    def _listen(self, client: FleetHttpClient, app: Any, node: int) -> None:
+        pause = SOON
+        with _beating(client, node):
+            while not self.finished.is_set():
+                if self._answered(client, app, node):
+                    pause = SOON
+                else:
+                    self.finished.wait(pause)
+                    pause = min(1.3 * pause, RARELY)
+            with suppress(httpx.HTTPError):
+                client.DeactivateNode(DeactivateNodeRequest(node_id=node))
+
+    def _answered(self, client: FleetHttpClient, app: Any, node: int) -> bool:
+        """Answer one message, if there is one."""
+        me = FlowerNode(node_id=node)
+        found = client.PullMessages(PullMessagesRequest(node=me))
+        self._heard = time.monotonic()
+        if not found.messages_list:
+            return False
+        run = found.messages_list[0].metadata.run_id
+        tree = found.message_object_trees[0]
+        try:
+            message = pull_and_inflate_object_from_tree(
+                tree,
+                make_pull_object_fn_protobuf(client.PullObject, me, run),
+                make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, me, run),
+                return_type=FlowerMessage,
+            )
+        except ObjectPullError:  # withdrawn meanwhile
+            return True
+        message.metadata.__dict__["_message_id"] = tree.object_id
+        context = FlowerContext(run, node, {}, RecordDict(), {})
+        self._push(client, app(message, context), me, run)
+        return True
+
+    def _push(
+        self, client: FleetHttpClient, reply: FlowerMessage, me: FlowerNode, run: int
+    ) -> None:
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        request = PushMessagesRequest(
+            node=me,
+            messages_list=[message_to_proto(remove_content_from_message(reply))],
+            message_object_trees=[get_object_tree(reply)],
+        )
+        try:
+            told = client.PushMessages(request)
+            push = make_push_object_fn_protobuf(client.PushObject, me, run, told.session_id)
+            wanted = set(told.objects_to_push)
+            push_objects(get_all_nested_objects(reply), push, object_ids_to_push=wanted)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+                raise
+            self.say("the server refused the answer: it is larger than its limit")
+
+    def _bear(self, error: httpx.HTTPError) -> None:
+        """Wait a while after a failure, or give up."""
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise HopfedError(
+                f"{self.server}: its certificate is not signed by the authority in --ca, or is not "
+                f"for this address; nothing was sent"
+            )
+        silent = time.monotonic() - self._heard
+        if silent > self.patience:
+            raise HopfedError(f"{self.server}: {error or type(error).__name__}, for {silent:.0f} s")
+        if not self._waiting:
+            self.say(f"waiting for {self.server}: {str(error).splitlines()[0] or 'no connection'}")
+        self._waiting = True
+        self.finished.wait(min(0.2 + silent / 4, RARELY))
+
+
+def site_folder(home: Path, public: Any) -> Path:
+    """Folder of the site that has this key."""
+    folder = home / "sites" / hashlib.sha256(public_key_to_bytes(public)).hexdigest()[:16]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second process of the same site out."""
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise HopfedError("this client is running already, in another process") from None
+        yield
+
+
+@contextmanager
+def _beating(client: FleetHttpClient, node: int) -> Iterator[None]:
+    """Tell the server now and then that the node is there, however long a step takes."""
+    over = threading.Event()
+
+    def beat() -> None:
+        request = SendNodeHeartbeatRequest(
+            node=FlowerNode(node_id=node), heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
+        )
+        while not over.wait(HEARTBEAT_DEFAULT_INTERVAL / 3):
+            with suppress(httpx.HTTPError):
+                client.SendNodeHeartbeat(request)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,161 @@
+"""Calls and answers as Flower records.
+
+A request holds the message down, the recipe of the method, and where in the federation it is; a
+reply holds the message up, metrics, and the name of the state that stays behind. Arrays are packed
+(`hopfed.federation.packing`), and whatever comes from the wire is checked before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from hopfed.errors import DataError
+from hopfed.federation.contract import Context, Metrics
+from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.messages import Message
+from hopfed.federation.packing import pack, unpack
+
+PACKED = "hopfed.packed"  # how the bytes of our Flower arrays are to be read
+
+_KINDS = "biuf"  # NumPy kinds that may travel
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client is asked.
+
+    Attributes
+    ----------
+    run : name of the federation; states are kept under it.
+    context : round, exchange and client.
+    base : name of the state to step from, empty for that of a client's first round.
+    recipe, parts : the method, see `hopfed.federation.recipes`.
+    down : the message.
+    last : nothing is to be answered: the federation is over, and `down` its last word.
+    """
+
+    run: str
+    context: Context
+    base: bytes
+    recipe: str = field(repr=False)
+    parts: Mapping[str, np.ndarray] = field(repr=False)
+    down: Message = field(repr=False)
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a client answers: a message and the name of its new state, or a fault."""
+
+    state: bytes = b""
+    up: Message = field(default_factory=dict, repr=False)
+    metrics: Metrics = field(default_factory=dict)
+    fault: Fault = Fault.NONE
+    reason: str = ""
+
+
+def write_request(request: Request) -> RecordDict:
+    """Records of a request."""
+    c = request.context
+    where: dict[str, Any] = {
+        "run": request.run,
+        "seed": str(c.seed),  # which may be wider than a protobuf integer
+        "round": c.round,
+        "exchange": c.exchange,
+        "client": -1 if c.client is None else c.client,
+        "base": request.base,
+        "recipe": request.recipe,
+        "last": request.last,
+    }
+    arrays = {"down": _array(request.down), "parts": _array(request.parts)}
+    return RecordDict({"arrays": ArrayRecord(arrays), "call": ConfigRecord(where)})
+
+
+def read_request(records: RecordDict) -> Request:
+    """Undo `write_request`."""
+    arrays, call = _records(records, "call")
+    where = {k: _typed(call, k, int) for k in ("round", "exchange", "client")}
+    seed = _typed(call, "seed", str)
+    if not seed.isdigit() or min(where.values()) < 0:
+        raise DataError("a request whose seed, round, exchange or client is not a whole number")
+    return Request(
+        _typed(call, "run", str),
+        Context(int(seed), **where),
+        _typed(call, "base", bytes),
+        _typed(call, "recipe", str),
+        _arrays(arrays, "parts"),
+        _arrays(arrays, "down"),
+        _typed(call, "last", bool),
+    )
+
+
+def write_reply(reply: Reply) -> RecordDict:
+    """Records of a reply."""
+    outcome = {"state": reply.state, "fault": int(reply.fault), "reason": reply.reason[:REASON]}
+    metrics = {name: float(value) for name, value in reply.metrics.items()}
+    return RecordDict(
+        {
+            "arrays": ArrayRecord({"up": _array(reply.up)}),
+            "outcome": ConfigRecord(outcome),
+            "metrics": ConfigRecord(metrics),
+        }
+    )
+
+
+def read_reply(records: RecordDict) -> Reply:
+    """Undo `write_reply`; the arrays are those of the sender, whatever a method expects."""
+    arrays, outcome = _records(records, "outcome")
+    code = _typed(outcome, "fault", int)
+    if code not in list(Fault):
+        raise DataError(f"a reply with fault {code}")
+    metrics = records.get("metrics", {})
+    if not all(isinstance(v, float) for v in metrics.values()):
+        raise DataError("a reply whose metrics are not numbers")
+    return Reply(
+        _typed(outcome, "state", bytes),
+        _arrays(arrays, "up"),
+        dict(metrics),
+        Fault(code),
+        "".join(c if c.isprintable() else "?" for c in _typed(outcome, "reason", str)),
+    )
+
+
+def _array(arrays: Mapping[str, Any]) -> Array:
+    data = pack(arrays)
+    return Array(dtype="uint8", shape=data.shape, stype=PACKED, data=data.tobytes())
+
+
+def _arrays(record: ArrayRecord, name: str) -> dict[str, np.ndarray]:
+    array = record.get(name)
+    if array is None or array.stype != PACKED:
+        raise DataError(f"{name} is missing or is not packed arrays of hopfed")
+    try:
+        # A writable copy: what a step gets is its own, as in every other engine.
+        found = unpack(np.frombuffer(bytearray(array.data), dtype=np.uint8))
+    except DataError:
+        raise
+    except Exception as error:  # whatever was sent
+        raise DataError(f"{name}: damaged packed arrays: {type(error).__name__}") from None
+    for key, value in found.items():
+        if not isinstance(key, str) or value.dtype.kind not in _KINDS:
+            raise DataError(f"{name}: {key} is of dtype {value.dtype}")
+    return found
+
+
+def _records(records: RecordDict, name: str) -> tuple[ArrayRecord, ConfigRecord]:
+    arrays, config = records.get("arrays"), records.get(name)
+    if not isinstance(arrays, ArrayRecord) or not isinstance(config, ConfigRecord):
+        raise DataError("not records of hopfed")
+    return arrays, config
+
+
+def _typed(record: ConfigRecord, name: str, kind: type) -> Any:
+    value = record.get(name)
+    if type(value) is not kind:
+        raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+    return value

@@ -1,0 +1,120 @@
+"""A method as plain data, so that another machine can make it anew without a pickle.
+
+A recipe is text and arrays: numbers, words, lists and dicts as JSON has them, arrays apart, and
+dataclasses as the name of their class and their fields. Nothing in a recipe is code. Who follows
+one says which packages its classes may come from, and every class checks the settings it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import DataError
+
+TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
+    """Return the recipe of `value`: text, and the arrays that the text refers to by name.
+
+    Raises
+    ------
+    DataError : something in `value` is not plain: a function, an open file, a class of a script.
+
+    Examples
+    --------
+    >>> from hopfed.plasticity import Smoothing
+    >>> rebuild(*describe({"rule": Smoothing(ema=0.5), "sizes": (1, 2)}))
+    {'rule': Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False), 'sizes': (1, 2)}
+    """
+    arrays: dict[str, np.ndarray] = {}
+    return json.dumps(_described(value, "method", arrays)), arrays
+
+
+def rebuild(
+    text: str, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ...] | None = TRUSTED
+) -> Any:
+    """Make what a recipe describes.
+
+    Parameters
+    ----------
+    trusted : packages and modules whose dataclasses may be made; None for any that can be
+        imported, which is for recipes of one's own only.
+
+    Raises
+    ------
+    DataError : not a recipe, or one that names something else.
+    """
+    try:
+        return _rebuilt(json.loads(text), arrays, trusted)
+    except DataError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, ImportError, RecursionError) as error:
+        raise DataError(f"not a recipe of this hopfed: {type(error).__name__}: {error}") from None
+
+
+def _described(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Part of the text; whatever is not a number or a word is a list that begins with its kind."""
+
+    def inner(key: object, part: Any) -> Any:
+        return _described(part, f"{name}/{key}", arrays)
+
+    if isinstance(value, (np.generic, np.ndarray)):
+        arrays[name] = np.asarray(value)
+        return ["array" if isinstance(value, np.ndarray) else "number", name]
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__, [inner(i, part) for i, part in enumerate(value)]]
+    if isinstance(value, Mapping):
+        return ["dict", [[inner("key", k), inner(k, part)] for k, part in value.items()]]
+    cls = type(value)
+    if is_dataclass(value) and "<locals>" not in cls.__qualname__:
+        kept = {f.name: inner(f.name, getattr(value, f.name)) for f in fields(value) if f.init}
+        return ["made", f"{cls.__module__}:{cls.__qualname__}", kept]
+    raise DataError(f"{name}: a {cls.__name__} cannot be sent to another machine")
+
+
+def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ...] | None) -> Any:
+    if not isinstance(part, list):
+        return part
+
+    def inner(piece: Any) -> Any:
+        return _rebuilt(piece, arrays, trusted)
+
+    kind, *rest = part
+    if kind == "made":
+        name, kept = rest
+        return _class(name, trusted)(**{field: inner(piece) for field, piece in kept.items()})
+    (content,) = rest
+    makers: dict[str, Callable[[], Any]] = {
+        "array": lambda: arrays[content],
+        "number": lambda: arrays[content][()],
+        "list": lambda: [inner(piece) for piece in content],
+        "tuple": lambda: tuple(inner(piece) for piece in content),
+        "dict": lambda: {inner(k): inner(v) for k, v in content},
+    }
+    return makers[kind]()
+
+
+def _class(name: str, trusted: tuple[str, ...] | None) -> type:
+    module, _, path = name.partition(":")
+    if trusted is not None and not any(f"{module}.".startswith(f"{t}.") for t in trusted):
+        raise DataError(f"{name}: not of {' or '.join(trusted)}, and so not made here")
+    found: Any = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    if not (isinstance(found, type) and is_dataclass(found) and found.__module__ == module):
+        raise DataError(f"{name}: not a dataclass of that module")
+    return found

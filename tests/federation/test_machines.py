@@ -1,0 +1,141 @@
+"""Servers and clients as real processes on loopback: what is killed, refused or too large."""
+
+import numpy as np
+import pytest
+from machines import CROWD, ROGUE, WITHOUT_TORCH, Machines
+
+from hopfed.experiments import serve
+from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.faults import Fault
+
+pytestmark = pytest.mark.slow
+
+
+def assert_as_alone(machines, run, faults=True):
+    """Whatever happened, the federation found what it finds in one process, to the bit."""
+    for name, array in machines.alone(run).items():
+        if faults or not name.startswith("faults"):
+            np.testing.assert_array_equal(run.arrays[name], array, err_msg=name)
+
+
+def test_three_owners(tmp_path):
+    with Machines(tmp_path, clients=3) as machines:
+        machines.serve("--rounds", "2", "--minimum", "3")
+        machines.start("client-0", *machines.joining(0), "--out", "found.npy", code=WITHOUT_TORCH)
+        machines.join(1)
+        machines.join(2)
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
+        assert not list(tmp_path.rglob("*.state")), "states of a run that is over"
+        machines.serve("--resume")  # for those who were not told before it ended
+        machines.join(1)
+        machines.run()
+        assert machines.end("client-1") == 0
+        assert machines.log("client-1").count("the federation is over: 3 archetypes") == 2
+    assert_as_alone(machines, run)
+    found = np.load(tmp_path / "found.npy")
+    assert np.array_equal(found, serve.archetypes(serve.Config(columns=120), run.arrays))
+    assert (np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1) == 120).all()
+    assert len(found) == 3
+
+
+def test_a_client_killed_in_round_two_and_restarted_loses_nothing(tmp_path):
+    with Machines(tmp_path, clients=2) as machines:
+        machines.serve("--rounds", "4", "--minimum", "2", "--timeout", "30")
+        machines.join(0)
+        machines.join(1)
+        machines.wait("client-1", "round 1 exchange 0")
+        machines.kill("client-1")
+        machines.join(1)
+        run = machines.run()
+        assert machines.end("client-1") == 0
+    assert machines.log("client-1").count("joined") == 2
+    assert_as_alone(machines, run)
+
+
+def test_a_server_killed_and_resumed_loses_nothing(tmp_path):
+    with Machines(tmp_path, clients=2) as machines:
+        machines.serve("--rounds", "4", "--minimum", "2")
+        machines.join(0)
+        machines.join(1)
+        machines.wait("server", "round 1 exchange 1")
+        machines.kill("server")
+        machines.serve("--resume")
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(2)] == [0, 0]
+    assert "waiting for" in machines.log("client-0")
+    assert machines.log("server").count("round 0 exchange 0") == 1, "a committed round again"
+    assert_as_alone(machines, run)
+
+
+def test_whoever_has_a_wrong_key_or_meets_a_wrong_certificate_is_refused(tmp_path):
+    make_keys(tmp_path / "others", 1, ["127.0.0.1"])
+    with Machines(tmp_path, clients=1) as machines:
+        machines.serve()
+        stranger = machines.joining(0)[:-1]
+        machines.start("stranger", *stranger, "others/client-0.key")
+        fooled = [w.replace("keys/ca.pem", "others/ca.pem") for w in machines.joining(0)]
+        machines.start("fooled", *fooled)
+        assert [machines.end("stranger"), machines.end("fooled")] == [2, 2]
+        assert "refuses this client's key" in machines.log("stranger")
+        assert "not signed by the authority" in machines.log("fooled")
+        assert "refused: a key that is not of this federation" in machines.log("server")
+        machines.join(0)  # the one who is known comes in all the same
+        assert machines.end("client-0") == 0
+        machines.run()
+
+
+def test_oversized_and_malformed_answers_are_refused_and_the_others_go_on(tmp_path):
+    with Machines(tmp_path, clients=4) as machines:
+        machines.serve("--rounds", "2", "--limit", "0.2", "--minimum", "2", "--timeout", "20")
+        machines.start("huge", "400000", *machines.joining(2), code=ROGUE)
+        machines.start("odd", "7", *machines.joining(3), code=ROGUE)
+        machines.wait("server", "client 2 joined")
+        machines.wait("server", "client 3 joined")
+        machines.join(0)
+        machines.join(1)
+        run = machines.run()
+    codes, reasons = run.arrays["faults/code"][0], run.arrays["faults/reason"][0]
+    assert (codes[-1, :2] == Fault.NONE).all()
+    assert (codes[-1, 2:] == Fault.MALFORMED).all()
+    assert reasons[-1, 2] == b"sent more than 0.2 MB"
+    assert b"is missing" in reasons[-1, 3]
+    assert run.summary["archetypes"] == 3
+
+
+def test_too_few_clients_end_the_run_with_one_line_and_it_can_be_resumed(tmp_path):
+    with Machines(tmp_path, clients=2) as machines:
+        machines.serve("--minimum", "2", "--wait", "1")
+        assert machines.end("server") == 2
+        assert "0 of at least 2 clients joined within 1 s" in machines.log("server")
+        machines.serve("--minimum", "2", "--resume")
+        machines.join(0)
+        machines.join(1)
+        assert_as_alone(machines, machines.run())
+
+
+def test_a_private_federation(tmp_path):
+    with Machines(tmp_path, clients=3, rows=6000) as machines:
+        machines.serve("--minimum", "2", "--epsilon", "4")
+        machines.join(2, "--epsilon", "1")
+        machines.wait("server", "client 2 joined")
+        machines.join(0, "--epsilon", "4", "--out", "found.npy")
+        machines.join(1)
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
+    assert "asks for more than this client's epsilon" in machines.log("client-2")
+    assert b"more than this client's epsilon" in run.arrays["faults/reason"][0, 0, 2]
+    match = np.abs(np.load(tmp_path / "found.npy") @ machines.archetypes.T.astype(int)) / 120
+    assert match.shape == (3, 3)
+    assert (match.max(axis=0) > 0.9).all()
+
+
+def test_twenty_clients_at_once(tmp_path):
+    with Machines(tmp_path, clients=20, rows=60) as machines:
+        machines.serve("--minimum", "20")
+        crowds = [",".join(str(c) for c in range(i, i + 10)) for i in (0, 10)]
+        for i, crowd in enumerate(crowds):
+            machines.start(f"crowd-{i}", crowd, *machines.joining("@"), code=CROWD)
+        run = machines.run()
+        assert [machines.end("crowd-0"), machines.end("crowd-1")] == [0, 0]
+    assert_as_alone(machines, run)

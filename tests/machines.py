@@ -1,0 +1,156 @@
+"""Servers and clients of `hopfed serve` and `hopfed join` as processes on loopback, for tests."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from hopfed.config import from_plain
+from hopfed.data.batches import Batches
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import read_examples
+from hopfed.experiments import serve
+from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.rng import stream
+from hopfed.runs import Run
+
+COLUMNS = 120
+PATIENCE = 90  # seconds that a test waits for a line; machines differ
+
+# A client whose answers are not what was asked for.
+ROGUE = """
+import sys
+import numpy as np
+from hopfed.cli import main
+from hopfed.hopfield.method import HopfieldFederation
+def client_step(self, state, down, context):
+    return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
+HopfieldFederation.client_step = client_step
+main(sys.argv[2:])
+"""
+
+# A client on a machine that has no torch.
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from hopfed.cli import main
+main(sys.argv[1:])
+"""
+
+# Many clients in one process, each with its key, its connection and its thread.
+CROWD = """
+import sys, threading
+from hopfed.cli import main
+def join(c, rest):
+    try:
+        main([word.replace("@", c) for word in rest])
+    except SystemExit as end:
+        failed.extend([c] * bool(end.code))
+failed = []
+threads = [threading.Thread(target=join, args=(c, sys.argv[2:])) for c in sys.argv[1].split(",")]
+[t.start() for t in threads]
+[t.join() for t in threads]
+sys.exit(len(failed))
+"""
+
+
+class Machines:
+    """Processes in a folder; all of them end with the context."""
+
+    def __init__(self, folder: Path, clients: int, rows: int = 300):
+        self.folder, self.clients, self.port = folder, clients, 0
+        self.processes: dict[str, subprocess.Popen] = {}
+        make_keys(folder / "keys", clients, ["127.0.0.1"])
+        rng = stream(0, "machines")
+        self.archetypes = rademacher(3, COLUMNS, rng)
+        for c in range(clients):
+            np.save(folder / f"{c}.npy", draw_examples(self.archetypes, rows, 0.8, rng)[0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def start(self, name: str, *arguments: str, code: str = "") -> None:
+        """Start hopfed, or Python code; what it prints goes to a file."""
+        command = ["-c", code] if code else ["-m", "hopfed"]
+        home = {"HOPFED_HOME": str(self.folder / f"home-{name}"), "OMP_NUM_THREADS": "1"}
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, *command, *arguments],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env=os.environ | home,
+                start_new_session=True,
+            )
+
+    def serve(self, *arguments: str) -> None:
+        """Start the server, at the port of the one before it."""
+        before = len(re.findall("listening on", self.log("server")))
+        listen = f"127.0.0.1:{self.port}"
+        given = ("--keys", "keys", "--listen", listen, "--out", "run.h5", "--timeout", "45")
+        columns = ("--columns", str(COLUMNS), "--clients", str(self.clients))
+        self.start("server", "serve", *given, *columns, *arguments)
+        pattern = r"listening on 127.0.0.1:(\d+)"
+        self.port = int(self.wait("server", pattern, before)[1])
+
+    def join(self, c: int, *arguments: str) -> None:
+        """Start a client."""
+        self.start(f"client-{c}", *self.joining(c), *arguments)
+
+    def joining(self, c: int | str) -> list[str]:
+        """Return the arguments of a client."""
+        where = ["--server", f"127.0.0.1:{self.port}", "--ca", "keys/ca.pem"]
+        return ["join", "--data", f"{c}.npy", *where, "--key", f"keys/client-{c}.key"]
+
+    def kill(self, name: str) -> None:
+        """End a process as a power cut does."""
+        os.killpg(self.processes[name].pid, signal.SIGKILL)
+        self.processes[name].wait()
+
+    def log(self, name: str) -> str:
+        """What a process printed so far."""
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def wait(self, name: str, pattern: str, before: int = 0) -> re.Match:
+        """Wait until a process has printed a line like that once more than `before` times."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            found = list(re.finditer(pattern, self.log(name)))
+            if len(found) > before:
+                return found[before]
+            if self.processes[name].poll() is not None and not re.search(pattern, self.log(name)):
+                break
+            time.sleep(0.02)
+        raise AssertionError(f"{name} never said {pattern!r}:\n{self.log(name)}")
+
+    def end(self, name: str) -> int:
+        """Wait for a process to end; its exit status."""
+        return self.processes[name].wait(PATIENCE)
+
+    def run(self) -> Run:
+        """Return the run, once the server is done."""
+        assert self.end("server") == 0, self.log("server")
+        return Run.load(self.folder / "run.h5", complete=True)
+
+    def alone(self, run: Run) -> dict[str, np.ndarray]:
+        """Arrays of the same federation in one process."""
+        config = from_plain(serve.Config, run.config)
+        owners = tuple(read_examples(self.folder / f"{c}.npy") for c in range(self.clients))
+        method, state, rounds = config.make(Batches(owners, config.rounds)), None, []
+        for t in range(config.rounds):
+            arrays, state = serve.play(config, method, 0, t, state, LocalEngine())
+            rounds.append(arrays)
+        return {name: np.stack([arrays[name] for arrays in rounds])[None] for name in rounds[0]}
