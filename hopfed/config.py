@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hopfed.errors import ArgumentError
@@ -119,12 +118,16 @@ def describe(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@lru_cache
-def _kinds(cls: type) -> dict[str, Any]:
+def _kinds(cls: Any) -> dict[str, Any]:
     """Annotations of the fields that are settings: single values, and tuples of them."""
-    hints = get_type_hints(cls)
-    kinds = {f.name: hints[f.name] for f in fields(cls)}
-    return {name: kind for name, kind in kinds.items() if (_element(kind) or kind) in _RULES}
+    if cls not in _KINDS:  # resolving annotations takes a millisecond
+        hints = get_type_hints(cls)
+        kinds = {f.name: hints[f.name] for f in fields(cls)}
+        _KINDS[cls] = {n: kind for n, kind in kinds.items() if (_element(kind) or kind) in _RULES}
+    return _KINDS[cls]
+
+
+_KINDS: dict[Any, dict[str, Any]] = {}
 
 
 def _element(kind: Any) -> type | None:

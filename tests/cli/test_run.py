@@ -10,8 +10,8 @@ import time
 import h5py
 import pytest
 
-from hopfed.results import number
 from hopfed.experiments import NAMES
+from hopfed.results import number
 from hopfed.runs import FORMAT, Run
 
 SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")
