@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Bench:
 
     Attributes
     ----------
-    sections : tables and sweeps to play.
+    sections : tables and sweeps to play, among `SECTIONS`.
     rounds : communication rounds of a cell.
     early : round, from 1, whose accuracy is reported beside that of the chosen one.
     choose : round that is reported: "validation", the best by it; or "last", for methods that use
@@ -101,10 +101,14 @@ class Bench:
     sections: tuple[str, ...] = (TABLE,)
     seeds: int = 6
 
+    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
+
     def __post_init__(self) -> None:
         check_types(self)
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
         require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
+        unknown = [s for s in self.sections if s not in self.SECTIONS]
+        require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
         require(TABLE in self.sections, "sections", f"{TABLE} among them", self.sections)
         for cell in self.cells():  # each cell's own settings are checked there
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)

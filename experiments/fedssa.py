@@ -28,9 +28,8 @@ Run it with ``hopfed run fedssa --preset default --out fedssa.h5``; the paper's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from hopfed.config import require
 from hopfed.experiments import Record, Table, _cells
 from hopfed.experiments._cells import TABLE, Bench, Cell
 
@@ -85,10 +84,7 @@ RATES = {10: 1.0, 50: 0.2, 100: 0.1}
 class Config(Bench):
     """Settings; see `hopfed.experiments._cells.Bench`."""
 
-    def __post_init__(self) -> None:
-        unknown = [s for s in self.sections if s not in SECTIONS]
-        require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
-        super().__post_init__()
+    SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
 
     @property
     def homogeneous(self) -> bool:

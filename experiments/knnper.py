@@ -32,9 +32,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from hopfed.config import require
 from hopfed.experiments import Arrays, Record, Table, _cells
 from hopfed.experiments._cells import TABLE, Bench, Cell, Reading
 from hopfed.federation.engines import Engine
@@ -94,10 +93,7 @@ class Config(Bench):
 
     choose: str = "last"
 
-    def __post_init__(self) -> None:
-        unknown = [s for s in self.sections if s not in SECTIONS]
-        require(not unknown, "sections", f"among {', '.join(SECTIONS)}", self.sections)
-        super().__post_init__()
+    SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
 
     def cells(self) -> tuple[Cell, ...]:
         """What is trained."""
