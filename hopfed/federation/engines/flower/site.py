@@ -41,6 +41,7 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
 )
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPullError,
+    ObjectPushError,
     pull_and_inflate_object_from_tree,
     push_objects,
 )
@@ -183,6 +184,8 @@ class Site:
             push = make_push_object_fn_protobuf(client.PushObject, me, run, told.session_id)
             wanted = set(told.objects_to_push)
             push_objects(get_all_nested_objects(reply), push, object_ids_to_push=wanted)
+        except ObjectPushError:  # the question was withdrawn meanwhile
+            return
         except httpx.HTTPStatusError as error:
             if error.response.status_code != httpx.codes.REQUEST_ENTITY_TOO_LARGE:
                 raise
