@@ -13,14 +13,14 @@ Sections, chosen by ``--set sections=methods,...``:
 - `mlp header`: a header with a hidden layer, into which a constant does not fold.
 - `m`, `classes`, `dirichlet`, `participation`, `learning rate`: sweeps.
 
-Measured (default preset: digits, ten clients of four classes, CNN-3 to 5; six paired seeds, points
-gained over Standalone +- standard error, at the round that validation chooses): SoHip +.03 +- .08,
-without its collective memory +.12 +- .06, the bias control +.12 +- .06; A to C of the ablation +.16
-+- .06, +.44 +- .24, +.12 +- .06. So the paper's gain does not come out here, nor does anything speak
-for the collective memory, as the argument above says. With an mlp header, where the argument does
-not hold, SoHip loses: -.31 +- .09. Ours, recalled by the sample, gains +.50 +- .19 for the same m
-numbers, by class +.27 +- .23, archetypes +.18 +- .04; best is FedProto with +.70 +- .05. The paper's
-own scale (100 clients of CIFAR-100, 500 rounds) was not tried.
+Measured (default preset: digits, ten clients of four classes, CNN-3 to 5; six paired seeds,
+points gained over Standalone +- standard error, at the round that validation chooses): SoHip +.03
++- .08, without its collective memory +.12 +- .06, the bias control +.12 +- .06; A to C of the
+ablation +.16 +- .06, +.44 +- .24, +.12 +- .06. So the paper's gain does not come out here, nor
+does anything speak for the collective memory, as the argument above says. With an mlp header,
+where the argument does not hold, SoHip loses: -.31 +- .09. Ours, recalled by the sample, gains
++.50 +- .19 for the same m numbers, by class +.27 +- .23, archetypes +.18 +- .04; best is FedProto
+with +.70 +- .05. The paper's own scale (100 clients of CIFAR-100, 500 rounds) was not tried.
 
 The default is scikit-learn's digits, four classes to a client; other datasets are found by name
 below the folder that HOPFED_DATA names, or with ``--set data=path/to/mnist.npz``.
