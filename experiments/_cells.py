@@ -9,6 +9,7 @@ What only changes how a trained federation is read is not trained again: a readi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -63,7 +64,7 @@ class Reading(Place):
 
 
 @dataclass(frozen=True)
-class Bench:
+class Bench(ABC):
     """Settings that the cells of an experiment share; see `hopfed.experiments.fl.Config`.
 
     Attributes
@@ -113,9 +114,9 @@ class Bench:
         for cell in self.cells():  # each cell's own settings are checked there
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
+    @abstractmethod
     def cells(self) -> tuple[Cell, ...]:
         """All cells, in the order in which they are played."""
-        raise NotImplementedError
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings."""
