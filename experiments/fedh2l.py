@@ -20,6 +20,14 @@ domains show the same images, divided once, so that the test images are in no do
 The dataset is found below the folder that HOPFED_DATA names, or with ``--set data=mnist.npz``.
 The last round counts: a node's own validation examples say nothing of the other domains.
 
+Measured (default preset, 500 rounds, the first four of its seeds; ACC / WDP / CDP, +- deviation):
+IND 67.2 +- 1.5 / 91.0 / 59.2, AGG 86.2 +- 1.9 / 91.9 / 84.2, at equal images 86.7 +- 1.7 / 92.2 /
+84.9, FedH2L 87.3 +- 1.8 / 91.5 / 86.0, FedMD 89.1 +- 2.0 / 91.8 / 88.2. The paper's order of IND,
+AGG and FedH2L comes out; of FedH2L's 1.2 points over AGG half go when AGG sees as many images
+(+.64 +- .13 are left, paired). FedMD, which the paper has below both, is best by 1.8 points: it
+makes 200 steps beforehand and learns from its own public images too. ACC is 1.8 below the paper's
+FedH2L, which trained 10,000 rounds and chose the best by validation.
+
 Run it with ``hopfed run fedh2l --preset default --out fedh2l.h5``.
 """
 
@@ -148,7 +156,7 @@ PRESETS = {
 RECORD = Record(
     claim="predictions on a few public examples make models good at each other's domains",
     source="FedH2L, Tables II-VIII",
-    minutes={"quick": 0.3, "default": 20, "paper": 400},
+    minutes={"quick": 0.3, "default": 25, "paper": 2000},
 )
 
 run_round = _cells.play
