@@ -8,8 +8,6 @@ from hopfed.experiments import serve
 from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.faults import Fault
 
-pytestmark = pytest.mark.slow
-
 
 def assert_as_alone(machines, run, faults=True):
     """Whatever happened, the federation found what it finds in one process, to the bit."""
@@ -39,6 +37,7 @@ def test_three_owners(tmp_path):
     assert len(found) == 3
 
 
+@pytest.mark.slow
 def test_a_client_killed_in_round_two_and_restarted_loses_nothing(tmp_path):
     with Machines(tmp_path, clients=2) as machines:
         machines.serve("--rounds", "4", "--minimum", "2", "--timeout", "30")
@@ -53,6 +52,7 @@ def test_a_client_killed_in_round_two_and_restarted_loses_nothing(tmp_path):
     assert_as_alone(machines, run)
 
 
+@pytest.mark.slow
 def test_a_server_killed_and_resumed_loses_nothing(tmp_path):
     with Machines(tmp_path, clients=2) as machines:
         machines.serve("--rounds", "4", "--minimum", "2")
@@ -68,6 +68,7 @@ def test_a_server_killed_and_resumed_loses_nothing(tmp_path):
     assert_as_alone(machines, run)
 
 
+@pytest.mark.slow
 def test_whoever_has_a_wrong_key_or_meets_a_wrong_certificate_is_refused(tmp_path):
     make_keys(tmp_path / "others", 1, ["127.0.0.1"])
     with Machines(tmp_path, clients=1) as machines:
@@ -85,6 +86,7 @@ def test_whoever_has_a_wrong_key_or_meets_a_wrong_certificate_is_refused(tmp_pat
         machines.run()
 
 
+@pytest.mark.slow
 def test_oversized_and_malformed_answers_are_refused_and_the_others_go_on(tmp_path):
     with Machines(tmp_path, clients=4) as machines:
         machines.serve("--rounds", "2", "--limit", "0.2", "--minimum", "2", "--timeout", "20")
@@ -103,6 +105,7 @@ def test_oversized_and_malformed_answers_are_refused_and_the_others_go_on(tmp_pa
     assert run.summary["archetypes"] == 3
 
 
+@pytest.mark.slow
 def test_too_few_clients_end_the_run_with_one_line_and_it_can_be_resumed(tmp_path):
     with Machines(tmp_path, clients=2) as machines:
         machines.serve("--minimum", "2", "--wait", "1")
@@ -114,6 +117,7 @@ def test_too_few_clients_end_the_run_with_one_line_and_it_can_be_resumed(tmp_pat
         assert_as_alone(machines, machines.run())
 
 
+@pytest.mark.slow
 def test_a_private_federation(tmp_path):
     with Machines(tmp_path, clients=3, rows=6000) as machines:
         machines.serve("--minimum", "2", "--epsilon", "4")
@@ -130,6 +134,7 @@ def test_a_private_federation(tmp_path):
     assert (match.max(axis=0) > 0.9).all()
 
 
+@pytest.mark.slow
 def test_twenty_clients_at_once(tmp_path):
     with Machines(tmp_path, clients=20, rows=60) as machines:
         machines.serve("--minimum", "20")
