@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -329,8 +330,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
-        centre, scale = tracy_widom.wishart_scaling(m, n)
-        tau = float(s2 * (centre + scale * tracy_widom.critical_value(alpha)) / sample.drawn)
+        tau = s2 * _unit_edge(m, n, alpha) / sample.drawn
     else:
         # The law of the variances lives on the examples: they take the place of the sites.
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
@@ -339,12 +339,23 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     return tau * _shift(sample, k, s2)
 
 
+@lru_cache(maxsize=1 << 14)
+def _unit_edge(m: int, n: int, alpha: float) -> float:
+    """Quantile of the largest eigenvalue of an (m, n) Wishart matrix of unit variance."""
+    centre, scale = tracy_widom.wishart_scaling(m, n)
+    return float(centre + scale * tracy_widom.critical_value(alpha))
+
+
 def _shift(sample: Sample, k: int, s2: float) -> float:
     if sample.profile is not None:
         return 1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
+    return _channel_shift(s2, max(round(sample.n_examples), 1), sample.n_sites)
+
+
+@lru_cache(maxsize=64)
+def _channel_shift(s2: float, examples: int, n_sites: int) -> float:
     r = float(np.sqrt(max(1.0 - s2, 0.0)))
-    examples = max(round(sample.n_examples), 1)
-    return float(spikes.edge_shift(min(r, 1 - 1e-9), examples, sample.n_sites))
+    return float(spikes.edge_shift(min(r, 1 - 1e-9), examples, n_sites))
 
 
 def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:

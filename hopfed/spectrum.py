@@ -29,6 +29,7 @@ from hopfed.operators import (
     transposed_times,
 )
 from hopfed.rng import stream
+from hopfed.tridiagonal import Tridiagonal
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
@@ -168,14 +169,9 @@ def _leading(A: np.ndarray, wanted: Wanted) -> tuple[np.ndarray, np.ndarray, str
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
-        values = scipy.linalg.eigh(A, eigvals_only=True, check_finite=False)
-        count = _count(wanted, values[::-1], True)
-        if count == 0:
-            return np.maximum(values[::-1], 0.0), np.zeros((n, 0)), None
-        # A second reduction to tridiagonal form is cheaper than all n vectors at once.
-        subset = (n - count, n - 1)
-        vectors = scipy.linalg.eigh(A, subset_by_index=subset, driver="evr", check_finite=False)[1]
-    return np.maximum(values[::-1], 0.0), vectors[:, ::-1], None
+        reduced = Tridiagonal.of(A)
+        values = reduced.values()
+        return values, reduced.vectors(_count(wanted, values, True)), None
 
 
 def _checked(

@@ -48,6 +48,6 @@ def draw_examples(
     rows = max(1, 2**24 // max(N, 1))  # bounded scratch memory
     for a in range(0, M, rows):
         flips = rng.random((min(rows, M - a), N), dtype=np.float32) >= (1 + quality) / 2
-        examples[a : a + rows] = archetypes[labels[a : a + rows]]
-        np.negative(examples[a : a + rows], out=examples[a : a + rows], where=flips)
+        signs = 1 - 2 * flips.view(np.int8)
+        np.multiply(archetypes[labels[a : a + rows]], signs, out=examples[a : a + rows])
     return examples, labels

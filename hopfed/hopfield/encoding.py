@@ -134,8 +134,9 @@ def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
     >>> symmetric(np.array([3, 6, 7]), 3, 9.0)[2].tolist()
     [6.0, 7.0, 9.0]
     """
-    matrix = np.zeros((n, n))
-    matrix[np.tri(n, k=-1, dtype=bool)] = triangle
-    matrix += matrix.T
+    matrix, start = np.empty((n, n)), 0
+    for i in range(n):
+        matrix[i, :i] = matrix[:i, i] = triangle[start : start + i]
+        start += i
     np.fill_diagonal(matrix, diagonal)
     return matrix
