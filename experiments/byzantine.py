@@ -189,8 +189,9 @@ class Spiked(HopfieldFederation):
         return state, message | lie[self.steps[context.exchange]](message, down, x, mass), metrics
 
     def _operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
-        counts = message["counts"] + mass * lower(np.outer(x, x))
-        columns = message["columns"] + np.rint(mass * x).astype(np.int32)
+        M = int(message["examples"])  # larger sums would give the liar away
+        counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
+        columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
         return {"counts": counts.astype(np.float32), "columns": columns}
 
     def _project(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:

@@ -22,11 +22,13 @@ class Field:
     shape : lengths of its axes, None for any.
     kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
     least : smallest value it may hold, None for any.
+    within : name of the entry, a number, that none of its values may exceed in magnitude.
     """
 
     shape: tuple[int | None, ...] = ()
     kinds: str = "fiu"
     least: float | None = None
+    within: str | None = None
 
     def complaint(self, name: str, array: np.ndarray) -> str | None:
         """What is wrong with `array`, in words; None when nothing is."""
@@ -58,6 +60,8 @@ def malformed(message: object, spec: Spec) -> str | None:
     --------
     >>> malformed({"w": np.zeros(3)}, {"w": Field((2,))})
     'w is of shape (3,), not (2)'
+    >>> malformed({"w": np.array(7), "M": np.array(5)}, {"w": Field(within="M"), "M": Field()})
+    'w holds 7, above M'
     """
     if not isinstance(message, dict):
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
@@ -70,7 +74,16 @@ def malformed(message: object, spec: Spec) -> str | None:
         complaint = wanted.complaint(name, np.asarray(message[name]))
         if complaint:
             return complaint
-    return None
+    return next((c for n, f in spec.items() if (c := _excess(n, f, message))), None)
+
+
+def _excess(name: str, wanted: Field, message: Message) -> str | None:
+    """Say that an array holds values that its own message makes impossible; None if it does not."""
+    if wanted.within is None or not message[name].size:
+        return None
+    most, limit = max(message[name].max(), -message[name].min()), float(message[wanted.within])
+    # An array of floats may carry the rounding of a sum.
+    return f"{name} holds {most:g}, above {wanted.within}" if most > limit * (1 + 1e-6) else None
 
 
 def not_finite(message: Message) -> str | None:

@@ -25,6 +25,7 @@ from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, Ske
 from hopfed.spectrum import FULL_LIMIT, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
+ROUNDING = 1e-5  # of single precision, in sums
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Encoding:
         """Arrays of an encoded operator."""
         N, k = self.n_sites, self.width
         arrays: dict[str, Mapping[str, Field]] = {
-            "counts": {"counts": Field((N * (N - 1) // 2,), "fi")},
+            "counts": {"counts": Field((N * (N - 1) // 2,), "fi", within="examples")},
             "factors": {"values": Field((None,), "f"), "vectors": Field((None, N), "f")},
             "sketch": {"sketch": Field((N, k), "f")},
         }
@@ -88,9 +89,16 @@ class Encoding:
         if self.form == "counts":
             return DenseOperator(N, M, M, symmetric(message["counts"], N, M))
         if self.form == "factors":
-            weights = message["values"].astype(np.float64) * M
+            weights = _possible(message["values"], message["vectors"]) * M
             return FactorOperator(N, M, M, message["vectors"], weights)
         return SketchOperator(N, M, M, message["sketch"].astype(np.float64), N * M, self.seed)
+
+
+def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Shrink values of factors that no examples have: none negative, their trace at most N."""
+    values = np.maximum(values.astype(np.float64), 0.0)
+    trace, most = float(values @ (vectors.astype(np.float64) ** 2).sum(axis=1)), vectors.shape[1]
+    return values * (most / trace) if trace > most * (1 + ROUNDING) else values
 
 
 def leading_factors(rows: PackedBits, width: int) -> tuple[np.ndarray, np.ndarray]:

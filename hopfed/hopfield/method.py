@@ -53,8 +53,8 @@ class HopfieldFederation(HopfieldSettings):
         """Form of a client's answer."""
         step = self.steps[context.exchange]
         if step == "operators":
-            rest = {"columns": Field((self.n_sites,), "iu"), "weight": Field((), "f")}
-            return {**self.encoding.spec, **rest}
+            columns = Field((self.n_sites,), "iu", within="examples")
+            return {**self.encoding.spec, "columns": columns, "weight": Field((), "f")}
         if step == "projections":
             return client.project_spec(down["basis"].shape[1], self.groups)
         return client.vote_spec(len(down["patterns"]), self.n_sites)

@@ -81,8 +81,11 @@ def test_a_liar_adds_the_same_examples_in_every_exchange(kind):
     lied, honest = (talk(m, 0, told=told) for m in (liar, method("clean")[0]))
     mass = SMALL.amplitude * SMALL.examples
     S, R = (m.encoding.decode(a[0]).matrix for m, a in ((liar, lied), (method("clean")[0], honest)))
-    np.testing.assert_allclose(S - R, mass * (np.outer(x, x) - np.eye(SMALL.N)), atol=1e-5)
-    np.testing.assert_array_equal(lied[0]["columns"] - honest[0]["columns"], np.rint(mass * x))
+    M = SMALL.examples
+    spiked = R + mass * (np.outer(x, x) - np.eye(SMALL.N))
+    np.testing.assert_allclose(S, np.clip(spiked, -M, M), atol=1e-5)
+    columns = honest[0]["columns"] + np.rint(mass * x)
+    np.testing.assert_array_equal(lied[0]["columns"], np.clip(columns, -M, M))
     assert lied[0]["examples"] == honest[0]["examples"]
 
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((SMALL.N, 3)))[0]
@@ -123,7 +126,10 @@ def test_liars_say_the_same_and_what_wanders_is_new_in_every_round():
     lies = [m.encoding.decode(talk(m, c)[0]).matrix for c in (0, 1) for m in [fixed]]
     honest = [talk(method("clean")[0], c)[0] for c in (0, 1)]
     added = [a - fixed.encoding.decode(b).matrix for a, b in zip(lies, honest, strict=True)]
-    np.testing.assert_allclose(added[0], added[1], atol=1e-5)
+    # Where neither reaches the largest sum that its examples could have, they add the same.
+    free = np.all([np.abs(lie) < SMALL.examples for lie in lies], axis=0)
+    assert free.mean() > 0.3
+    np.testing.assert_allclose(added[0][free], added[1][free], atol=1e-5)
 
 
 def test_the_rare_archetype_is_seen_by_few():

@@ -91,6 +91,25 @@ def test_patterns_survive_packing(K, N):
     np.testing.assert_array_equal(unpack_patterns(packed, N), x)
 
 
+def test_sums_that_no_examples_have_are_malformed():
+    encoding = Encoding(10)
+    message = encoding.encode(kernels.pack(examples(7, 10)))
+    message["counts"] = message["counts"].copy()
+    message["counts"][4] = -8
+    assert malformed(message, encoding.spec) == "counts holds 8, above examples"
+
+
+def test_factors_that_no_examples_have_weigh_what_some_could():
+    encoding = Encoding(60, width=4, form="factors")
+    x = kernels.pack(examples(30, 60))
+    honest = encoding.encode(x)
+    liar = {**honest, "values": honest["values"] * 1000, "vectors": honest["vectors"] * 7}
+    assert encoding.decode(liar).trace <= 60 * (1 + 1e-4)
+    values, vectors = honest["values"].astype(float) * 30, honest["vectors"]
+    np.testing.assert_array_equal(encoding.decode(honest).weights, values)
+    assert encoding.decode(honest).rows is vectors
+
+
 def test_counts_of_few_sites_do_not_mind_a_width_that_they_have_no_use_for():
     encoding = Encoding(10)
     x = kernels.pack(examples(7, 10))
