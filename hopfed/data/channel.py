@@ -45,7 +45,7 @@ def draw_examples(
     K, N = archetypes.shape
     labels = rng.choice(K, size=M, p=exposures)
     examples = np.empty((M, N), dtype=np.int8)
-    rows = max(1, 2**24 // max(N, 1))  # bounded scratch memory
+    rows = max(1, 2**18 // max(N, 1))  # scratch that stays in the cache
     for a in range(0, M, rows):
         flips = rng.random((min(rows, M - a), N), dtype=np.float32) >= (1 + quality) / 2
         signs = 1 - 2 * flips.view(np.int8)

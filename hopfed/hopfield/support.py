@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import pinvh
 
 from hopfed.hopfield.blending import along
 from hopfed.operators import HebbianOperator
@@ -25,7 +26,9 @@ def dual_directions(patterns: np.ndarray) -> np.ndarray:
     >>> dual_directions(np.array([[1, 1, 1, 1], [1, 1, 1, -1]])).T.round(2).tolist()
     [[0.29, 0.29, 0.29, 0.87], [0.29, 0.29, 0.29, -0.87]]
     """
-    dual = np.linalg.pinv(patterns.astype(np.float64))
+    # The pseudo-inverse by way of the K x K overlaps: patterns have many more sites than there are.
+    xi = patterns.astype(np.float64)
+    dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
     return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
 
 
