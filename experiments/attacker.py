@@ -9,11 +9,13 @@ one. The agreement rule shuts noise out, and a client of quality .1, which does 
 not quite. `structure`, ours, asks how much of a batch is signal, remembered or new. Without votes
 or carried evidence each round stands on its own examples; the memory is kept apart from it.
 
-Readings of one batch of the paper's setting (20 draws, before the average over rounds):
-`structure` .500 for good clients, .006 at r = .1, 0 for noise; agreement 1, .108 +- .007, .002;
-entropy 0, .99, 1. So agreement misses the aim of .05 for the attacker that holds some signal.
+Measured (paper preset, 20 seeds, last round, the worst of all seeds for an attacker): `structure`
+.501 for good clients and .008 for an attacker at r = .1; agreement 1 and .123; entropy .002 and
+1.0. So the aim of .05 is met by `structure` alone: agreement leaves an attacker that holds some
+signal a tenth. Every archetype has m = 1 from round 1 on under each of the rules; entropy, which
+hears the attackers only, remembers up to two false patterns, the others none.
 
-Run it with ``hopfed run attacker --preset paper --out attacker.h5``.
+Run it with ``hopfed run attacker --preset paper --workers 2 --out attacker.h5``.
 """
 
 from __future__ import annotations
