@@ -12,9 +12,9 @@ that round was above the threshold of theory. Labels and archetypes only score.
 
 Measured (paper preset, 20 seeds, two schedules, r = .6 and .8): kept apart, every archetype that
 was ever detectable has m = 1.000 at the end; blended under `structure` all have m >= .993, under
-the entropy rule .996 +- .019 of them reach .99; w = 0 and w = 1 hold half. Of 80 runs of each
-variant one or two remember a false pattern, as 1,920 counts at a false-alarm rate of .001 let
-expect; since then a pattern without a vote is dropped, which these runs do not have.
+the entropy rule .996 +- .019 of them reach .99; w = 0 and w = 1 hold half. Of the blended variants
+three have a false pattern in some round, as 1,920 counts each at a false-alarm rate of .001 let
+expect; kept apart there is none, for a pattern that no example resembles is dropped.
 
 Run it with ``hopfed run drift --preset paper --workers 2 --out drift.h5``.
 """
