@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu check lint types wheel smoke clean
+.PHONY: demo test test-slow test-gpu check lint types docs readme gallery wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png
@@ -32,6 +32,19 @@ types: .venv/dev
 	@for part in kernels theory experiments figures; do cp -r $$part build/types/hopfed/; done
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p hopfed
 
+# The reference, a page for each public module; a warning or a name without its place is an error.
+docs: .venv/dev
+	@rm -rf build/docs && mkdir -p build/docs
+	$(BIN)/python -W error tests/pages.py build/docs
+
+# The tables of README.md, from the summaries of runs in experiments/summaries.
+readme: .venv/core
+	$(BIN)/python -m hopfed.experiments.readme
+
+# The pictures of figures/gallery that are missing or out of date, and their index.
+gallery: .venv/dev
+	$(BIN)/python -m hopfed.experiments.gallery
+
 .venv/core: requirements/core.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -r requirements/core.txt
@@ -50,9 +63,9 @@ wheel: .venv/dev
 
 # The wheel in an empty environment, used from another folder, without the tools of development.
 smoke: wheel
-	@rm -rf build/smoke && $(PYTHON) -m venv build/smoke
-	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check \
-		-r requirements/core.txt dist/*.whl
+	@rm -rf build/smoke && $(PYTHON) -m venv --without-pip build/smoke
+	$(BIN)/python -m pip --python build/smoke/bin/python install --quiet --no-compile \
+		--disable-pip-version-check -r requirements/core.txt dist/*.whl
 	cd build/smoke && bin/hopfed demo --figure demo.png
 	cd build/smoke && bin/hopfed run bbp --preset quick --set N=60 --set M=100,200 --out bbp.h5
 	cd build/smoke && bin/hopfed report bbp.h5 --out bbp.html

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hopfed.config import check_types, require, with_settings
-from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments import Arrays, Table, _planes, fl
 from hopfed.experiments._statistics import mean_and_sd
 from hopfed.federation.engines import Engine
+from hopfed.federation.rounds import FederationState
 
 CLIENT = ("client/loss", "client/flops")  # what every method tells of a client
 CHOICES = ("validation", "last")
@@ -103,6 +104,8 @@ class Bench(ABC):
     seeds: int = 6
 
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
+    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane,
+    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # by what and how, see `_planes`
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -121,6 +124,13 @@ class Bench(ABC):
     def readings(self) -> tuple[Reading, ...]:
         """All readings."""
         return ()
+
+    def score(
+        self, readings: Sequence[Reading], method: Any, state: FederationState
+    ) -> list[np.ndarray]:
+        """Test accuracy (clients,) by each of some readings of one cell, trained to `state`."""
+        made = (with_settings(method, reading.options.split(",")) for reading in readings)
+        return [fl.scores_of(each, state)[1] for each in made]
 
     @property
     def units(self) -> int:
@@ -159,10 +169,13 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
     readings = bench.readings()
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
-    for i, reading in enumerate(readings):
-        if ends and reading.base == cell.key:
-            made = with_settings(method, reading.options.split(","))
-            arrays["readings"][i] = fl.scores_of(made, after)[1]
+    ours = [i for i, reading in enumerate(readings) if ends and reading.base == cell.key]
+    if ours:
+        arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
+    if bench.PICTURED:
+        arrays["plane"] = _planes.blank(bench.clients)
+        if ends and cell.key in bench.PICTURED:
+            arrays["plane"] = _planes.plane(method, after, *bench.PLANE)
     if not ends:
         return arrays, after
     return arrays, None if t + 1 == bench.units else {}  # the next cell starts from nothing
@@ -189,10 +202,13 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """For each cell and measure one number per seed.
 
     ``test`` and ``decile`` are at the round that counts; ``early`` and ``last`` at
-    given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round.
+    given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round;
+    ``unseen`` is that of the clients that never take part, where there are any.
     """
     found = {}
+    settings = {cell.key: cell.config for cell in bench.cells()}
     for key, a in by_cell(bench, arrays).items():
+        seen = settings[key].seen
         best, chosen = counted_round(bench, a)
         seeds = np.arange(len(best))
         test = a["test"].mean(axis=2)
@@ -209,6 +225,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
             "megabytes": (up + down)[seeds, best] / 1e6,
             "gigaflops": flops[seeds, best] / 1e9,
         }
+        if seen < bench.clients:
+            found[key]["unseen"] = chosen[:, seen:].mean(axis=1)
     return found
 
 
@@ -275,13 +293,15 @@ def _table(
     paper: dict[str, str],
 ) -> Table:
     columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
-    columns += ["MB", "GFLOP"] + ["paper"] * bool(paper)
+    apart = f"{cells[0].key}/unseen" in summary  # of a section all cells or none
+    columns += ["MB", "GFLOP"] + ["unseen clients %"] * apart + ["paper"] * bool(paper)
     rows = []
     for cell in cells:
         s = {name: summary[f"{cell.key}/{name}"] for name in _SHOWN}
         row = [percent(s[n], 1) for n in ("test",)]
         row += [percent(s[n], 2, sign=True) for n in ("gain", "early_gain")]
         row += [percent(s["decile"][:1], 1), _figures(s["megabytes"]), _figures(s["gigaflops"])]
+        row += [percent(summary[key], 1) for key in (f"{cell.key}/unseen",) if key in summary]
         rows.append((cell.row, *row, *([paper.get(cell.row, "")] if paper else [])))
     return Table(section, tuple(columns), tuple(rows))
 

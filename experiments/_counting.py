@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.rank import noise_variance
+from hopfed.sample import noise_variance
 from hopfed.theory import tracy_widom
 
 

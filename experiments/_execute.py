@@ -71,14 +71,8 @@ def execute(
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
-    require(workers >= 1, "workers", "at least 1", workers)
-    require(memory >= 0, "memory", "at least 0", memory)
-    known = not isinstance(engine, str) or engine in ENGINES
-    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
     by_round = hasattr(experiment, "run_round")
-    require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
-    alone = engine in ("local", "pool") or workers == 1
-    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
+    _check(by_round, engine, workers, memory)
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
         to_plain(config),
@@ -109,6 +103,16 @@ def execute(
         ledger.flush()
         raise
     return ledger.run()
+
+
+def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> None:
+    require(workers >= 1, "workers", "at least 1", workers)
+    require(memory >= 0, "memory", "at least 0", memory)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
+    require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
+    alone = engine in ("local", "pool") or workers == 1
+    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
 
 
 def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine]:

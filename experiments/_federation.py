@@ -9,6 +9,7 @@ import numpy as np
 
 from hopfed.experiments import Arrays
 from hopfed.federation.engines import Engine
+from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.metrics import retrieval
@@ -42,7 +43,7 @@ def play_variants(
     arrays: Arrays = {}
     after: Arrays = {}
     for name, method in variants.items():
-        before = None if state is None else FederationState.unflatten(_below(state, name))
+        before = None if state is None else FederationState.unflatten(below(state, name))
         played = play_round(method, before, t, engine=engine, **federation)
         measured = played.arrays() | kept_metrics(played) | score(played, archetypes)
         arrays |= {f"{name}/{key}": value for key, value in measured.items()}
@@ -65,8 +66,3 @@ def kept_metrics(played: Played) -> Arrays:
     """Server metrics of a round, as arrays."""
     metrics = played.server_metrics
     return {name: np.asarray(metrics[name], dtype=float) for name in SERVER if name in metrics}
-
-
-def _below(state: Arrays, name: str) -> Arrays:
-    prefix = name + "/"
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

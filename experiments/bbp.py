@@ -29,8 +29,9 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._statistics import r_squared, with_spread
 from hopfed.operators import FactorOperator
-from hopfed.rank import Sample, TracyWidom
+from hopfed.rank import TracyWidom
 from hopfed.rng import stream
+from hopfed.sample import Sample
 from hopfed.spectrum import eigenpairs
 from hopfed.theory import marchenko_pastur, spikes
 

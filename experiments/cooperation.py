@@ -158,7 +158,7 @@ _ROWS = tuple(row.name for row in PRESETS["paper"].rows())
 RECORD = Record(
     claim="noisy clients profit from a clean one, and from one another",
     source="hopfield federation, supplement",
-    minutes={"quick": 0.2, "default": 1.5, "paper": 4},
+    minutes={"quick": 0.2, "default": 1.5, "paper": 2},
     measures={
         f"{key}/{row}": Measure(f"{row}: {label}", "", aim)
         for row in _ROWS

@@ -105,7 +105,7 @@ PRESETS = {
 RECORD = Record(
     claim="w = 0 does not acquire, w = 1 forgets, an adaptive w does both",
     source="hopfield federation, Fig. 7",
-    minutes={"quick": 0.2, "default": 1.5, "paper": 5},
+    minutes={"quick": 0.2, "default": 1.5, "paper": 4.5},
     measures={
         f"{key}/{name}": Measure(f"{label}, {name}", aim=aim if name == "kept apart" else "")
         for key, label, aim in (

@@ -18,6 +18,8 @@ beats LG-FedAvg by far on the way and by little at the end, costs half its bytes
 training alone here; the paper's lead over every baseline does not come out. Of its parts only the
 averaging by class (M1) shows; how long to blend makes no difference.
 
+The figure ends with the features of some clients' test examples in a plane (t-SNE, Fig. 6).
+
 With one architecture for all, ``--set models=cnn-1``, FedAvg joins the table, as in the paper's
 homogeneous one.
 
@@ -58,6 +60,7 @@ FAMILIES = {
 }
 STABILISED = {"literal": (1, 2), "normalised": (2, 10, 20)}
 SWEPT = ("standalone", "fedproto", "lg-fedavg", "fedssa")
+PICTURED = (f"{TABLE}/standalone", f"{TABLE}/fedproto", f"{TABLE}/fedssa")
 
 # Tables 1 (one architecture) and 2: (homogeneous, data, clients) -> row -> accuracy.
 _ROWS = ("standalone", "fml", "fedkd", "lg-fedavg", "fedclassavg", "fd", "fedproto", "fedssa")
@@ -85,6 +88,7 @@ class Config(Bench):
     """Settings; see `hopfed.experiments._cells.Bench`."""
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
+    PICTURED: ClassVar[tuple[str, ...]] = PICTURED
 
     @property
     def homogeneous(self) -> bool:

@@ -207,7 +207,7 @@ def scores_of(method: Any, state: FederationState) -> np.ndarray:
     parts = (task.split.validation, task.split.test)
     scores = np.empty((len(parts), len(task.split)))
     for clients in [*alike.values(), *apart]:  # one set of parameters in memory at a time
-        classifier = _classifier(method, state, clients[0])
+        classifier = classifier_of(method, state, clients[0])
         rows = [[part[c] for c in clients] for part in parts]
         scores[:, clients] = accuracies([classifier] * len(clients), task.tensors, rows)
     return scores
@@ -225,13 +225,14 @@ def _by_domain(method: Any, state: FederationState | None) -> Arrays:
         none = np.full(len(task.split), np.nan)
         everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)
         return {"domains/accuracy": everywhere} | {f"domains/{n}": none for n in DOMAINS}
-    classifiers = [_classifier(method, state, c) for c in range(len(task.split))]
+    classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
     scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
     return {"domains/accuracy": found.accuracy} | scores
 
 
-def _classifier(method: Any, state: FederationState, c: int) -> Any:
+def classifier_of(method: Any, state: FederationState, c: int) -> Any:
+    """Return what client `c` classifies with now."""
     own = state.clients.get(c)
     own = method.client_start(c, method.task.seed) if own is None else own
     return method.classifier(own, state.down.get(c, state.down.get(EVERYONE, {})), c)

@@ -31,8 +31,9 @@ from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments._statistics import kolmogorov, mean_and_sd, wilson
 from hopfed.operators import FactorOperator
-from hopfed.rank import MarchenkoPastur, RankRule, Sample, Shuffle, TracyWidom
+from hopfed.rank import MarchenkoPastur, RankRule, Shuffle, TracyWidom
 from hopfed.rng import derive, stream
+from hopfed.sample import Sample
 from hopfed.spectrum import eigenpairs
 from hopfed.theory import marchenko_pastur, tracy_widom
 

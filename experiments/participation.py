@@ -119,7 +119,7 @@ PRESETS = {
 RECORD = Record(
     claim="what part of the clients finds is what theory foresees of those who were heard",
     source="hopfield federation, Section 6, open directions",
-    minutes={"quick": 0.1, "default": 1, "paper": 4},
+    minutes={"quick": 0.1, "default": 1, "paper": 2.5},
     measures={
         "agree": Measure("detected as foreseen, beyond 2 sd of the level", aim="1"),
         "agree_within": Measure("detected as foreseen, within 2 sd"),

@@ -45,13 +45,8 @@ from hopfed.experiments._statistics import mean_and_sd, r_squared, with_spread
 from hopfed.factorize import factorize
 from hopfed.metrics import FALSE_BELOW, retrieval
 from hopfed.operators import DenseOperator, pool
-from hopfed.privacy import (
-    PRIVATE_SEARCH,
-    GaussianMechanism,
-    PrivateOperator,
-    noisy,
-    private_spectrum,
-)
+from hopfed.privacy import GaussianMechanism, PrivateOperator, noisy
+from hopfed.private_recovery import PRIVATE_SEARCH, private_spectrum
 from hopfed.rng import stream
 from hopfed.spectrum import eigenpairs
 from hopfed.theory import private

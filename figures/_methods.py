@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from hopfed.figures import new_figure
+from hopfed.figures import _planes, new_figure
 from hopfed.runs import Run
 
 TABLE = "methods"
@@ -28,6 +28,7 @@ class Cell:
     at: str
     arrays: dict[str, np.ndarray]
     last: bool = False  # whether the last round is the one that counts
+    apart: bool = False  # whether some clients never take part
 
     def test(self) -> np.ndarray:
         """Test accuracy, mean over clients: (seeds, rounds), NaN where it was not scored."""
@@ -42,6 +43,12 @@ class Cell:
         mean = self.arrays["validation"].mean(axis=2)
         best = np.where(np.isnan(mean), -1, mean).argmax(axis=1)
         return np.asarray(self.arrays["test"][np.arange(len(best)), best])
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """Clients that never take part: bool (clients,); nothing was ever sent to them."""
+        sent = self.arrays["traffic/down"].any(axis=(0, 1)) if self.apart else np.ones(1)
+        return ~sent.astype(bool)
 
     def megabytes(self) -> np.ndarray:
         """MB both ways of a client up to each round: (seeds, rounds)."""
@@ -62,7 +69,8 @@ def cells_of(run: Run) -> list[Cell]:
     for i, key in enumerate(keys):
         part = slice(i * rounds, (i + 1) * rounds)
         arrays = {n: a[:, part] for n, a in run.arrays.items() if a.ndim >= 2}
-        found.append(Cell(*_place(key), arrays, run.config.get("choose") == "last"))
+        last, apart = run.config.get("choose") == "last", f"{key}/unseen" in run.summary
+        found.append(Cell(*_place(key), arrays, last, apart))
     tests = [k.removesuffix("/test") for k in run.summary if k.endswith("/test")]
     for i, key in enumerate(k for k in tests if k not in keys):
         scores = run.arrays["readings"][:, :, i]
@@ -74,6 +82,12 @@ def cells_of(run: Run) -> list[Cell]:
 def _place(key: str) -> tuple[str, str, str]:
     section, row, *at = key.split("/", 2)
     return section, row, at[0] if at else ""
+
+
+def planes_of(cells: Sequence[Cell]) -> list[tuple[str, np.ndarray]]:
+    """Return rows and planes (groups, examples, 3), of the first seed, of cells that have one."""
+    planes = [(cell.row, cell.arrays["plane"][0, -1]) for cell in cells if "plane" in cell.arrays]
+    return [(row, plane) for row, plane in planes if plane.any()]
 
 
 def styles(rows: Sequence[str], reference: str) -> dict[str, dict[str, str]]:
@@ -93,9 +107,9 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
     style = styles(list(dict.fromkeys(c.row for c in cells)), reference)
     extra = math.ceil(len(sections) / 3)
-    tall = 12 + 4.2 * len(table)
-    figure = new_figure(180, 62 + tall + 52 * extra)
-    heights = (62, tall, 52 * extra)[: 3 if extra else 2]
+    planes = planes_of(table)
+    heights = [62, 12 + 4.2 * len(table)] + [52 * extra] * bool(extra) + [64] * bool(planes)
+    figure = new_figure(180, sum(heights))
     parts = np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights))
     curves, price, work = parts[0].subplots(1, 3, sharey=True)
     _curves(curves, table, style)
@@ -110,6 +124,8 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
             _section(axes, section, [c for c in cells if c.section == section], style)
         for axes in grid[len(sections) :]:
             axes.set_axis_off()
+    if planes:
+        _planes.draw(parts[-1], planes, "client")
     return figure
 
 
@@ -141,8 +157,10 @@ def _price(
             axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
     axes.set(xscale="log", xlabel=label, title="what it takes")
     low, high = axes.get_xlim()
-    subs = (1.0, 2.0, 5.0) if high < 200 * low else (1.0,)  # between the powers of ten
-    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    if high < 200 * low:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    else:
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))  # whole powers, room between labels
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -194,16 +212,27 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
         )
     axes.set_xticks(range(len(at)), at)
     axes.set_ylabel("test accuracy")
-    axes.legend(loc="best")
+    rows = len(axes.get_legend_handles_labels()[0])
+    if rows > 1:  # above the error bars, which `best` does not see
+        low, high = axes.get_ylim()
+        columns = 1 if rows < 4 else 2
+        axes.set_ylim(low, high + 0.15 * math.ceil(rows / columns) * (high - low))
+        axes.legend(loc="upper left", ncols=columns, columnspacing=0.8)
 
 
 def _bars(axes: Axes, cells: list[Cell]) -> None:
-    """Accuracy of each row as a point with its error: bars from zero would hide differences."""
+    """Accuracy of each row as a point with its error: bars from zero would hide differences.
+
+    Where clients are unseen it is theirs alone.
+    """
     for i, cell in enumerate(cells):
-        values = cell.chosen().mean(axis=1)
+        chosen = cell.chosen()
+        values = (chosen[:, cell.unseen] if cell.unseen.any() else chosen).mean(axis=1)
         axes.plot(np.full(len(values), i), values, "o", color="C0", alpha=0.35, ms=2.5, mew=0)
         axes.errorbar(i, values.mean(), yerr=_error(values), fmt="_", color="C0", ms=9)
-    axes.set_xticks(range(len(cells)), [c.row for c in cells], rotation=30, ha="right")
+    names = [c.row for c in cells]
+    slant = {"rotation": 30, "ha": "right"} if max(map(len, names)) > 6 else {}
+    axes.set_xticks(range(len(cells)), names, **slant)
     axes.set_xlim(-0.5, len(cells) - 0.5)
     axes.set_ylabel("test accuracy")
 

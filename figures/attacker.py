@@ -23,7 +23,8 @@ def draw(run: Run) -> Figure:
         for axes, rule in zip(row, RULES, strict=False):
             _weights(axes, run.arrays[f"{scenario}/{rule}/client/weight"], good)
         _magnetisation(row[3], run, scenario)
-        row[0].set_ylabel(f"{scenario}\nweight w", linespacing=1.4)
+        number, _, quality = scenario.partition(" of ")
+        row[0].set_ylabel(f"attackers: {number}, {quality}\nweight w", linespacing=1.4)
     for axes, rule in zip(grid[0], RULES, strict=False):
         axes.set_title(f"{rule} rule" + (" (ours)" if rule == "structure" else ""))
     grid[0, 3].set_title("lowest m")

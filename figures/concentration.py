@@ -9,7 +9,11 @@ from matplotlib.figure import Figure
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-BOUNDS = (("bernstein", "Bernstein", "-"), ("universal", "proxy 1/4", "--"), ("paper", "(36)", ":"))
+BOUNDS = (
+    ("bernstein", "Bernstein", "-"),
+    ("universal", "proxy 1/4", "--"),
+    ("paper", "the paper's (36)", ":"),
+)
 
 
 def draw(run: Run) -> Figure:

@@ -32,7 +32,9 @@ def draw(run: Run) -> Figure:
         axes.set_ylabel(label)
     grid[1, 0].set_ylim(-0.2, max(1, grid[1, 0].get_ylim()[1]))
     grid[0, 0].legend(loc="lower right")
-    grid[2, 0].legend(loc="best")
+    grid[2, 0].legend(
+        loc="lower left", borderaxespad=0, labelspacing=0.2
+    )  # weights rarely come down there at first
     return figure
 
 

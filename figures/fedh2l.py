@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import new_figure
-from hopfed.figures._methods import TABLE, Cell, cells_of, styles
+from hopfed.figures import _planes, new_figure
+from hopfed.figures._methods import TABLE, Cell, cells_of, planes_of, styles
 from hopfed.runs import Run
 
 NAMES = ("ACC", "WDP", "CDP")
@@ -15,14 +16,16 @@ MARKS = ("o", "^", "v")
 
 
 def draw(run: Run) -> Figure:
-    """Draw ACC over rounds; ACC, WDP and CDP of every row; who is right on whose domain."""
+    """Draw ACC over rounds; who is right on whose domain; ACC, WDP and CDP; features (Fig. 1)."""
     cells = cells_of(run)
     table = [cell for cell in cells if cell.section == TABLE]
     style = styles([cell.row for cell in table], "ind")
     sections = list(dict.fromkeys(cell.section for cell in cells))
     heights = [sum(cell.section == s for cell in cells) + 1.5 for s in sections]
-    figure = new_figure(180, 70 + 5 * sum(heights))
-    upper, lower = figure.subfigures(2, 1, height_ratios=(66, 5 * sum(heights) + 4))
+    planes = planes_of(table)
+    parts = [66, 5 * sum(heights) + 4] + [64] * bool(planes)
+    figure = new_figure(180, sum(parts))
+    upper, lower, *rest = figure.subfigures(len(parts), 1, height_ratios=parts)
     curves, *maps = upper.subplots(1, 4, width_ratios=(2, 1, 1, 1))
     _curves(curves, table, style)
     for axes, row in zip(maps, ("ind", "agg, equal images", "fedh2l"), strict=True):
@@ -31,7 +34,9 @@ def draw(run: Run) -> Figure:
     for axes, section in zip(grid[:, 0], sections, strict=True):
         _rows(axes, [c for c in cells if c.section == section], section)
     grid[-1, 0].set_xlabel("accuracy, mean over nodes; each point a seed")
-    grid[0, 0].legend(loc="lower left", ncols=3)
+    grid[0, 0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)  # beside the title
+    if planes:
+        _planes.draw(rest[0], planes, "domain")
     return figure
 
 
@@ -56,6 +61,7 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
         )
         axes.plot(scored + 1, mean, label=cell.row, **style[cell.row])
     axes.set(xlabel="round", ylabel="ACC", title="accuracy on all domains")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=3)
 
 

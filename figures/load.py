@@ -33,5 +33,6 @@ def draw(run: Run) -> Figure:
         bottom.set(yscale="log", xlabel="load K / N")
     grid[0, 0].set(ylabel="part of archetypes found", ylim=(-0.03, 1.03))
     grid[1, 0].set_ylabel("seconds")
-    grid[0, 0].legend(loc="lower left")
+    lines, names = grid[0, 0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside upper center", ncols=min(2 * len(sizes), len(names)))
     return figure

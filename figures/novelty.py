@@ -31,6 +31,7 @@ def draw(run: Run) -> Figure:
         _gap(row[2], run, {n: c for n, c in names.items() if "paper" not in n})
         _latencies(row[3], run, names)
         row[0].set_ylabel(f"{scenario} new ones\n$\\hat K$", linespacing=1.5)
+    grid[0, 1].legend(loc="center left")
     titles = ("count", "magnetisation, carried", "relative gap at $K_{old}$", "remembered")
     for axes, title in zip(grid[0], titles, strict=True):
         axes.set_title(title)
@@ -76,7 +77,6 @@ def _magnetisation(axes: Axes, run: Run, name: str) -> None:
         axes.plot(x, m[:, :, k].mean(axis=0), color=colour, ls=style, label=label)
     axes.axhline(FOUND, color="0.8", lw=0.8, zorder=0)
     axes.set(ylim=(-0.03, 1.05))
-    axes.legend(loc="center left")
 
 
 def _gap(axes: Axes, run: Run, names: dict[str, str]) -> None:
@@ -102,7 +102,7 @@ def _latencies(axes: Axes, run: Run, names: dict[str, str]) -> None:
         shares = np.array(counts) / max(seen.sum(), 1)
         axes.bar(bins + (i - (len(names) - 1) / 2) * width, shares, width, color=colour)
     words = ["early", *map(str, range(LATEST)), f"{LATEST}+", "not"]
-    axes.set_xticks(bins, words)
+    axes.set_xticks(bins, words, size=6)  # smaller, or "early" runs into 0
     axes.set(ylim=(0, 1.05))
 
 

@@ -21,7 +21,8 @@ from hopfed.errors import ArgumentError
 if TYPE_CHECKING:
     from hopfed.bench.record import Benchmark
 
-PAIRS = ("gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e", "train")
+NEURAL = ("train", "neighbours")
+PAIRS = ("gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e", *NEURAL)
 NAMES = (*PAIRS, "recover", "all")
 
 

@@ -100,6 +100,7 @@ class Benchmark:
         tested there.
     targets : set by the project.
     cuda : whether the ways take CuPy arrays as they take NumPy's.
+    notes : sentences for below the table, asked for when all is measured.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Benchmark:
     quiet: Callable[[Data], Data] | None = None
     targets: tuple[Target, ...] = ()
     cuda: bool = False
+    notes: Callable[[], list[str]] = list
 
     def points(self, sizes: str) -> list[dict[str, int]]:
         """All points of the sweeps `sizes`, each once, small ones first where sweeps cross."""

@@ -71,6 +71,12 @@ TARGETS = (
 )
 
 
+def steps(sizes: str, silhouettes: Path | None) -> int:
+    """Count the times that `measure_recovery` says what comes next."""
+    cases = len(CASES) + (len(SILHOUETTE_CASES) if silhouettes else 0)
+    return 3 + cases + (len(TARGETS) if sizes == "full" else 0)
+
+
 def measure_recovery(
     sizes: str, seeds: int, silhouettes: Path | None, tell: Callable[[str], Any]
 ) -> dict[str, Any]:

@@ -15,9 +15,16 @@ from hopfed.bench.measure import Row, measure_point, words
 from hopfed.bench.record import Benchmark, Sweep
 from hopfed.runs import Run, plain
 
-BUDGET = {"small": 0.5, "full": 4.0}  # seconds for the samples of one way at one size
+BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at one size
 
 Tell = Callable[[str], Any]
+
+
+def steps(benchmarks: Sequence[Benchmark], sizes: str) -> int:
+    """Count the times that `measure` will say what comes next."""
+    devices = 1 + (cuda()[0] is not None)
+    each = (len(b.points(sizes)) * (devices if b.cuda else 1) for b in benchmarks)
+    return devices + sum(each)
 
 
 def measure(benchmarks: Sequence[Benchmark], sizes: str, tell: Tell = lambda _: None) -> Run:
@@ -52,7 +59,7 @@ def measure_benchmark(
 
     Returns
     -------
-    "summary", "rows" (of `Row`), "sweeps", "exponents" and "targets", in plain values.
+    "summary", "rows" (of `Row`), "sweeps", "exponents", "targets" and "notes", in plain values.
     """
     rows: list[Row] = []
     points = benchmark.points(sizes)
@@ -70,6 +77,7 @@ def measure_benchmark(
             "sweeps": [asdict(sweep) for sweep in sweeps],
             "exponents": [fit for sweep in sweeps for fit in exponents(rows, sweep)],
             "targets": list(_targets(benchmark, rows)),
+            "notes": benchmark.notes(),
         }
     )
 

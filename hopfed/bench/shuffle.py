@@ -7,6 +7,7 @@ import numpy as np
 from hopfed.bench.gram import bits_cost
 from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Way
 from hopfed.data.channel import rademacher
+from hopfed.kernels.shuffle import BASIS
 from hopfed.operators import FactorOperator
 from hopfed.rng import stream
 from hopfed.shuffle import null_eigenvalues
@@ -34,10 +35,11 @@ def _obvious(x: np.ndarray) -> np.ndarray:
 
 
 def _ours_cost(M: int, N: int) -> Cost:
-    """Rows unpacked, multiplied by drawn signs and packed; a reduction to tridiagonal form."""
-    gram = bits_cost(M, N) if M <= N else bits_cost(N, M)
-    moved = 2 * M * N // 8 + 7 * M * N + gram.bytes + 8 * min(M, N) ** 2
-    operations = {**gram.operations, "float64": 4 / 3 * min(M, N) ** 3}
+    """Bits copied and flipped, the smaller Gram matrix, the products of one Lanczos basis."""
+    a, b = min(M, N), max(M, N)
+    gram = bits_cost(a, b)
+    moved = 4 * M * N // 8 + gram.bytes + (2 + BASIS) * 4 * a * a
+    operations = {**gram.operations, "float32": BASIS * 2 * a * a}
     return Cost(REPEATS * moved, {unit: REPEATS * n for unit, n in operations.items()})
 
 

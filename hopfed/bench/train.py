@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Way
+from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Target, Way
 
-MODELS = {1: "mlp", 2: "lenet", 3: "cnn-1"}  # by number, since sizes are numbers
-PIXELS = {1: 8, 2: 28, 3: 28}
+# By number, since sizes are numbers: architecture, its settings, side of the images.
+MODELS: dict[int, tuple[str, dict[str, Any], int]] = {
+    1: ("mlp", {}, 8),
+    2: ("lenet", {}, 28),
+    3: ("cnn-1", {}, 28),
+    4: ("mlp", {"hidden": (200,)}, 8),
+    5: ("mlp", {}, 28),
+    6: ("cnn-5", {}, 28),
+}
 CLASSES = 10
 STEPS = 6
 
@@ -19,17 +26,22 @@ def _setup(model: int, clients: int, batch: int) -> Data:
     import torch
 
     from hopfed.neural.data.tensors import Tensors
-    from hopfed.neural.models import build
     from hopfed.rng import stream
 
-    torch.set_num_threads(1)  # more of them are slower on nets as small as these
     rng = stream(0, "bench", "train")
-    n, side = clients * STEPS * batch, PIXELS[model]
+    n, side = clients * STEPS * batch, MODELS[model][2]
     x = torch.as_tensor(rng.standard_normal((n, 1, side, side)), dtype=torch.float32)
     y = torch.as_tensor(rng.integers(0, CLASSES, n))
-    net = build(MODELS[model], channels=1, size=side, classes=CLASSES, seed=0)
     one = torch.ones(1, 1, 1)
-    return {"data": Tensors(x, y, 0 * one, one), "model": net, "clients": clients, "batch": batch}
+    data = Tensors(x, y, 0 * one, one)
+    return {"data": data, "model": _build(model), "clients": clients, "batch": batch}
+
+
+def _build(model: int) -> Any:
+    from hopfed.neural.models import build
+
+    name, settings, side = MODELS[model]
+    return build(name, channels=1, size=side, classes=CLASSES, seed=0, **settings)
 
 
 def _jobs(data: Data) -> list[Any]:
@@ -63,11 +75,9 @@ def _cost(model: int, clients: int, batch: int) -> Cost:
     import torch
 
     from hopfed.neural.cost import measure
-    from hopfed.neural.models import build
 
-    side = PIXELS[model]
-    net = build(MODELS[model], channels=1, size=side, classes=CLASSES, seed=0)
-    cost = measure(net, torch.zeros(2, 1, side, side))
+    side = MODELS[model][2]
+    cost = measure(_build(model), torch.zeros(2, 1, side, side))
     steps = clients * STEPS
     return Cost(7.0 * cost.nbytes * steps, {"float32": float(cost.training * batch * steps)})
 
@@ -78,7 +88,10 @@ def _gap(a: np.ndarray, b: np.ndarray) -> float:
 
 BENCHMARK = Benchmark(
     name="train",
-    summary=f"{STEPS} steps of SGD of clients with one architecture (1 mlp, 2 lenet, 3 cnn-1)",
+    summary=(
+        f"{STEPS} steps of SGD of clients with one architecture, one thread (1 mlp 64-200-200-10, "
+        "2 lenet 28 x 28, 3 cnn-1 28 x 28, 4 mlp 64-200-10, 5 mlp 784-200-200-10, 6 cnn-5 28 x 28)"
+    ),
     setup=_setup,
     ways=(
         Way("auto", _train("auto"), _cost),
@@ -89,13 +102,21 @@ BENCHMARK = Benchmark(
     sizes={
         "small": (
             Sweep("clients", (5, 20, 50), {"model": 1, "batch": 16}),
+            Sweep("clients", (10, 50), {"model": 4, "batch": 16}),
             Sweep("model", (1, 2, 3), {"clients": 10, "batch": 16}),
             Sweep("batch", (16, 64), {"model": 2, "clients": 10}),
         ),
         "full": (
             Sweep("clients", (5, 10, 20, 50, 100), {"model": 1, "batch": 16}),
-            Sweep("model", (1, 2, 3), {"clients": 10, "batch": 16}),
+            Sweep("clients", (5, 10, 20, 50, 100), {"model": 4, "batch": 16}),
+            Sweep("model", (1, 2, 3, 4, 5, 6), {"clients": 10, "batch": 16}),
+            Sweep("model", (1, 2, 4, 5), {"clients": 50, "batch": 16}),
             Sweep("batch", (16, 64, 256), {"model": 2, "clients": 10}),
         ),
     },
+    targets=(
+        Target({"model": 2, "clients": 10, "batch": 16}, 1.7),
+        Target({"model": 1, "clients": 50, "batch": 16}, 5.0),
+        Target({"model": 4, "clients": 50, "batch": 16}, 5.0),
+    ),
 )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ WIDTH = 140  # of tables that are not read on a terminal
     type=click.Choice(["small", "full"]),
     default="small",
     show_default=True,
-    help="Small takes seconds, full minutes; the targets are among the full ones.",
+    help="Small takes seconds each, full a minute or two; the targets are among the full ones.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
@@ -49,35 +52,69 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
         _list(as_json)
         return
     _check(check_name(name), figure, options)
-    pairs = PAIRS if name == "all" else [n for n in PAIRS if n == name]
-    result: dict[str, Any] = {}
-    with err.status("loading") as status:
-        if pairs:
-            from hopfed.bench.report import measure
+    pairs = [n for n in PAIRS if name in (n, "all")]
+    with _progress(_steps(name, pairs, options)) as tell:
+        run, recovery = _measure(name, pairs, options, tell)
+    result: dict[str, Any] = dict(run.summary) if run else {}
+    if figure:
+        from hopfed.figures import save
+        from hopfed.figures.bench import draw
 
-            run = measure([load(n) for n in pairs], options["sizes"], status.update)
-            result = dict(run.summary)
-        if figure:
-            from hopfed.figures import save
-            from hopfed.figures.bench import draw
-
-            save(draw(run), figure)
-        if name in ("recover", "all"):
-            from hopfed.bench.recover import measure_recovery
-
-            recovery = measure_recovery(
-                options["sizes"], options["seeds"] or SEEDS, options["silhouettes"], status.update
-            )
-            result = {**result, "recover": recovery} if pairs else recovery
+        save(draw(run), figure)
+    if recovery:
+        result = {**result, "recover": recovery} if pairs else recovery
     if as_json:
-        print(json.dumps(result))
+        taken = {"date": date.today().isoformat(), "sizes": options["sizes"]}
+        print(json.dumps(taken | result))
         return
     if pairs:
         _print_pairs(result)
-    if name in ("recover", "all"):
-        _print_recovery(result["recover"] if pairs else result)
+    if recovery:
+        _print_recovery(recovery)
     if figure:
         out.print(f"\nwrote {figure}", markup=False)
+
+
+def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) -> tuple[Any, Any]:
+    """Run of the `pairs` and report of the recovery, None where not asked for."""
+    run = recovery = None
+    if pairs:
+        from hopfed.bench.report import measure
+
+        run = measure([load(n) for n in pairs], options["sizes"], tell)
+    if name in ("recover", "all"):
+        from hopfed.bench.recover import measure_recovery
+
+        seeds = options["seeds"] or SEEDS
+        recovery = measure_recovery(options["sizes"], seeds, options["silhouettes"], tell)
+    return run, recovery
+
+
+def _steps(name: str, pairs: list[str], options: dict[str, Any]) -> int:
+    from hopfed.bench import recover, report
+
+    count = report.steps([load(n) for n in pairs], options["sizes"]) if pairs else 0
+    if name in ("recover", "all"):
+        count += recover.steps(options["sizes"], options["silhouettes"])
+    return count
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """Progress bar on standard error; what it yields is told of every step as it begins."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    text = TextColumn("{task.description}")
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), text)
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("loading", total=steps, completed=-1)
+        yield lambda words: bar.update(task, advance=1, description=words)
 
 
 def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
@@ -131,17 +168,17 @@ def _print_pairs(result: dict[str, Any]) -> None:
         out.print(f"ceilings of the {device}: {', '.join(words)}")
     for name, found in result["benchmarks"].items():
         out.print(f"\n[bold]{name}[/bold]: {found['summary']}")
-        console.print(_grid(found["rows"]))
+        console.print(_grid(found))
         for line in _notes(found):
             out.print(line, markup=False)
 
 
-def _grid(rows: list[dict[str, Any]]) -> Any:
+def _grid(found: dict[str, Any]) -> Any:
     """Table of all rows that were measured."""
-    letters = sorted(rows[0]["point"])
-    columns = ("seconds", "ratio", "bytes", "operations", "share", "gap")
+    letters = sorted(found["rows"][0]["point"])
+    columns = ("seconds", "ratio", "bytes", "operations", "share", "exponents", "gap")
     grid = table(*letters, "device", "way", *columns)
-    for row in rows:
+    for row in found["rows"]:
         if row["absent"]:
             continue
         counts = row["operations"].items()
@@ -154,13 +191,22 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
             human_bytes(row["bytes"]),
             " + ".join(f"{_si(count)} {unit}" for unit, count in counts),
             "-" if row["share"] is None else f"{row['share']:.0%} {row['bound']}",
+            " ".join(_powers(row, found["exponents"])),
             "" if row["gap"] is None else f"{row['gap']:.1g}",
         )
     return grid
 
 
+def _powers(row: dict[str, Any], fits: list[dict[str, Any]]) -> Iterator[str]:
+    """Exponents of the sweeps on which `row` lies."""
+    for fit in fits:
+        line = fit["fixed"].items() <= row["point"].items()
+        if line and (fit["device"], fit["way"]) == (row["device"], row["way"]):
+            yield f"{fit['vary']}^{fit['exponent']:.2f}"
+
+
 def _notes(found: dict[str, Any]) -> list[str]:
-    """Exponents, targets, and why a way is missing."""
+    """Exponents, targets, why a way is missing, and what the benchmark says itself."""
     from hopfed.bench.measure import words
 
     lines = []
@@ -183,7 +229,7 @@ def _notes(found: dict[str, Any]) -> list[str]:
         for row in found["rows"]
         if row["absent"]
     )
-    return [*lines, *reasons]
+    return [*lines, *reasons, *found["notes"]]
 
 
 def _print_recovery(result: dict[str, Any]) -> None:

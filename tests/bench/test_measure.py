@@ -10,7 +10,7 @@ from hopfed.bench.ceilings import bound, ceilings
 from hopfed.bench.devices import CPU, Device, cuda
 from hopfed.bench.measure import Row, measure_point
 from hopfed.bench.record import Benchmark, Cost, Sweep, Target, Way
-from hopfed.bench.report import exponents, measure_benchmark
+from hopfed.bench.report import exponents, measure_benchmark, steps
 from hopfed.bench.timing import best_seconds
 from hopfed.errors import ArgumentError, HopfedError
 
@@ -59,11 +59,19 @@ def test_rows():
 
 def test_report():
     found = measure_benchmark(TOY, "small", [(CPU, CEILING)])
-    assert set(found) == {"summary", "rows", "sweeps", "exponents", "targets"}
+    assert set(found) == {"summary", "rows", "sweeps", "exponents", "targets", "notes"}
     assert len(found["rows"]) == 6
     assert {fit["way"] for fit in found["exponents"]} == {"ours", "obvious"}
     (target,) = found["targets"]
     assert (target["point"], target["target"], target["reached"]) == ({"N": 4}, 0.0, True)
+
+
+def test_every_step_is_told():
+    told = []
+    measure_benchmark(TOY, "small", [(CPU, CEILING)], told.append)
+    assert len(told) == 3
+    devices = 1 + (cuda()[0] is not None)
+    assert steps([TOY, TOY], "small") == devices + 2 * len(told)
 
 
 def test_points_that_two_sweeps_share_are_measured_once():
@@ -130,7 +138,7 @@ def test_another_device_is_told_apart_and_what_it_cannot_take_is_said():
 def test_calls_are_taken_in_turn():
     order = []
     calls = {name: (lambda name=name: (order.append(name), time.sleep(0.003))) for name in "ab"}
-    seconds = best_seconds(calls, budget=0.01, synchronise=lambda: None)
+    seconds = best_seconds(calls, budget=60.0, synchronise=lambda: None)
     assert order[:6] == list("ababab")
     assert set(seconds) == {"a", "b"}
 

@@ -19,7 +19,14 @@ TINY = {
     "shuffle": {"M": 60, "N": 200},
     "e2e": {"M": 120, "N": 100, "K": 2},
     "train": {"model": 1, "clients": 3, "batch": 4},
+    "neighbours": {"n": 700, "Q": 40},
 }
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    """Real data would only take time to read."""
+    monkeypatch.delenv("HOPFED_DATA", raising=False)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -66,18 +73,40 @@ BY_HAND = [
     ("products", {"M": 10, "N": 64, "k": 3}, 0, 160 + 4 * 444, {"float32": 2 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 1, 2 * 2560 + 4 * 444, {"float32": 4 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 2, 13 * 640 + 4 * 444, {"float32": 4 * 1920}),
-    # 2 x 3 layers of 10 spins: 60 in and out, a factor of 10 x 5 float32; two products of
-    # 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
+    # 2 x 3 layers of 10 spins: 60 in and out; five times a factor of 10 x 5 float32, two products
+    # of 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
     (
         "lam",
         {"S": 2, "L": 3, "N": 10, "R": 5},
         0,
-        120 + 200,
-        {"float32": 4 * 300 + 2 * (2 * 2 * 9 * 5)},
+        120 + 5 * 200,
+        {"float32": 5 * (4 * 300 + 2 * (2 * 2 * 9 * 5))},
     ),
-    ("lam", {"S": 2, "L": 3, "N": 10, "R": 5}, 1, 94 * 60 + 400, None),
+    ("lam", {"S": 2, "L": 3, "N": 10, "R": 5}, 1, 5 * (94 * 60 + 400), None),
     # Coefficients and five sweeps of fields: six times 3 x 10 x 5 multiply-adds.
     ("heatbath", {"S": 3, "N": 10, "R": 5}, 0, 60 + 200, {"float32": 6 * 300}),
+    # 3 x 64 bits are 24 bytes, and the Gram matrix 36, then 4 x 72, two products 24 each; 6 pairs;
+    # 27 / 3 to factor, 2 x 9 x 8 to solve for 8 columns, 2 x 192 x 8 additions.
+    ("dream", {"M": 3, "N": 64}, 0, 60 + 288 + 48, {"words": 6, "float64": 9 + 144 + 3072}),
+    # Four times: 2 x 64 bits are 16 bytes, passed four times and once more for a Gram matrix of 16,
+    # which is written and read in float32, and read by 40 products.
+    (
+        "shuffle",
+        {"M": 2, "N": 64},
+        0,
+        4 * (64 + 16 + 16 + 42 * 16),
+        {"words": 4 * 3, "float32": 4 * 40 * 8},
+    ),
+    # 100 keys fill 2 lists, by all their dimensions, and all are scanned: 3 operations for each
+    # number, as for the 2 centroids; 4 (10 + 8) candidates in full. Exact: all pairs.
+    (
+        "neighbours",
+        {"n": 100, "Q": 2},
+        0,
+        2 * 4 * 1280 * 172,
+        {"float32": 2 * 3 * 1280 * (2 + 100 + 72)},
+    ),
+    ("neighbours", {"n": 100, "Q": 2}, 2, 4 * 1280 * 102, {"float32": 2 * 1280 * 200}),
     # One matrix of 2 x 2: 3 sums of 4 products, 200 steps of 2 * 8 operations.
     ("dream", {"M": 4, "N": 2}, 2, 64 + 200 * 320, {"float64": 24 + 3200}),
 ]

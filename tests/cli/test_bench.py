@@ -34,7 +34,7 @@ def test_list_as_json(hopfed):
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
     assert set(found["benchmarks"]) == {
         "gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e",
-        "train", "recover", "all",
+        "train", "neighbours", "recover", "all",
     }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_table_and_figure(hopfed, tiny, tmp_path):
 def test_json(hopfed, tiny):
     _, text, _ = hopfed("bench", "gram", "--json")
     found = json.loads(text)
-    assert set(found) == {"machine", "ceilings", "benchmarks"}
+    assert set(found) == {"date", "sizes", "machine", "ceilings", "benchmarks"}
     rows = found["benchmarks"]["gram"]["rows"]
     assert len(rows) == 2 * 3  # the sweeps share a point
     assert set(rows[0]) == {

@@ -11,6 +11,7 @@ import pytest
 from hopfed.cli import cli
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import NAMES
+from hopfed.experiments.worked import owners_files
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -64,6 +65,19 @@ def test_a_transcript_is_what_the_command_prints(hopfed):
     shown = [line.split() for line in lines[start + 1 : start + 4]]
     assert status == 0
     assert [line.split() for line in text.splitlines() if line.strip()][:3] == shown
+
+
+def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    owners_files.main()
+    lines = TEXT.splitlines()
+    start = next(i for i, line in enumerate(lines) if "$ hopfed recover museum.npy" in line)
+    end = next(i for i, line in enumerate(lines) if line.startswith("![spectrum"))
+    status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
+    text = re.sub(r"; \d+\.\d+ s\n", "; ...\n", text.partition("archetype ")[2])  # seconds vary
+    shown = "\n".join(lines[start + 1 : end]).partition("archetype ")[2]
+    assert status == 0
+    assert text.split() == shown.split()
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\((figures/gallery/[^)]+)\)", TEXT))

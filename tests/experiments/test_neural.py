@@ -9,9 +9,18 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.config import from_plain, to_plain  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import PRESET_NAMES, _cells, find, fl  # noqa: E402
+from hopfed.experiments import (  # noqa: E402
+    PRESET_NAMES,
+    _cells,
+    _planes,
+    _stream,
+    find,
+    fl,
+    knnper,
+)
 from hopfed.experiments._cells import TABLE, Bench, Reading  # noqa: E402
 from hopfed.experiments._execute import execute  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.figures import drawer  # noqa: E402
 from hopfed.results import tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
@@ -157,7 +166,98 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     for cell in config.cells():
         assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
     assert tables_of(run)[0].title == TABLE
+    none = np.zeros(1)
+    arrays = {n: a for n, a in run.arrays.items() if a.ndim > 1}
+    cells = _cells.by_cell(config, arrays).items()
+    kept = {key for key, a in cells if a.get("plane", none).any()}
+    assert kept == set(config.PICTURED)
     drawn = drawer(name)(run)
     used = [axes for axes in drawn.axes if axes.axison]
     assert used
     assert all(axes.has_data() for axes in used)
+
+
+def knn_per(rounds=1, **settings):
+    """kNN-Per after some rounds on a small task, and the state of the federation."""
+    from hopfed.federation.engines.local import LocalEngine
+
+    conf = fl.Config(
+        method="knn-per", clients=3, models=("mlp",), examples=300, rounds=rounds, **settings
+    )
+    _, state, method = fl.play(conf, 0, 0, None, LocalEngine())
+    return method, state
+
+
+def test_a_stream_under_every_rule_ends_where_its_store_says():
+    from hopfed.config import with_settings
+    from hopfed.memory import Store
+    from hopfed.neural.evaluation import correct
+
+    method, state = knn_per()
+    down, split = state.down[EVERYONE], method.made.split
+
+    def played(rule):
+        made = with_settings(method, knnper.RULES[rule].split(","))
+        return made, _stream.scores(made, state, 5, 2)
+
+    def accuracy(made, store, c, test):
+        return correct(made.mixed(store, down, c), method.made.tensors, split.test[test]).mean()
+
+    for c, other in enumerate((1, 2, 0)):
+        mine, theirs = (_stream.arriving(method, client) for client in (c, other))
+        first = mine[: (len(mine) + 1) // 2]
+        made, fixed = played("fixed")
+        held = made.remember(down, c, first)
+        assert (fixed[:2, c] == accuracy(made, held, c, c)).all()
+        assert (fixed[2:, c] == accuracy(made, held, c, other)).all()
+        made, everything = played("concatenate")
+        held = made.remember(down, c, np.concatenate([mine, theirs]), Store())
+        assert everything[-1, c] == accuracy(made, held, c, other)
+        made, queue = played("fifo")
+        held = made.remember(down, c, np.concatenate([mine, theirs])[-len(first) :])
+        assert queue[-1, c] == accuracy(made, held, c, other)
+        made, alone = played("fedavg")
+        model = replace(made, lam=0.0).classifier({}, down, c)
+        assert alone[0, c] == correct(model, method.made.tensors, split.test[c]).mean()
+
+
+def test_unseen_clients_stand_apart_in_tables():
+    @dataclass(frozen=True)
+    class Apart(Toy):
+        def cells(self):
+            return tuple(
+                self.cell(section, "fedavg", method="fedavg", unseen=share)
+                for section, share in ((TABLE, 0.0), ("unseen", 0.34))
+            )
+
+        def readings(self):
+            return ()
+
+    test = np.tile([0.5, 0.5, 0.9], (2, 4, 1))
+    zeros = {n: np.zeros((2, 4, 3)) for n in ("traffic/up", "traffic/down", "client/flops")}
+    summary = _cells.summarise(Apart(), {"test": test, "validation": test, **zeros}, "fedavg")
+    assert summary["unseen/fedavg/unseen"][0] == pytest.approx(0.9)
+    assert "methods/fedavg/unseen" not in summary
+    plain, apart = _cells.tables(Apart(), summary)
+    assert "unseen clients %" not in plain.columns
+    assert apart.rows[0][apart.columns.index("unseen clients %") + 1].startswith("90.0")
+
+
+@pytest.mark.parametrize(("by", "way"), [("clients", "t-sne"), ("domains", "pca")])
+def test_features_in_a_plane(by, way):
+    method, state = knn_per(partition="rotation:0,90,180:6")
+    fedavg = fl.Config(
+        method="fedavg", partition="rotation:0,90,180:6", clients=3, models=("mlp",), examples=300
+    ).make(0)
+    plane = _planes.plane(fedavg, state, by, way)
+    shown = plane[plane[..., 2] > 0]
+    assert shown[:, :2].min(axis=0).tolist() == [0, 0]
+    assert shown[:, :2].max(axis=0).tolist() == [255, 255]
+    for c, rows in enumerate(fedavg.made.split.test):
+        labels = np.sort(fedavg.made.split.dataset.labels[rows][: _planes.EACH])
+        np.testing.assert_array_equal(np.sort(plane[c, : len(labels), 2]) - 1, labels)
+        assert not plane[c, len(labels) :].any()
+    again = _planes.plane(fedavg, state, by, way)
+    np.testing.assert_array_equal(plane, again)
+    with pytest.raises(ArgumentError, match="classifier must be a model with parameters"):
+        _planes.plane(method, state, by, way)

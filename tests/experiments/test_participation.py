@@ -16,8 +16,9 @@ from hopfed.experiments.participation import BAND, Labelled, detected, foresee, 
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import participation as figure
 from hopfed.figures import save
-from hopfed.rank import NoiseProfile, Sample, TracyWidom
+from hopfed.rank import TracyWidom
 from hopfed.runs import Run
+from hopfed.sample import NoiseProfile, Sample
 from hopfed.theory import spikes
 
 TINY = participation.Config(

@@ -1,0 +1,225 @@
+"""The pictures of figures/gallery: name, the commands that make it, and what to see.
+
+Every command can be typed as it stands, in an empty folder; the last one writes ``NAME.png``.
+Presets are such that a picture takes at most about two minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SILHOUETTES = "caltech101_silhouettes_28.npz"
+
+_PARTITION = (
+    "from hopfed.neural.data import load, partition; from hopfed.figures import save; "
+    "from hopfed.figures.partition import draw; "
+    "save(draw(partition('dirichlet:0.3', load('digits'), 12)), 'partition.png')"
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture.
+
+    Attributes
+    ----------
+    name : of the file, and title.
+    caption : what to see.
+    commands : that make it; the last writes NAME.png.
+    experiment, preset : whose settings it depends on, empty for none.
+    data : file below `HOPFED_DATA` that the first command takes as ``--set data=`` if it is there.
+    """
+
+    name: str
+    caption: str
+    commands: tuple[str, ...]
+    experiment: str = ""
+    preset: str = ""
+    data: str = ""
+
+
+def _of(name: str, preset: str, caption: str, data: str = "") -> Picture:
+    """The picture of an experiment."""
+    commands = (
+        f"hopfed run {name} --preset {preset} --out {name}.h5",
+        f"hopfed figure {name}.h5 --out {name}.png",
+    )
+    return Picture(name, caption, commands, name, preset, data)
+
+
+def _fl_runs(*methods: str) -> tuple[str, ...]:
+    shared = "--partition dirichlet:0.3 --rounds 15 --seeds 2"
+    runs = [f"hopfed fl run {m} {shared} --set published=true --out {m}.h5" for m in methods]
+    return (*runs, f"hopfed figure {' '.join(f'{m}.h5' for m in methods)} --out fl.png")
+
+
+PICTURES = (
+    Picture(
+        "demo",
+        "Above, 26 of the noisy examples, a quarter of all pixels flipped; below, the letters that "
+        "five clients recover together without showing an example.",
+        ("hopfed demo --figure demo.png",),
+    ),
+    Picture(
+        "recover",
+        "One recovery. Left: eigenvalues above the threshold are counted as archetypes. Right: "
+        "each archetype's score lies where theory expects that of a true one. Below: the patterns.",
+        (
+            "python -m hopfed.experiments.worked.owners_files",
+            "hopfed recover museum.npy school.csv club.npz --shape 28x28 --figure recover.png",
+        ),
+    ),
+    Picture(
+        "phase",
+        "The part of an archetype that the leading eigenvectors hold, over its share of the "
+        "examples and their quality. Left of the line nothing can be seen, whatever the method.",
+        ("hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png",),
+    ),
+    Picture(
+        "plan",
+        "How the chance to detect an archetype grows with the number of examples, for two shares.",
+        ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure plan.png",),
+    ),
+    Picture(
+        "capacity",
+        "How much an associative memory retrieves at which load, by Hebb's rule (t = 0) and after "
+        "dreaming (t = 1); below, where Hebb's rule retrieves at which temperature.",
+        ("hopfed theory capacity --t 0,1 --figure capacity.png",),
+    ),
+    _of(
+        "bbp",
+        "default",
+        "Above: eigenvalues (circles, filled where the test sees them) on their predictions "
+        "(crosses). Below: measured outliers and overlaps lie on the diagonal for the finite-size "
+        "formulas, and off it for the plain ones.",
+    ),
+    _of(
+        "mp",
+        "quick",
+        "Above: spectra of pure noise on the Marchenko-Pastur law. Below: how often each rule sees "
+        "something in noise, against the rate it was asked for.",
+    ),
+    _of(
+        "concentration",
+        "default",
+        "The operator's distance from its mean falls as one over the root of M, and stays below "
+        "the proved bounds.",
+    ),
+    _of(
+        "heavy_tails",
+        "quick",
+        "Under heavy tails the covariance has many eigenvalues above the edge; Tyler's shape "
+        "matrix keeps the three that are true.",
+    ),
+    _of(
+        "correlated_noise",
+        "quick",
+        "Coloured noise widens the bulk beyond the classical edge; the generalised edge follows "
+        "it, and counts what theory foresees.",
+    ),
+    _of(
+        "load",
+        "quick",
+        "Part of the archetypes found, and seconds, as their number grows: several operators "
+        "(groups) carry further than one.",
+    ),
+    _of(
+        "scale",
+        "quick",
+        "Seconds, memory and bytes sent as the larger side of the data grows, beside what a dense "
+        "operator takes (dotted).",
+    ),
+    _of(
+        "attacker",
+        "quick",
+        "Weights of good clients and of attackers under three rules, one row for each kind of "
+        "attack: the structure rule brings an attacker's weight to zero, the others' to a half.",
+    ),
+    _of(
+        "drift",
+        "quick",
+        "Exposures drift (left) and a memory has to follow: no plasticity never learns, full "
+        "plasticity forgets, adaptive weights with archetypes kept apart do neither.",
+    ),
+    _of(
+        "privacy",
+        "quick",
+        "Archetypes counted and recovered, and the quality of each, as the privacy budget epsilon "
+        "grows; the lines are predictions, the points draws.",
+    ),
+    _of(
+        "ablation",
+        "quick",
+        "What is retrieved (up) and falsely reported (down) when one ingredient of the factoriser "
+        "is left out.",
+    ),
+    _of(
+        "structured",
+        "quick",
+        "Pictures, noisy examples of them, and what three owners hold after one round and at the "
+        "end; red pixels are wrong. Right: the worst picture of each set over rounds.",
+        data=SILHOUETTES,
+    ),
+    _of(
+        "cooperation",
+        "quick",
+        "Clients alone and together, beside theory: those that can see nothing by themselves see "
+        "everything together.",
+    ),
+    _of(
+        "novelty",
+        "quick",
+        "New archetypes appear halfway. The count, their magnetisation and the spectral gap react "
+        "in the round that theory foresees.",
+    ),
+    _of(
+        "participation",
+        "quick",
+        "Whether an archetype is seen depends on how many examples have come in, not on who sent "
+        "them or when: detection against its prediction, and what it costs.",
+    ),
+    _of(
+        "byzantine",
+        "quick",
+        "False patterns that liars get broadcast under each defence, what a defence costs an "
+        "honest rare archetype, and how well each score tells the two apart.",
+    ),
+    Picture(
+        "partition",
+        "Digits divided over twelve clients by a Dirichlet law: how many examples each has, and of "
+        "which classes.",
+        (f'python -c "{_PARTITION}"',),
+    ),
+    Picture(
+        "fl",
+        "Four methods: accuracy over rounds, over bytes, over FLOPs, and over clients.",
+        _fl_runs("standalone", "fedavg", "fedavg+", "fedprox"),
+    ),
+    _of(
+        "sohip",
+        "quick",
+        "SoHip among its baselines and controls: accuracy over rounds and cost, gains over "
+        "Standalone paired by seed, every client, and ablations (`hopfed list sohip` names them).",
+    ),
+    _of(
+        "fedssa",
+        "quick",
+        "FedSSA among methods for clients with different models, read as the picture of SoHip.",
+    ),
+    _of(
+        "fedh2l",
+        "quick",
+        "Accuracy on all domains on the way and at the end, and who is right on whose domain.",
+    ),
+    _of(
+        "knnper",
+        "quick",
+        "kNN-Per among its baselines, gains over FedAvg, and sweeps of its settings.",
+    ),
+    Picture(
+        "bench",
+        "Inner products of examples as packed bits and as float32 numbers: seconds over both "
+        "sizes, with fitted exponents.",
+        ("hopfed bench gram --sizes small --figure bench.png",),
+    ),
+)

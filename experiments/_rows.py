@@ -1,0 +1,284 @@
+"""Rows of the two tables of experiments in README.md, filled in by `hopfed.experiments.readme`.
+
+`claim` and `ours` are templates over the kept summary of the experiment (see `_quote`). A row whose
+summary is not there yet is left out, or stands as it was `typed` by hand; a test says so when the
+summary has come and the typed words must go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopfed.experiments import find
+from hopfed.experiments._quote import fill, number
+from hopfed.experiments._summaries import Summary, read
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes
+    ----------
+    name : of the experiment, and of its kept summary.
+    claim : what is claimed, or asked.
+    ours : what came out.
+    paper, aim : what the paper reports and what this project set out to reach.
+    preset : that was run.
+    setting : said behind the command.
+    typed : the cells "ours" and "minutes" written by hand, until there is a summary.
+    """
+
+    name: str
+    claim: str
+    ours: str
+    paper: str = "-"
+    aim: str = "-"
+    preset: str = "paper"
+    setting: str = ""
+    typed: tuple[str, str] | None = None
+
+    def summary(self) -> Summary | None:
+        """What is kept of its run."""
+        return read(self.name)
+
+    def cells(self) -> tuple[str, str, str, str] | None:
+        """Command, claim, "ours" and minutes; None while nothing is known."""
+        kept = self.summary()
+        if kept is not None:
+            claim, ours = (fill(text, kept) for text in (self.claim, self.ours))
+            return self._command(kept), claim, ours, self._minutes(kept)
+        if self.typed is not None:
+            return self._command(None), self.claim, *self.typed
+        return None
+
+    def _command(self, kept: Summary | None) -> str:
+        """The command, with the seeds and the data where they are not those of the preset."""
+        words = f"hopfed run {self.name}"
+        if kept is not None:
+            preset = find(self.name).PRESETS[self.preset]
+            if kept["config"]["seeds"] != preset.seeds:
+                words += f" --seeds {kept['config']['seeds']}"
+            if kept["config"].get("data", "").endswith(".npz"):
+                words += " --set data=FILE"
+        return f"`{words}`" + (f" ({self.setting})" if self.setting else "")
+
+    def _minutes(self, kept: Summary) -> str:
+        if "minutes" in kept:
+            return number(kept["minutes"], 0 if kept["minutes"] >= 10 else 1)
+        return f"about {find(self.name).RECORD.minutes[self.preset]:g}"
+
+
+EXPERIMENTS = (
+    Row(
+        "bbp",
+        "outliers follow the BBP formulas: R^2 over draws, worst archetype (Fig. 5)",
+        "{r2_lowest|4}; pooled {r2_pooled|4 mean} (plain formula: {r2_lowest_plain|2 mean}; "
+        "{r2_pooled_plain|3 mean})",
+        ".955-.977, pooled",
+        ">= .98",
+    ),
+    Row(
+        "bbp",
+        "overlaps follow them: median gap",
+        "{gap|5} (plain: {gap_plain|3 mean})",
+        ".0163",
+        "<= .003",
+    ),
+    Row(
+        "mp",
+        "noise spectra follow Marchenko-Pastur: Kolmogorov distance at N = {config/N}",
+        "{distance_signs|4} (+-1), {distance_gaussian|4} (Gaussian)",
+    ),
+    Row(
+        "mp",
+        "false alarms of the Tracy-Widom count on {nulls} nulls at 5% / 1%",
+        "+-1: {rates/tw_signs_0.05|1 % range}% / {rates/tw_signs_0.01|1 % range}%; Gaussian: "
+        "{rates/tw_gaussian_0.05|1 % range}% / {rates/tw_gaussian_0.01|1 % range}%",
+        aim="5% / 1%",
+    ),
+    Row(
+        "concentration",
+        "the operator concentrates as M^(-1/2), within the explicit bound (Thm 1)",
+        "slope {slope|3}; {exceeded|1 %}% of the draws above the 5% bound, which is "
+        "{tightest|1 mean} to {loosest|1 mean} times the deviation",
+        "-1/2",
+        "-.5; <= 5%",
+    ),
+    Row(
+        "heavy_tails",
+        "Student-t noise: archetypes counted from the covariance / from Tyler's shape, true 3",
+        "{sample_heaviest|1} / {tyler_heaviest|2} at the heaviest tail (all settings: "
+        "{sample|0 mean} / {tyler|3 mean})",
+        "15.1 / 2.6",
+        "3",
+    ),
+    Row(
+        "correlated_noise",
+        "coloured noise: false archetypes by the classical / generalised edge",
+        "{false_classical|1} / {false_generalised|3 mean}",
+        "17.5 / 0",
+        "0",
+    ),
+    Row(
+        "correlated_noise",
+        "counted where theory predicts 3 of 3: generalised / whitened",
+        "{kept_generalised|2} / {kept_whitened|2}",
+        "1.3 / -",
+        "3",
+    ),
+    Row(
+        "load",
+        "largest K recovered completely at N = 1,000, M = 10,000, r = .8, five seeds of five "
+        "(default preset): one operator / ten groups",
+        "{most_one_operator} / {most_ten_groups} (at N = 400, the better of them: {most_at_400}); "
+        "{false_discoveries} false",
+        "below 6 at N = 400",
+        "140, then 200 / 300, then 500",
+        preset="default",
+        typed=("180 / 300 (at N = 400: 100 / 120); none false", "10"),
+    ),
+    Row(
+        "scale",
+        "time and memory as sites and examples grow; all of K archetypes found",
+        "slowest {seconds_longest|1} s, most {peak_largest|2} GB; least part found {found|3}, "
+        "{false_discoveries} false",
+        aim="60 s, 3 GB; 8 GB",
+        typed=(
+            "N = 100,000, M = 5,000, K = 50: 11 s, 0.72 GB; N = 1,000,000, M = 2,000, K = 20: "
+            "13 s, 1.3 GB",
+            "2",
+        ),
+    ),
+    Row(
+        "attacker",
+        "an attacker's largest weight in the last round: entropy rule / agreement / ours (Fig. 6)",
+        "{attacker/entropy|3} / {attacker/agreement|3} / {attacker/structure|3}; ours: lowest m "
+        "{magnetisation/structure|3}; most false in a round: entropy rule "
+        "{false/entropy}, ours {false/structure}",
+        "0 (entropy rule)",
+        "< .05",
+    ),
+    Row(
+        "drift",
+        "drifting exposures, what is kept at the end of all ever detectable: w = 0 / w = 1 / "
+        "entropy rule / ours (Fig. 7)",
+        "{kept/w = 0|2 mean} / {kept/w = 1|2 mean} / {kept/entropy|3} / {kept/kept apart|3}, "
+        "lowest m {lowest/kept apart|3}; most false in a round {false/kept apart}",
+        "fails / forgets / keeps",
+        "m >= .99",
+    ),
+    Row(
+        "novelty",
+        "new archetypes remembered at most a round after theory foresees them: equal / rare "
+        "shares; rare, one example a round (Fig. 8)",
+        "{within_one/equal/carried|3} / {within_one/rare/carried|3}; "
+        "{within_one/scarce/carried|3 mean} carried, {within_one/scarce/fresh|3 mean} fresh: not "
+        "reached; counted in the round foreseen {counted|3}, counted before {early|3 mean}",
+        "a few rounds",
+        "1",
+    ),
+    Row(
+        "byzantine",
+        "false patterns broadcast in a round, spike fixed / wandering: no defence; persistence; "
+        "agreement; both; median",
+        "{false/fixed/none|2 mean} / {false/wandering/none|1 mean}; "
+        "{false/fixed/persistence|2 mean} / {false/wandering/persistence|2 mean}; "
+        "{false/fixed/agreement|2 mean} / {false/wandering/agreement|2 mean}; "
+        "{false/fixed/both|2 mean} / {false/wandering/both|2 mean}; "
+        "{false/fixed/median|2 mean} / {false/wandering/median|2 mean}; part of archetypes kept "
+        "{kept/both|2 mean}; one that {config/few} of {config/clients} clients see comes "
+        '{rare_delay/both|1} rounds late under "both", in {rare/both|0 % mean}% of the seeds',
+        aim="0",
+    ),
+    Row(
+        "structured",
+        "silhouettes, {config/examples} examples, three owners: m of 3 / 13 / 25 (Figs. 9-10)",
+        "r = .6: {m/3, r=0.6|3 mean} / {m/13, r=0.6|3 mean} / {m/25, r=0.6|3 mean}, exact after "
+        "{rounds/3, r=0.6|1 mean} / {rounds/13, r=0.6|1 mean} / {rounds/25, r=0.6|1} rounds; "
+        "r = .8: {m/3, r=0.8|3 mean} / {m/13, r=0.8|3 mean} / {m/25, r=0.8|3 mean}, "
+        "{rounds/3, r=0.8|1 mean} / {rounds/13, r=0.8|1 mean} / {rounds/25, r=0.8|1 mean}; "
+        "most false in a round {false_ever}, in the last {false_last}",
+        "above .9 at .8, less at .6",
+        "1",
+    ),
+    Row(
+        "cooperation",
+        "24 owners at r = .08, none of whom can see anything: m alone / together at the end",
+        "{last_alone/24 of 0.08|3 mean} / {last_fixed/24 of 0.08|3} (theory "
+        "{last_foreseen/24 of 0.08|3}); most false at the end {false_fixed/24 of 0.08}",
+        aim="theory",
+    ),
+    Row(
+        "participation",
+        "10-100% of clients, half of them late: decisions as foreseen, beyond / within 2 sd of "
+        "the level",
+        "{agree|4 mean} / {agree_within|2 mean}; first seen within a round of the forecast "
+        "{on_time|3}",
+        aim="1",
+    ),
+    Row(
+        "privacy",
+        "archetypes counted (foreseen) at epsilon = .5 / 1 / 2 / 4, five hidden",
+        "{khat_0.5|2 mean} ({khat_0.5_foreseen|2}) / {khat_1|2 mean} ({khat_1_foreseen|2}) / "
+        "{khat_2|2 mean} ({khat_2_foreseen|2}) / {khat_4|2 mean} ({khat_4_foreseen|2}); overlap "
+        "gap {overlap_gap|4 mean}",
+        aim="<= .01",
+    ),
+    Row(
+        "ablation",
+        "part of all archetypes lost without: LAM / deflation / sharpening / acceptance; gained "
+        "by repulsion in the paper's LAM",
+        "{lost_no_lam|2 mean} / {lost_no_deflation|2 mean} / {lost_no_sharpening|3 mean} / "
+        "{lost_no_acceptance|3 mean}; {gain_paper|3}",
+    ),
+)
+
+NEURAL = (
+    Row(
+        "fedssa",
+        "does averaging header rows by class help? Points over Standalone at the end / at round "
+        "{config/early}, +- standard error",
+        "FedSSA {methods/fedssa/gain|2 % +} / {methods/fedssa/early_gain|2 % +}; LG-FedAvg "
+        "{methods/lg-fedavg/gain|2 % +} / {methods/lg-fedavg/early_gain|2 % +}; FedClassAvg "
+        "{methods/fedclassavg/gain|2 % +} / {methods/fedclassavg/early_gain|2 % +}. The paper's "
+        "lead does not come out",
+        preset="default",
+        setting="MNIST, 10 clients of 4 classes, CNN-3 to 5, 5 seeds",
+    ),
+    Row(
+        "sohip",
+        "does a shared memory of {config/m} numbers help? Points over Standalone",
+        "SoHip {methods/sohip/gain|2 % +}, without collective memory "
+        "{methods/sohip, not collective/gain|2 % +}, a learned bias alone "
+        "{methods/standalone-bias/gain|2 % +}: the paper's gain does not come out, and its memory "
+        "is a logit offset at test time. Ours, recalled by the sample: "
+        "{methods/ours: by sample/gain|2 % +}; FedProto {methods/fedproto/gain|2 % +}",
+        preset="default",
+        setting="digits, 10 clients of 4 classes, CNN-3 to 5, 6 seeds",
+    ),
+    Row(
+        "fedh2l",
+        "do predictions on public images carry over domains? ACC / CDP",
+        "IND {methods/ind/acc|1 % mean} / {methods/ind/cdp|1 % mean}, AGG "
+        "{methods/agg/acc|1 % mean} / {methods/agg/cdp|1 % mean}, at equal images "
+        "{methods/agg, equal images/acc|1 % mean} / {methods/agg, equal images/cdp|1 % mean}, "
+        "FedH2L {methods/fedh2l/acc|1 % mean} / {methods/fedh2l/cdp|1 % mean} (paper, 10,000 "
+        "rounds: 68.5, 85.3, -, 89.1 ACC), FedMD {methods/fedmd/acc|1 % mean} / "
+        "{methods/fedmd/cdp|1 % mean}; at equal images FedH2L's lead over AGG "
+        "halves, to {methods/fedh2l/gain|2 % +}, and FedMD is above it",
+        preset="default",
+        setting="Rotated MNIST, alpha = 10%, 500 rounds",
+    ),
+    Row(
+        "knnper",
+        "what do neighbours add to a global model?",
+        "FedAvg {methods/fedavg/test|1 %}, kNN-Per {methods/knn-per/test|1 %}, label prior alone "
+        "{methods/fedavg-prior/test|1 %}; at concentration .1: "
+        "{heterogeneity/fedavg/0.1/test|1 % mean}, {heterogeneity/knn-per/0.1/test|1 % mean}, "
+        "{heterogeneity/fedavg-prior/0.1/test|1 % mean}; pFedGP is best, "
+        "{methods/pfedgp/test|1 %}",
+        preset="default",
+        setting="digits, Dirichlet(.3), LeNet, 6 seeds",
+    ),
+)

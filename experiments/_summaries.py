@@ -1,0 +1,97 @@
+"""Summaries of runs that are kept beside the code; README.md quotes nothing else.
+
+Run files are megabytes and stay where they were made. What is said of a run needs its settings,
+its summary and the versions that made it: a small JSON file each in ``experiments/summaries``. The
+files of `hopfed bench --json` lie there too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePath
+from typing import Any
+
+from hopfed.runs import Run, replacing
+
+FOLDER = Path(__file__).parent / "summaries"
+
+DIGITS = 6  # significant ones; more would change with the machine
+PARTS = ("kind", "config", "summary", "provenance")
+
+Summary = dict[str, Any]
+
+
+def keep(path: str | Path, minutes: float | None = None, folder: Path = FOLDER) -> str:
+    """Keep the summary of a run file, under its kind; of `hopfed fl run` under ``fl_FILE``.
+
+    Parameters
+    ----------
+    path : a complete run.
+    minutes : how long it took, where that was measured; a run file does not know, because a run
+        that was interrupted has the bytes of one that was not.
+
+    Returns
+    -------
+    The name to `read` it by.
+
+    Raises
+    ------
+    RunFileError : there is no such run, or it is not complete.
+    """
+    run = Run.load(path, complete=True)
+    name = f"fl_{Path(path).stem}" if run.kind == "fl" else run.kind
+    kept: Summary = {part: getattr(run, part) for part in PARTS}
+    if minutes is not None:
+        kept["minutes"] = minutes
+    with replacing(folder / f"{name}.json") as temporary:
+        temporary.write_text(dump(kept))
+    return name
+
+
+def read(name: str, folder: Path = FOLDER) -> Summary | None:
+    """Return what is kept under `name`, None if nothing is.
+
+    Examples
+    --------
+    >>> (read("mp") or {})["config"]["N"], read("dance")
+    (500, None)
+    """
+    path = folder / f"{name}.json"
+    if not path.exists():
+        return None
+    kept: Summary = json.loads(path.read_text())
+    return kept
+
+
+def dump(kept: Summary) -> str:
+    """Return the text of a kept file: keys in order, numbers rounded, no folder of any machine.
+
+    Examples
+    --------
+    >>> print(dump({"summary": {"m": [0.98765432, 0.1]}, "config": {"data": "/home/me/x.npz"}}))
+    {
+     "config": {
+      "data": "x.npz"
+     },
+     "summary": {
+      "m": [
+       0.987654,
+       0.1
+      ]
+     }
+    }
+    <BLANKLINE>
+    """
+    return json.dumps(_short(kept), indent=1, sort_keys=True) + "\n"
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return PurePath(value).name
+    if isinstance(value, list):
+        return [_short(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _short(v) for k, v in value.items()}
+    return value

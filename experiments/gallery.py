@@ -1,0 +1,225 @@
+"""Make the pictures of figures/gallery, and their index.
+
+``python -m hopfed.experiments.gallery`` runs the commands of each picture that is missing or whose
+settings have changed, one after the other, in a temporary folder; stopped and started again, it
+goes on with the next one. Given names it makes these pictures; given run files it draws them, and
+a picture drawn so stays until it is asked for by name or with ``--all``. A picture carries the
+commands that made it. It works on a checkout, not on an installed package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from hopfed.config import describe, to_plain
+from hopfed.errors import HopfedError
+from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.experiments._pictures import PICTURES, Picture
+from hopfed.runs import Run, replacing
+
+FOLDER = Path(__file__).parents[1] / "figures" / "gallery"
+COLOURS = 256  # of a stored picture
+KEY = "hopfed"  # of what a picture says about itself
+
+Made = dict[str, Any]  # "commands", and "settings": a digest, empty for a picture of run files
+
+
+def stale(picture: Picture, folder: Path = FOLDER) -> bool:
+    """Tell whether `picture` is missing, or made with other settings."""
+    made = made_with(folder / f"{picture.name}.png")
+    return made is None or made["settings"] not in ("", digest(picture))
+
+
+def digest(picture: Picture) -> str:
+    """Digest of all that the picture depends on but the code: its commands and the preset."""
+    parts: list[Any] = [picture.commands]
+    if picture.experiment:
+        parts.append(to_plain(find(picture.experiment).PRESETS[picture.preset]))
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def made_with(path: Path) -> Made | None:
+    """Return what the picture at `path` says about itself; None if it is not there, or is mute."""
+    from PIL import Image
+
+    if not path.is_file():
+        return None
+    with Image.open(path) as image:
+        words = image.info.get(KEY)
+    made: Made | None = None if words is None else json.loads(words)
+    return made
+
+
+def store(source: Path, target: Path, made: Made) -> None:
+    """Write the PNG `source` to `target`, small, and with `made` inside."""
+    from PIL import Image, PngImagePlugin
+
+    words = PngImagePlugin.PngInfo()
+    words.add_text(KEY, json.dumps(made))
+    with Image.open(source) as image, replacing(target) as temporary:
+        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        few.save(temporary, optimize=True, pnginfo=words)
+
+
+def make(picture: Picture, folder: Path = FOLDER) -> None:
+    """Run the commands of `picture`.
+
+    Raises
+    ------
+    HopfedError : a command failed; its last line is the reason.
+    """
+    commands = commands_here(picture)
+    with tempfile.TemporaryDirectory() as place:
+        for command in commands:
+            program, *words = shlex.split(os.path.expandvars(command))
+            if program == "hopfed":
+                words = ["-m", "hopfed", *words]
+            words = [sys.executable, *words]
+            done = subprocess.run(words, cwd=place, capture_output=True, text=True)
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                raise HopfedError(f"{command}: {reason}")
+        drawn = Path(place) / f"{picture.name}.png"
+        made = {"commands": commands, "settings": digest(picture)}
+        store(drawn, folder / drawn.name, made)
+
+
+def commands_here(picture: Picture) -> list[str]:
+    """Commands of `picture` on this machine: with the real data where there are any."""
+    first, *rest = picture.commands
+    home = os.environ.get("HOPFED_DATA", "")
+    if picture.data and home and (Path(home) / picture.data).is_file():
+        first += f" --set data=$HOPFED_DATA/{picture.data}"
+    return [first, *rest]
+
+
+def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
+    """Draw run files of one kind, several of them in one picture; return its name."""
+    from hopfed.figures import drawer, save
+
+    runs = [Run.load(path, complete=True) for path in paths]
+    kind = runs[0].kind
+    function = drawer(kind, several=len(runs) > 1)
+    if function is None or kind not in (*NAMES, "fl"):
+        raise HopfedError(f"{paths[0]}: no picture of {len(runs)} runs of {kind!r} in the gallery")
+    files = [f"{run.config['method'] if kind == 'fl' else kind}.h5" for run in runs]
+    commands = [f"{command_of(run)} --out {file}" for run, file in zip(runs, files, strict=True)]
+    commands.append(f"hopfed figure {' '.join(files)} --out {kind}.png")
+    with tempfile.TemporaryDirectory() as place:
+        drawn = Path(place) / f"{kind}.png"
+        save(function(runs) if len(runs) > 1 else function(runs[0]), drawn)
+        store(drawn, folder / drawn.name, {"commands": commands, "settings": ""})
+    return kind
+
+
+def command_of(run: Run) -> str:
+    """Return the command that makes such a run, from the nearest preset.
+
+    Examples
+    --------
+    >>> config = to_plain(find("bbp").PRESETS["paper"])
+    >>> command_of(Run("bbp", {**config, "N": 500}, {}, {}))
+    'hopfed run bbp --preset paper --set N=500'
+    """
+    config = {name: _base(value) for name, value in run.config.items()}
+    if run.kind == "fl":
+        words = f"hopfed fl run {config.pop('method')}"
+        presets = {"": to_plain(find("fl").Config())}
+    else:
+        words = f"hopfed run {run.kind}"
+        presets = {
+            f" --preset {name}": to_plain(find(run.kind).PRESETS[name]) for name in PRESET_NAMES
+        }
+    option, preset = min(presets.items(), key=lambda item: len(_changes(config, item[1])))
+    return " ".join([words + option, *_changes(config, preset)])
+
+
+def _changes(config: dict[str, Any], preset: dict[str, Any]) -> list[str]:
+    """Options that turn `preset` into `config`; settings that have gone since are left out."""
+    words = []
+    for name, value in config.items():
+        if name in preset and describe(value) != describe(preset[name]):
+            setting = shlex.quote(describe(value))
+            words.append(f"--seeds {value}" if name == "seeds" else f"--set {name}={setting}")
+    return words
+
+
+def _base(value: Any) -> Any:
+    """A path without its folder: those of other machines say nothing."""
+    return PurePath(value).name if isinstance(value, str) and "/" in value else value
+
+
+def index(folder: Path = FOLDER) -> str:
+    """Return the text of the index: of all pictures that are there."""
+    parts = [
+        "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
+        "longer runs. Each comes with the commands that make it again, in an empty folder."
+    ]
+    for picture in PICTURES:
+        file = f"{picture.name}.png"
+        if not (folder / file).is_file():
+            continue
+        made = made_with(folder / file) or {"commands": picture.commands}
+        commands = "\n".join(f"    $ {command}" for command in made["commands"])
+        parts.append(
+            f"## {picture.name}\n\n{picture.caption}\n\n![{picture.name}]({file})\n\n{commands}"
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+@click.command()
+@click.argument("wanted", nargs=-1, metavar="[NAME|RUN.h5]...")
+@click.option("--all", "everything", is_flag=True, help="Make all pictures anew.")
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Of the pictures.")
+def main(wanted: tuple[str, ...], everything: bool, folder: Path) -> None:
+    """Make the pictures that are missing or out of date, or those of NAMEs, or draw run files.
+
+    Example: python -m hopfed.experiments.gallery bbp drift.h5
+    """
+    named = {word for word in wanted if not word.endswith(".h5")}
+    unknown = sorted(named - {picture.name for picture in PICTURES})
+    if unknown:
+        raise click.UsageError(f"there is no picture {unknown[0]!r}")
+    failures = []
+    try:
+        for group in _by_kind([Path(word) for word in wanted if word.endswith(".h5")]):
+            click.echo(f"drew {draw(group, folder)}")
+    except HopfedError as error:
+        failures.append(str(error))
+    todo = [
+        p for p in PICTURES if everything or p.name in named or (not wanted and stale(p, folder))
+    ]
+    for number, picture in enumerate(todo, start=1):
+        click.echo(f"[{number}/{len(todo)}] {picture.name}: {commands_here(picture)[0]}")
+        began = time.monotonic()
+        try:
+            make(picture, folder)
+            click.echo(f"    {time.monotonic() - began:.0f} s")
+        except HopfedError as error:
+            failures.append(f"{picture.name}: {error}")
+    (folder / "README.md").write_text(index(folder))
+    if failures:
+        raise click.ClickException("\n".join(failures))
+
+
+def _by_kind(paths: Sequence[Path]) -> list[list[Path]]:
+    groups: dict[str, list[Path]] = {}
+    for path in paths:
+        groups.setdefault(Run.load(path).kind, []).append(path)
+    return list(groups.values())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Write the files of three owners: noisy letters, in three formats that `hopfed recover` reads.
+
+Run it with ``python -m hopfed.experiments.worked.owners_files``, in a folder of its own, and then
+``hopfed recover museum.npy school.csv club.npz --shape 28x28 --figure archetypes.png``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hopfed.data.channel import draw_examples
+from hopfed.data.silhouettes import Pictures, load_silhouettes
+from hopfed.rng import stream
+
+LETTERS = 7
+QUALITY = 0.6  # one pixel in five is flipped
+SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # of the letters: some are rare
+ROWS = {"museum.npy": 400, "school.csv": 300, "club.npz": 500}
+
+
+def letters() -> Pictures:
+    """The letters that hide in the files, 28 x 28 pixels each."""
+    return load_silhouettes(classes=()).spread(LETTERS)
+
+
+def main(folder: str | Path = ".") -> None:
+    """Draw every owner's examples and write them to `folder`."""
+    hidden = letters()
+    for name, rows in ROWS.items():
+        rng = stream(0, "owners_files", name)
+        examples, _ = draw_examples(hidden.patterns, rows, QUALITY, rng, exposures=SHARES)
+        path = Path(folder) / name
+        if path.suffix == ".npy":
+            np.save(path, examples)
+        elif path.suffix == ".csv":
+            np.savetxt(path, examples, fmt="%d", delimiter=",")
+        else:
+            np.savez_compressed(path, examples=examples)
+        print(f"{name}: {rows} examples of the letters {', '.join(hidden.names)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""README.md quotes kept summaries, and these are of the runs that it names."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hopfed.config import to_plain
+from hopfed.errors import HopfedError, RunFileError
+from hopfed.experiments import find, readme
+from hopfed.experiments._quote import fill, number
+from hopfed.experiments._rows import EXPERIMENTS, NEURAL, Row
+from hopfed.experiments._summaries import FOLDER, dump, keep, read
+from hopfed.runs import Run
+
+TEXT = (Path(__file__).parents[2] / "README.md").read_text()
+ROWS = (*EXPERIMENTS, *NEURAL)
+BENCH = ("bench", "bench_recover")  # as `hopfed bench --json` prints them
+
+KEPT = {
+    "kind": "toy",
+    "config": {"seeds": 5},
+    "summary": {
+        "gain": [-0.0127, 0.004],
+        "one seed": [0.5, None],
+        "kept/w = 0": 1.0,
+        "rates": {"tw_0.01": [0.004, 0.0115]},
+        "source": "letters",
+    },
+}
+
+
+def test_readme_is_what_the_script_writes():
+    assert readme.render(TEXT) == TEXT, "README.md is stale: run `make readme`"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}: {row.claim[:20]}")
+def test_a_row_quotes_a_run_of_the_preset_it_names(row):
+    kept = row.summary()
+    if kept is None:
+        return
+    assert not row.typed, f"{row.name} has a summary now: delete the typed cells"
+    wanted = to_plain(find(row.name).PRESETS[row.preset])
+    wanted = json.loads(json.dumps(wanted))
+    free = {"seeds", "data", "sections"}  # the command in the row says these; sweeps may be added
+    for name in wanted.keys() & kept["config"].keys() - free:
+        assert kept["config"][name] == wanted[name], name
+
+
+def test_every_row_in_the_text_has_a_summary_or_is_marked_as_typed():
+    shown = {row.name for row in ROWS if f"| `hopfed run {row.name}" in TEXT}
+    assert {"bbp", "drift", "fedssa"} <= shown
+    for name in shown:
+        assert read(name) or any(row.typed for row in ROWS if row.name == name), name
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_kept_files_are_as_the_script_writes_them(path):
+    kept = json.loads(path.read_text())
+    if path.stem in BENCH:
+        assert {"machine"} < set(kept)
+        return
+    assert dump(kept) == path.read_text()
+    assert path.stem in (kept["kind"], f"fl_{path.stem.removeprefix('fl_')}")
+    assert kept["summary"]
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{gain|3}", "-.013 +- .004"),
+        ("{gain|1 % +} points", "-1.3 +- .4 points"),
+        ("{gain|2 mean}", "-.01"),
+        ("{one seed|3}", ".500"),
+        ("{kept/w = 0|3}", "1"),
+        ("{rates/tw_0.01|1 % range}%", ".4 to 1.1%"),
+        ("{config/seeds} of {source}", "5 of letters"),
+    ],
+)
+def test_quotes(template, text):
+    assert fill(template, KEPT) == text
+
+
+def test_quotes_that_cannot_be_filled():
+    for template in ("{gian}", "{rates/tw_0.05}", "{config/seed}"):
+        with pytest.raises(KeyError, match="in the kept summary of toy"):
+            fill(template, KEPT)
+    with pytest.raises(ValueError, match="'men' says nothing"):
+        fill("{gain|2 men}", KEPT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((0.9999, 3), "1.000"),  # not a whole number, and so not printed as one
+        ((1.0, 3), "1"),
+        ((-0.25, 2), "-.25"),
+        ((0.25, 2, True), "+.25"),
+        ((100 * 0.07, 1), "7"),
+        ((12345.6, 0), "12,346"),
+    ],
+)
+def test_numbers(arguments, text):
+    assert number(*arguments) == text
+
+
+def test_a_row_shows_the_typed_cells_until_there_is_a_summary():
+    row = Row("dance", "a claim", "{gain|3}", typed=("three", "7"))
+    assert row.cells() == ("`hopfed run dance`", "a claim", "three", "7")
+    assert replace(row, typed=None).cells() is None
+
+
+def test_a_place_that_is_missing_is_one_line():
+    with pytest.raises(HopfedError, match="one place for 'neural'"):
+        readme.render(TEXT.replace("<!-- neural -->", ""))
+
+
+def test_keeping_a_run(tmp_path):
+    config, summary = {"data": str(tmp_path / "x.npz"), "lr": 0.1}, {"test": [1 / 3, None]}
+    Run("fl", config, {}, summary).save(tmp_path / "mine.h5")
+    Run("dance", {}, {}, {"m": 1}).save(tmp_path / "other.h5")
+    Run("dance", {}, {}, {}, planned=2).save(tmp_path / "half.h5")
+    assert keep(tmp_path / "mine.h5", 2.5, folder=tmp_path) == "fl_mine"
+    assert keep(tmp_path / "other.h5", folder=tmp_path) == "dance"
+    kept = read("fl_mine", tmp_path)
+    assert kept["config"] == {"data": "x.npz", "lr": 0.1}
+    assert kept["summary"] == {"test": [0.333333, None]}
+    assert (kept["minutes"], "minutes" in read("dance", tmp_path)) == (2.5, False)
+    with pytest.raises(RunFileError, match="interrupted"):
+        keep(tmp_path / "half.h5", folder=tmp_path)
+
+
+def test_the_command(tmp_path, monkeypatch):
+    copy = tmp_path / "README.md"
+    copy.write_text(TEXT.replace("| `hopfed run bbp` |", "| stale |"))
+    monkeypatch.setattr(readme, "README", copy)
+    answer = CliRunner().invoke(readme.main, [])
+    assert (answer.exit_code, copy.read_text()) == (0, TEXT)
+    for arguments in (["absent.h5"], ["--minutes", "3"]):
+        answer = CliRunner().invoke(readme.main, arguments)
+        assert answer.exit_code
+        assert "Error: " in answer.output
+    assert copy.read_text() == TEXT
