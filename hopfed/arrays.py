@@ -60,8 +60,22 @@ def namespace(*arrays: Array) -> Any:
 
 def to_host(x: Array) -> np.ndarray:
     """Return `x` as a NumPy array, copied from its device when it lives on one."""
-    if is_cupy(x):
+    if hasattr(x, "get"):  # CuPy's way
         return x.get()
     if is_torch(x):
         return x.detach().cpu().numpy()
     return np.asarray(x)
+
+
+def like(x: np.ndarray, other: Array) -> Array:
+    """Return host array `x` in the library and on the device of `other`: itself on the host.
+
+    Examples
+    --------
+    >>> x = np.zeros(2)
+    >>> like(x, np.ones(3)) is x
+    True
+    """
+    from array_api_compat import device
+
+    return namespace(other).asarray(x, device=device(other))

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hopfed import kernels
-from hopfed.arrays import Array
+from hopfed.arrays import Array, like, namespace, to_host
 from hopfed.joint import group_projections
 from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool, times
-from hopfed.rank import NoiseProfile, Sample
+from hopfed.sample import NoiseProfile, Sample
 from hopfed.spectrum import Spectrum, Wanted, eigenpairs
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
@@ -110,15 +110,17 @@ class Federation:
         )
         return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
 
-    def profile(self, V: np.ndarray) -> NoiseProfile:
+    def profile(self, V: Array) -> NoiseProfile:
         """How much of each client's trace lies along each eigenvector (exchange 2)."""
-        columns = V.astype(np.float32)
-        captured = [(times(op.rows, columns) ** 2).sum(axis=0) / op.mass for op in self.clients]
+        columns = namespace(V).astype(V, np.float32)
+        captured = [
+            to_host((times(op.rows, columns) ** 2).sum(axis=0)) / op.mass for op in self.clients
+        ]
         self.traffic.exchange(up=4 * V.shape[1], down=4 * V.size)
         mass = np.array([op.mass for op in self.clients])
         return NoiseProfile(np.array(captured, dtype=np.float64), mass / mass.sum(), self.n_sites)
 
-    def project(self, V: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
+    def project(self, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
         """K x K sums of at least `groups` groups over all clients, and counts (exchange 2)."""
         each = -(-groups // len(self.clients))
         answers = [
@@ -133,7 +135,8 @@ class Federation:
     def mean(self) -> np.ndarray:
         """(N,) mean of all examples (exchange 3, sent with the first)."""
         self.traffic.up = [b + 4 * self.n_sites for b in self.traffic.up]
-        total = np.sum([kernels.column_sums(op.rows) for op in self.clients], axis=0)
+        sums = [to_host(kernels.column_sums(op.rows)) for op in self.clients]
+        total = np.sum(sums, axis=0)
         return total / sum(op.mass for op in self.clients)
 
     def refit(self, patterns: np.ndarray) -> np.ndarray:
@@ -141,9 +144,10 @@ class Federation:
         K, N = patterns.shape
         total = np.zeros((K, N))
         for op in self.clients:
-            overlaps = kernels.matmat(op.rows, patterns.T.astype(np.float32))
-            nearest = np.eye(K, dtype=np.float32)[overlaps.argmax(axis=1)]
-            total += kernels.rmatmat(op.rows, nearest).T
+            columns = like(patterns.T.astype(np.float32), op.home)
+            choice = kernels.matmat(op.rows, columns).argmax(axis=1)
+            nearest = like(np.eye(K, dtype=np.float32), op.home)[choice]
+            total += to_host(kernels.rmatmat(op.rows, nearest)).T
         self.traffic.exchange(up=4 * K * N, down=-(-N // 8) * K)
         return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
 

@@ -36,6 +36,20 @@ class LayeredMemory:
     noise_over_beta : whether `noise` is divided by beta.
     warm_up : beta rises linearly from this part of its value to all of it.
     self_field : keep the field of a spin on itself; without it most starts do not freeze (A7).
+
+    Raises
+    ------
+    ArgumentError : a setting outside its range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), (3, 200))
+    >>> cue = np.where(rng.random((1, 200)) < 0.8, xi[0], -xi[0])  # one site in five is wrong
+    >>> memory = LayeredMemory(layers=2, noise=(0.1, 0.1))
+    >>> out = memory.run(cue, xi.T / 200**0.5, beta=5.0, updates=20, seed=0)
+    >>> [int((layer == xi[0]).sum()) for layer in out]
+    [200, 200]
     """
 
     layers: int = 3
@@ -116,8 +130,9 @@ class LayeredMemory:
     ) -> LamUpdate:
         """Relax blocks of L layers that all start at their cue, and keep what is known of them.
 
-        Parameters are those of `run`. The result holds the states (S, L, N), the energy of every
-        block (6, 8), the score of every layer, and how many spins the last update changed.
+        `states`, `W`, `beta`, `updates` and `seed` are those of `run`. The result holds the states
+        (S, L, N), the energy of every block (6, 8), the score of every layer, and how many spins
+        the last update changed.
         """
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)

@@ -8,7 +8,7 @@ otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same 
 
 - `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
 - `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
-- `SketchOperator`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
+- `hopfed.sketch`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
 
 `PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
 """
@@ -24,17 +24,36 @@ from typing import Any, Self
 import numpy as np
 
 from hopfed import kernels
-from hopfed.arrays import Array, is_cupy, namespace
+from hopfed.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
-from hopfed.rng import stream
+
+__all__ = [
+    "DenseOperator",
+    "FactorOperator",
+    "HebbianOperator",
+    "PooledOperator",
+    "average",
+    "pool",
+]
 
 Examples = Any  # an (M, N) array of +-1, 0/1 or booleans, a PackedBits, or an iterable of those
 
 
 @dataclass(frozen=True)
 class HebbianOperator(ABC):
-    """What every form has: size, mass, addition, scaling, products with thin matrices."""
+    """What every form has: size, mass, addition, scaling, products with thin matrices.
+
+    ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w, `mass2`
+    that of their squares; ``C = S / mass``.
+
+    Examples
+    --------
+    >>> first, second = (FactorOperator.from_examples([[x]]) for x in ([1, 1, -1], [1, -1, -1]))
+    >>> both = first + 3 * second
+    >>> both.mass, both.n_examples, both.matmat(np.eye(3)[:, :1]).ravel().tolist()
+    (4.0, 1.6, [1.0, -0.5, -1.0])
+    """
 
     n_sites: int
     mass: float
@@ -43,6 +62,11 @@ class HebbianOperator(ABC):
     @abstractmethod
     def matmat(self, X: Array) -> Array:
         """Return ``C X`` for X of shape (N, k): the normalised operator on a thin matrix."""
+
+    @property
+    @abstractmethod
+    def home(self) -> Array:
+        """An array that lives where products are made: `matmat` takes matrices of its kind."""
 
     @property
     @abstractmethod
@@ -100,7 +124,14 @@ class HebbianOperator(ABC):
 
 @dataclass(frozen=True)
 class FactorOperator(HebbianOperator):
-    """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,)."""
+    """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
+
+    Examples
+    --------
+    >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
+    >>> op.rows.shape, op.weights.tolist(), op.matmat(np.ones((3, 1))).ravel().tolist()
+    ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
+    """
 
     rows: PackedBits | Array = field(repr=False)
     weights: Array = field(repr=False)
@@ -111,24 +142,29 @@ class FactorOperator(HebbianOperator):
         parts = [_rows(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
-        xp = np if isinstance(rows, PackedBits) else namespace(rows)
-        return cls(n, float(m), float(m), rows, xp.ones(m))
+        return cls(n, float(m), float(m), rows, like(np.ones(m), _held(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         inner = times(self.rows, X)
-        inner = inner * (self.weights / self.mass)[:, None].astype(inner.dtype)
+        xp = namespace(inner)
+        inner = inner * xp.astype((self.weights / self.mass)[:, None], inner.dtype)
         return transposed_times(self.rows, inner)
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return _held(self.rows)
 
     @property
     def trace(self) -> float:  # noqa: D102
         if isinstance(self.rows, PackedBits):
             return float(self.weights.sum()) * self.n_sites / self.mass
-        return float((self.weights * (self.rows.astype(float) ** 2).sum(axis=1)).sum()) / self.mass
+        xp = namespace(self.rows)
+        squares = xp.sum(xp.astype(self.rows, xp.float64) ** 2, axis=1)
+        return float((self.weights * squares).sum()) / self.mass
 
     @property
     def nbytes(self) -> int:  # noqa: D102
-        rows = self.rows.words if isinstance(self.rows, PackedBits) else self.rows
-        return rows.nbytes + 4 * len(self.weights)
+        return self.rows.nbytes + 4 * len(self.weights)
 
     def _added(self, other: Self) -> Self:
         xp = namespace(self.weights, other.weights)
@@ -142,28 +178,33 @@ class FactorOperator(HebbianOperator):
 
 @dataclass(frozen=True)
 class DenseOperator(HebbianOperator):
-    """``S`` itself, (N, N) float64; sums of +-1 products are integers and stay exact."""
+    """``S`` itself, `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
+
+    Examples
+    --------
+    >>> DenseOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]])).matrix.tolist()
+    [[2.0, 0.0, -2.0], [0.0, 2.0, 0.0], [-2.0, 0.0, 2.0]]
+    """
 
     matrix: Array = field(repr=False)
 
     @classmethod
     def from_examples(cls, examples: Examples) -> Self:
-        """Accumulate ``sum_m eta_m eta_m^T`` batch by batch; exact integers."""
+        """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
         total: Any = 0.0
         count = 0
         for part in batches(examples):
-            if is_cupy(part):
-                x = signs(part).astype(np.float32)
-                total = total + (x.T @ x).astype(np.float64)
-                count += part.shape[0]
-            else:
-                bits = _rows(part)
-                total = total + kernels.second_moment(bits).astype(np.float64)
-                count += bits.shape[0]
+            bits = _rows(part)
+            total = total + kernels.second_moment(bits).astype(np.float64)
+            count += bits.shape[0]
         return cls(total.shape[0], float(count), float(count), total)
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
-        return (self.matrix @ X) / self.mass
+        return namespace(self.matrix, X).matmul(self.matrix, X) / self.mass
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return self.matrix
 
     @property
     def trace(self) -> float:  # noqa: D102
@@ -184,87 +225,15 @@ class DenseOperator(HebbianOperator):
 
 
 @dataclass(frozen=True)
-class SketchOperator(HebbianOperator):
-    """``Y = S Omega`` (N, k), Omega the orthonormal test matrix that `seed` names."""
-
-    sketch: Array = field(repr=False)
-    trace_sum: float
-    seed: int
-
-    @classmethod
-    def from_examples(cls, examples: Examples, *, width: int, seed: int) -> Self:
-        """Sketch `examples` to `width` columns, batch by batch; no N x N array is made."""
-        exact: list[FactorOperator] = [FactorOperator.from_examples(p) for p in batches(examples)]
-        return reduce(lambda a, b: a + b, (cls.of(op, width=width, seed=seed) for op in exact))
-
-    @classmethod
-    def of(cls, operator: HebbianOperator, *, width: int, seed: int) -> Self:
-        """Sketch an operator of any form."""
-        n = operator.n_sites
-        if not 1 <= width <= n:
-            raise ArgumentError("width", f"between 1 and the {n} sites", width)
-        Y = operator.matmat(sketch_matrix(n, width, seed)) * operator.mass
-        trace = operator.trace * operator.mass
-        return cls(n, operator.mass, operator.mass2, Y, trace, seed)
-
-    def factors(self) -> FactorOperator:
-        """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form (A2).
-
-        The shift makes the Cholesky factor of ``Omega^T Y`` exist in finite precision and is
-        taken off the eigenvalues again. It starts at the rounding of float64 and grows where Y was
-        rounded more coarsely, as on the wire.
-        """
-        Y = np.asarray(self.sketch, dtype=np.float64) / self.mass
-        Omega = sketch_matrix(self.n_sites, Y.shape[1], self.seed)
-        shift = np.sqrt(self.n_sites) * np.finfo(Y.dtype).eps * max(np.linalg.norm(Y), 1e-300)
-        root = None
-        while root is None:
-            inner = Omega.T @ Y + shift * np.eye(Y.shape[1])
-            try:
-                root = np.linalg.cholesky((inner + inner.T) / 2)
-            except np.linalg.LinAlgError:
-                shift *= 100
-        shifted = Y + shift * Omega
-        U, s, _ = np.linalg.svd(np.linalg.solve(root, shifted.T).T, full_matrices=False)
-        values = np.maximum(s**2 - shift, 0.0)
-        return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, values * self.mass)
-
-    def matmat(self, X: Array) -> Array:  # noqa: D102
-        return self.factors().matmat(X)
-
-    @property
-    def trace(self) -> float:  # noqa: D102
-        return self.trace_sum / self.mass
-
-    @property
-    def nbytes(self) -> int:  # noqa: D102
-        return 4 * self.sketch.size + 8
-
-    def _added(self, other: Self) -> Self:
-        if self.seed != other.seed or self.sketch.shape != other.sketch.shape:
-            got = f"seeds {self.seed} and {other.seed}, widths {self.sketch.shape[1]} and "
-            raise ArgumentError(
-                "sketches", "of one seed and width", got + f"{other.sketch.shape[1]}"
-            )
-        return replace(
-            self,
-            sketch=self.sketch + other.sketch,
-            trace_sum=self.trace_sum + other.trace_sum,
-            **self._masses(other),
-        )
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(
-            self,
-            sketch=self.sketch * weight,
-            trace_sum=self.trace_sum * weight,
-            **self._scaled(weight),
-        )
-
-
-@dataclass(frozen=True)
 class PooledOperator(HebbianOperator):
-    """The sum of operators that stay where they are: every product is one exchange with all."""
+    """The sum of `parts` that stay where they are: every product is one exchange with all.
+
+    Examples
+    --------
+    >>> owners = [FactorOperator.from_examples(np.array([x])) for x in ([1, 1], [1, -1])]
+    >>> PooledOperator.over(owners).matmat(np.ones((2, 1))).ravel().tolist()
+    [1.0, 1.0]
+    """
 
     parts: tuple[HebbianOperator, ...] = field(repr=False)
 
@@ -286,6 +255,10 @@ class PooledOperator(HebbianOperator):
         return total
 
     @property
+    def home(self) -> Array:  # noqa: D102
+        return self.parts[0].home
+
+    @property
     def trace(self) -> float:  # noqa: D102
         return sum(op.trace * op.mass for op in self.parts) / self.mass
 
@@ -300,13 +273,15 @@ class PooledOperator(HebbianOperator):
         return type(self).over([op * weight for op in self.parts])
 
 
-def sketch_matrix(n: int, width: int, seed: int) -> np.ndarray:
-    """Return the common (n, width) orthonormal test matrix of the sketches under `seed`."""
-    return np.linalg.qr(stream(seed, "sketch", n).standard_normal((n, width)))[0]
-
-
 def pool(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Pool all examples: the sample-weighted mean of the clients (A2)."""
+    """Pool all examples: the sample-weighted mean of the clients' `operators` (A2).
+
+    Examples
+    --------
+    >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
+    >>> pool([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
+    [[1.0, -0.5], [-0.5, 1.0]]
+    """
     if not operators:
         raise ArgumentError("operators", "at least one", 0)
     if len(operators) > 2 and all(isinstance(op, FactorOperator) for op in operators):
@@ -330,7 +305,14 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
 
 
 def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Average clients with equal weights, as the paper's server does (28)."""
+    """Average clients' `operators` with equal weights, as the paper's server does (28).
+
+    Examples
+    --------
+    >>> few, many = np.ones((2, 2)), np.array([[1, -1]] * 4)
+    >>> average([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     return pool([op.normalized() for op in operators])
 
 
@@ -349,12 +331,16 @@ def batches(examples: Examples) -> Iterable[Any]:
 
 def times(rows: PackedBits | Array, X: Array) -> Array:
     """Return ``rows @ X``, (R, k)."""
-    return kernels.matmat(rows, X) if isinstance(rows, PackedBits) else rows.astype(X.dtype) @ X
+    if isinstance(rows, PackedBits):
+        return kernels.matmat(rows, X)
+    return namespace(rows, X).astype(rows, X.dtype) @ X
 
 
 def transposed_times(rows: PackedBits | Array, U: Array) -> Array:
     """Return ``rows^T @ U``, (N, k)."""
-    return kernels.rmatmat(rows, U) if isinstance(rows, PackedBits) else rows.T.astype(U.dtype) @ U
+    if isinstance(rows, PackedBits):
+        return kernels.rmatmat(rows, U)
+    return namespace(rows, U).astype(rows.T, U.dtype) @ U
 
 
 def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
@@ -365,24 +351,10 @@ def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
     return namespace(*plain).concat(plain)
 
 
-def _rows(part: Any) -> PackedBits | Array:
-    """Pack a batch to bits; CuPy batches stay on their device as int8 signs."""
-    if isinstance(part, PackedBits):
-        return part
-    return signs(part) if is_cupy(part) else kernels.pack(part)
+def _rows(part: Any) -> PackedBits:
+    """Pack a batch to bits, on the device where it is."""
+    return part if isinstance(part, PackedBits) else kernels.pack(part)
 
 
-def signs(x: Array) -> Array:
-    """Return +-1, 0/1 or boolean entries as int8 signs, on the device where they are.
-
-    Examples
-    --------
-    >>> signs(np.array([[True, False]])).tolist()
-    [[1, -1]]
-    """
-    xp = namespace(x)
-    positive = x > 0
-    low, high = (xp.where(positive, 1, v) == x for v in (0, -1))
-    if not (bool(xp.all(low)) or bool(xp.all(high))):
-        raise ArgumentError("examples", "all +-1, all 0/1, or boolean", "another value")
-    return xp.where(positive, xp.asarray(1, dtype=xp.int8), xp.asarray(-1, dtype=xp.int8))
+def _held(rows: PackedBits | Array) -> Array:
+    return rows.words if isinstance(rows, PackedBits) else rows

@@ -15,14 +15,7 @@ from hopfed.factorize import METHODS, Archetypes, Groups, factorize
 from hopfed.joint import JointDiagonalization
 from hopfed.kernels import PackedBits
 from hopfed.operators import FactorOperator
-from hopfed.rank import (
-    Fixed,
-    MarchenkoPastur,
-    RankEstimate,
-    RankRule,
-    Shuffle,
-    TracyWidom,
-)
+from hopfed.rank import Fixed, MarchenkoPastur, RankEstimate, RankRule, Shuffle, TracyWidom
 from hopfed.search import Search
 from hopfed.spectrum import Spectrum
 
@@ -40,6 +33,16 @@ class Recovery:
     rule : the rank rule in words.
     n_examples : examples of each client.
     constant_columns : columns that hold one value over all clients.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> recovery = run_recovery(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> recovery.archetypes.khat, int((recovery.eigenvalues > recovery.threshold).sum())
+    (3, 3)
+    >>> recovery.rule
+    'Tracy-Widom at a false-alarm rate of 0.001'
     """
 
     archetypes: Archetypes
@@ -53,7 +56,23 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to recover; see `recover` for the meaning of each field."""
+    """How to recover; see `recover` for the meaning of each field.
+
+    Attributes
+    ----------
+    quality, method, threshold, alpha, groups, search, refit : as the arguments of `recover`.
+
+    Raises
+    ------
+    ArgumentError : an unknown method, a quality outside (0, 1].
+
+    Examples
+    --------
+    >>> Settings(quality=1.5)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: quality must be in (0, 1], got 1.5
+    """
 
     quality: float | None = None
     method: str = "auto"
@@ -71,7 +90,23 @@ class Settings:
 
 
 def rank_rule(threshold: str, alpha: float | None, seed: int) -> RankRule:
-    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
+
+    Parameters
+    ----------
+    threshold : that name or number.
+    alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
+    seed : of the scrambling in "shuffle".
+
+    Raises
+    ------
+    ArgumentError : another threshold, or an alpha that it has no use for.
+
+    Examples
+    --------
+    >>> rank_rule("tw", 0.01, seed=0), rank_rule("0.5", None, seed=0)
+    (TracyWidom(alpha=0.01), Fixed(tau=0.5, t=2.0, scale=1.0))
+    """
     if threshold == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
     if threshold == "shuffle":
@@ -103,7 +138,8 @@ def recover(
     Parameters
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
-        owners exchange operators and small matrices with the server, never examples.
+        owners exchange operators and small matrices with the server, never examples. CuPy arrays
+        and bits packed on a device stay there, all owners' on one; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
     method : "auto", "joint", "lam" or "ica"; see `hopfed.factorize.factorize`.
@@ -111,11 +147,17 @@ def recover(
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
+    search : settings of the search, `hopfed.search.Search`; its defaults when left out.
 
     Returns
     -------
     Archetypes, oriented as the examples point, heaviest first. Look at `status`: what could not
     be found is said there, never made up.
+
+    Raises
+    ------
+    DataError : examples that are not binary, or fewer than two.
+    ArgumentError : another argument breaks its rule.
 
     Examples
     --------
@@ -143,7 +185,19 @@ def recover(
 def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
-    `options` are the fields of `Settings`.
+    Parameters
+    ----------
+    examples, seed : as in `recover`.
+    options : the fields of `Settings`.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
+    >>> recovery.n_examples, recovery.traffic.up
+    ([300, 300], [41140, 41140])
     """
     settings = Settings(**options)
     rule = rank_rule(settings.threshold, settings.alpha, seed)
@@ -205,7 +259,20 @@ def _recount(
 
 
 def split(examples: PackedBits, clients: int, seed: int) -> list[PackedBits]:
-    """Deal the rows of one set of examples to `clients` at random, as evenly as possible."""
+    """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
+
+    Parameters
+    ----------
+    examples : M packed rows.
+    clients : from 1 to M / 2.
+    seed : of the deal.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
+    [(3, 3), (2, 3), (2, 3)]
+    """
     m = examples.shape[0]
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)

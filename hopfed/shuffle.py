@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed import kernels
-from hopfed.arrays import to_host
+from hopfed import spectrum
+from hopfed.arrays import like, to_host
 from hopfed.kernels import PackedBits
+from hopfed.kernels.shuffle import largest_eigenvalue, scramble
 from hopfed.operators import FactorOperator, pool
 from hopfed.rng import stream
-from hopfed.spectrum import eigenpairs
 
 
 def null_eigenvalues(
@@ -24,7 +24,8 @@ def null_eigenvalues(
     ----------
     operators : the clients' exact operators; each client scrambles its own rows.
     null : "signs" flips every entry with probability 1/2; "permute" permutes every column on its
-        own, which keeps the column means (A4).
+        own, which keeps the column means (A4). Packed rows on a device are scrambled there, by
+        the draws of the host.
 
     Returns
     -------
@@ -36,16 +37,23 @@ def null_eigenvalues(
             _scrambled(op, null, stream(seed, "shuffle", null, i, c))
             for c, op in enumerate(operators)
         ]
-        tops[i] = eigenpairs(pool(copies), 0).values[0]
+        tops[i] = _largest(pool(copies), stream(seed, "shuffle", null, i, "start"))
     return tops
 
 
+def _largest(operator: FactorOperator, rng: np.random.Generator) -> float:
+    """Largest eigenvalue, without the others where there is a way to that: bits on the host."""
+    rows = operator.rows
+    if isinstance(rows, PackedBits) and isinstance(rows.words, np.ndarray):
+        return largest_eigenvalue(rows, operator.weights / operator.mass, rng)
+    # An iteration for no vector at all stops at once, with a largest value that is a tenth too low.
+    wanted = int(min(rows.shape) > spectrum.FULL_LIMIT)
+    return float(spectrum.eigenpairs(operator, wanted).values[0])
+
+
 def _scrambled(operator: FactorOperator, null: str, rng: np.random.Generator) -> FactorOperator:
-    packed = isinstance(operator.rows, PackedBits)
-    rows = kernels.unpack(operator.rows) if packed else to_host(operator.rows)
-    rows = rng.permuted(rows, axis=0) if null == "permute" else rows * _signs(rng, rows)
-    return replace(operator, rows=kernels.pack(rows) if packed else rows)
-
-
-def _signs(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-    return (2 * rng.integers(0, 2, size=rows.shape, dtype=np.int8) - 1).astype(rows.dtype)
+    rows = operator.rows
+    if isinstance(rows, PackedBits):
+        return replace(operator, rows=scramble(rows, null, rng))
+    plain = np.asarray(scramble(to_host(rows), null, rng))
+    return replace(operator, rows=like(plain, rows))

@@ -6,9 +6,10 @@ costs nothing and Numba is loaded only by those who compute.
     bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
-    heatbath  heat_bath, descend
-    lam       lam_step, lam_sweep
+    heatbath  heat_bath, descend, and what they return: HeatBath, Descent
+    lam       lam_step, lam_sweep, and what they return: LamUpdate
     scoring   scores, distinct, canonical_sign
+    shuffle   scramble
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
         transpose,
         unpack,
     )
-    from hopfed.kernels.heatbath import descend, heat_bath
-    from hopfed.kernels.lam import lam_step, lam_sweep
+    from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
+    from hopfed.kernels.lam import LamUpdate, lam_step, lam_sweep
     from hopfed.kernels.moments import cross_gram, gram, gram_accumulate, second_moment
     from hopfed.kernels.products import matmat, rmatmat
     from hopfed.kernels.scoring import canonical_sign, distinct, scores
+    from hopfed.kernels.shuffle import scramble
 
 __all__ = [
+    "Descent",
+    "HeatBath",
+    "LamUpdate",
     "PackedBits",
     "canonical_sign",
     "column_sums",
@@ -48,6 +53,7 @@ __all__ = [
     "pack",
     "rmatmat",
     "scores",
+    "scramble",
     "second_moment",
     "transpose",
     "unpack",
@@ -64,8 +70,11 @@ _HOME = {
     "gram": "moments",
     "gram_accumulate": "moments",
     "second_moment": "moments",
+    "Descent": "heatbath",
+    "HeatBath": "heatbath",
     "descend": "heatbath",
     "heat_bath": "heatbath",
+    "LamUpdate": "lam",
     "lam_step": "lam",
     "lam_sweep": "lam",
     "matmat": "products",
@@ -73,6 +82,7 @@ _HOME = {
     "canonical_sign": "scoring",
     "distinct": "scoring",
     "scores": "scoring",
+    "scramble": "shuffle",
 }
 
 

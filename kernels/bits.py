@@ -95,6 +95,10 @@ def pack(x: np.ndarray) -> PackedBits:
 
     Any real dtype and any strides are taken; true, 1 and +1 become bit 1.
 
+    Parameters
+    ----------
+    x : (M, N).
+
     Raises
     ------
     ArgumentError : not two-dimensional, not real numbers, or holding another value (the first one
@@ -202,6 +206,10 @@ def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
 def transpose(p: PackedBits) -> PackedBits:
     """Return the (N, M) transpose, by 64 x 64 blocks of bits.
 
+    Parameters
+    ----------
+    p : (M, N), packed.
+
     Examples
     --------
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
@@ -223,6 +231,10 @@ def transpose(p: PackedBits) -> PackedBits:
 @with_twin("bits")
 def column_sums(p: PackedBits) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries, int64.
+
+    Parameters
+    ----------
+    p : (M, N), packed.
 
     Examples
     --------

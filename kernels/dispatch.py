@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar
+
+from hopfed.errors import ArgumentError, BackendError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,20 +23,36 @@ def on_device(x: object) -> bool:
 def with_twin(module: str) -> Callable[[F], F]:
     """Decorate a CPU function: a first argument on a device calls the twin in `cuda.module`.
 
-    A list or tuple counts as what its first element is.
+    A list or tuple counts as what its elements are. The function raises ArgumentError when a later
+    argument is on a device and the first is not, BackendError when the device is out of memory.
     """
 
     def decorate(function: F) -> F:
+        names = tuple(inspect.signature(function).parameters)
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            first = args[0] if args else next(iter(kwargs.values()), None)
-            if isinstance(first, list | tuple) and first:
-                first = first[0]
-            if not on_device(first):
-                return function(*args, **kwargs)
-            twin = getattr(import_module(f"hopfed.kernels.cuda.{module}"), function.__name__)
-            return twin(*args, **kwargs)
+            given = [*zip(names, args, strict=False), *kwargs.items()]
+            if given and any(on_device(x) for x in _parts(given[0][1])):
+                twin = getattr(import_module(f"hopfed.kernels.cuda.{module}"), function.__name__)
+                return _within_memory(twin, args, kwargs)
+            for name, value in given[1:]:
+                if any(on_device(x) for x in _parts(value)):
+                    raise ArgumentError(name, "on the host, as the first argument is", "a device")
+            return function(*args, **kwargs)
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _parts(x: Any) -> Iterator[Any]:
+    return iter(x) if isinstance(x, list | tuple) else iter((x,))
+
+
+def _within_memory(twin: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    try:
+        return twin(*args, **kwargs)
+    except MemoryError as error:  # what CuPy raises is one, and not only for its own tiles
+        rule = "use fewer rows or columns, or another device"
+        raise BackendError(f"out of device memory in {twin.__name__}: {rule} ({error})") from None

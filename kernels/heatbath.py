@@ -41,6 +41,13 @@ class HeatBath(NamedTuple):
     state : (S, N) int8.
     sweeps : (S,) int64, sweeps made by each chain.
     score : (S,) float64, ``sum_k score_weights_k a_k^2 / N`` of the final state.
+
+    Examples
+    --------
+    >>> state = np.array([[1, 1, 1], [-1, 1, -1]], np.int8)
+    >>> found = heat_bath(state, np.ones((3, 1)), beta=50.0, sweeps=3, seed=0)
+    >>> found.state.tolist(), found.sweeps.tolist(), found.score.tolist()
+    ([[1, 1, 1], [1, 1, 1]], [3, 3], [3.0, 3.0])
     """
 
     state: np.ndarray
@@ -56,6 +63,12 @@ class Descent(NamedTuple):
     state : (S, N) int8.
     sweeps : (S,) int64, sweeps made, the one that found nothing to change included.
     settled : (S,) bool, whether the state is a fixed point (else `max_sweeps` ran out).
+
+    Examples
+    --------
+    >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
+    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
+    ([[1, 1, 1]], [2], [True])
     """
 
     state: np.ndarray
@@ -125,7 +138,10 @@ def heat_bath(
 def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
 
-    Parameters are those of `heat_bath`; ``sign(0) = +1``.
+    Parameters
+    ----------
+    state, W : as in `heat_bath`; ``sign(0) = +1``.
+    max_sweeps : most sweeps over all sites.
 
     Examples
     --------

@@ -35,10 +35,10 @@ from hopfed.kernels.layout import (
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
-from hopfed.kernels.threads import for_each, spans
+from hopfed.kernels.threads import for_each, spans, thread_count
 
 COUPLINGS = ("linear", "quadratic")
-BLOCKS = 4  # blocks updated together by one thread: 4 L layers share each piece of W
+ROWS = 40  # layers updated together by one thread: as many share each piece of W
 
 
 class LamUpdate(NamedTuple):
@@ -51,6 +51,13 @@ class LamUpdate(NamedTuple):
     changed : (S,) int64, spins that differ from the state before the last update made.
     score : (S, L) float64, ``|W^T sigma|^2 / N``.
     updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
+
+    Examples
+    --------
+    >>> state = np.array([[[1, -1, 1]]], np.int8)
+    >>> found = lam_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5)
+    >>> found.changed.tolist(), found.score.tolist(), found.updates.tolist()
+    ([0], [[3.0]], [2])
     """
 
     state: np.ndarray
@@ -126,9 +133,14 @@ def lam_sweep(
 ) -> LamUpdate:
     """Visit the spins one at a time, site by site and layer by layer at each site, `updates` times.
 
-    Parameters are those of `lam_step`. Without the self-field the field of a spin is exactly the
-    change of the energy (see the module), the repulsion's own share of it included: at noise 1
-    this is the heat bath of that energy, at noise 0 a descent.
+    Without the self-field the field of a spin is exactly the change of the energy (see the module),
+    the repulsion's own share of it included: at noise 1 this is the heat bath of that energy, at
+    noise 0 a descent.
+
+    Parameters
+    ----------
+    state, W, beta, noise, coupling, repulsion, field, cue, self_field, seed, stream, first_update,
+    first_block : as in `lam_step`.
 
     Examples
     --------
@@ -204,7 +216,8 @@ def _update(
             coupling == "quadratic", float(repulsion), float(field),
         )  # fmt: skip
 
-    for_each(task, spans(n_blocks, 1 if serial else BLOCKS))
+    together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
+    for_each(task, spans(n_blocks, 1 if serial else together))
     return out
 
 

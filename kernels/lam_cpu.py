@@ -1,8 +1,12 @@
 """Compiled updates of the layered memory: fields, noise, signs and new coefficients in one pass.
 
-A synchronous update streams once over W: for each block of 32 sites it takes the fields of four
-layers, decides the spins, and adds their changes to the next coefficients while the block is in
-the first-level cache. Nothing of the size of the state is written but the spins themselves.
+A synchronous update streams once over W: for each block of 32 sites it takes the fields of some
+forty layers, decides the spins, and adds their changes to the next coefficients while the block
+is in the cache. Nothing of the size of the state is written but the spins themselves.
+
+The two thin products are the floor. On one core with AVX2 each runs at 70 to 95 Gflop/s, where
+sgemm has 50 to 80 on the same shapes, and they are half of an update at rank 50 and three quarters
+at rank 200; draws take 1.1 ns a spin, and their comparison with the fields 0.5.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from hopfed.kernels.vectors import (
     widen,
 )
 
-PIECE = 512  # sites whose draws are made at a time
-MANY = 40  # flips among the spins of CHAINS x SITES above which all are added alike
+PIECE = 256  # sites whose draws are made at a time
+MANY = 24  # flips among the spins of CHAINS x SITES above which all are added alike
 REFRESH_EVERY = 64  # updates after which the running coefficients are summed afresh
 
 
@@ -56,7 +60,7 @@ def _sum_afresh(spins, rows, a, h):
         for group in range(0, len(a), CHAINS):
             for c in range(CHAINS):
                 widen(spins, (group + c) * n + site, h, c * SITES)
-            add_block(h, rows, site * rank, a, group * rank, rank)
+            add_block(h, 0, rows, site * rank, a, group * rank, rank)
 
 
 @inner
@@ -130,25 +134,26 @@ def _step_piece(
     r = columns.shape[1]
     for i in range(site, stop, SITES):
         for group in range(0, len(a), CHAINS):
-            block_fields(columns, i * r, r, c, group * rank, rank, h, 0)
+            block_fields(columns, i * r, r, c, group * rank, rank, h, group * SITES)
+        for group in range(0, len(a), CHAINS):
             total = 0
             for row in range(group, min(group + CHAINS, m)):
                 masks[row - group] = update_block(
-                    h, (row - group) * SITES, d, i, spins, cues, row * n + i,
+                    h, row * SITES, d, i, spins, cues, row * n + i,
                     t, row * PIECE + i - site, beta, field,
                 )  # fmt: skip
                 count = np.int64(popcount(masks[row - group]))
                 flips[row // n_layers] += count
                 total += count
             if total > MANY:
-                add_block(h, rows, i * rank, a, group * rank, rank)
+                add_block(h, group * SITES, rows, i * rank, a, group * rank, rank)
             elif total > 0:
                 for row in range(group, min(group + CHAINS, m)):
                     mask = masks[row - group]
                     while mask:
                         j = lowest_bit(mask)
                         mask &= mask - np.uint64(1)
-                        change = h[row - group, j]
+                        change = h[row, j]
                         add_multiple(change, rows, (i + j) * rank, a, row * rank, rank)
 
 

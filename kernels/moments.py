@@ -23,6 +23,10 @@ def gram(p: PackedBits) -> np.ndarray:
     Only the lower half of the tiles is computed, on all cores, then mirrored. Divided by M its
     nonzero eigenvalues are those of ``Jt = (1/M) eta^T eta``.
 
+    Parameters
+    ----------
+    p : (M, N), packed.
+
     Examples
     --------
     >>> from hopfed.kernels import pack
@@ -41,6 +45,11 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
 
     Called once for each block of columns, it gives the Gram matrix of data of which only one
     block is held at a time; the total number of columns must stay below 2^31.
+
+    Parameters
+    ----------
+    out : changed in place.
+    p : (M, n), one block of n columns, packed.
 
     Raises
     ------
@@ -78,6 +87,14 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
 @with_twin("gram")
 def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
+
+    Parameters
+    ----------
+    a, b : (Ma, N) and (Mb, N), packed.
+
+    Raises
+    ------
+    ArgumentError : other numbers of columns.
 
     Examples
     --------

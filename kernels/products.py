@@ -28,6 +28,15 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
     the number of threads; the memory used beyond it is about that of X.
 
+    Parameters
+    ----------
+    p : (M, N), packed.
+    X : (N, k) or (N,), real.
+
+    Raises
+    ------
+    ArgumentError : X of another number of rows, or not real.
+
     Examples
     --------
     >>> from hopfed.kernels import pack
@@ -47,6 +56,15 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
     Precision and memory are those of `matmat`.
+
+    Parameters
+    ----------
+    p : (M, N), packed.
+    U : (M, k) or (M,), real.
+
+    Raises
+    ------
+    ArgumentError : U of another number of rows, or not real.
 
     Examples
     --------

@@ -33,6 +33,11 @@ def has_mask_registers() -> bool:
     return "+avx512f" in features
 
 
+# Numbers summed together for each chain: CHAINS of them fill half of the registers, so that the
+# operands find room in the other half.
+PART = ir.VectorType(FLOAT, SITES if has_mask_registers() else SITES // 2)
+
+
 def _data(context, builder, array_type, value):
     return context.make_array(array_type)(context, builder, value).data
 
@@ -91,20 +96,23 @@ def block_fields(_typing, w, w_at, rank, a, a_at, stride, h, h_at):
 
     def codegen(context, builder, signature, args):
         w, w_at, rank, a, a_at, stride, h, h_at = operands(context, builder, signature, args)
-        sums = [cgutils.alloca_once(builder, SPINS) for _ in range(CHAINS)]
-        for cell in sums:
-            builder.store(NOTHING, cell)
-        with cgutils.for_range(builder, rank) as loop:
-            k = loop.index
-            column = load(builder, w, builder.add(w_at, builder.mul(k, INDEX(SITES))), SPINS)
+        sums = [cgutils.alloca_once(builder, PART) for _ in range(CHAINS)]
+        with cgutils.for_range(builder, INDEX(SITES // PART.count)) as part:
+            first = builder.mul(part.index, INDEX(PART.count))
+            for cell in sums:
+                builder.store(ir.Constant(PART, [0.0] * PART.count), cell)
+            with cgutils.for_range(builder, rank) as loop:
+                k = loop.index
+                at = builder.add(first, builder.mul(k, INDEX(SITES)))
+                column = load(builder, w, builder.add(w_at, at), PART)
+                for c, cell in enumerate(sums):
+                    at = builder.add(a_at, builder.add(builder.mul(stride, INDEX(c)), k))
+                    x = splat(builder, load(builder, a, at, FLOAT), PART)
+                    total = _multiply_add(builder, x, column, builder.load(cell, typ=PART))
+                    builder.store(total, cell)
             for c, cell in enumerate(sums):
-                at = builder.add(a_at, builder.add(builder.mul(stride, INDEX(c)), k))
-                x = splat(builder, load(builder, a, at, FLOAT), SPINS)
-                total = _multiply_add(builder, x, column, builder.load(cell, typ=SPINS))
-                builder.store(total, cell)
-        for c, cell in enumerate(sums):
-            at = builder.add(h_at, INDEX(c * SITES))
-            store(builder, builder.load(cell, typ=SPINS), h, at)
+                at = builder.add(h_at, builder.add(first, INDEX(c * SITES)))
+                store(builder, builder.load(cell, typ=PART), h, at)
         return context.get_dummy_value()
 
     n = types.intp
@@ -124,7 +132,7 @@ def widen(_typing, spins, s_at, h, h_at):
 
 
 @intrinsic
-def add_block(_typing, s, w, w_at, a, a_at, rank):
+def add_block(_typing, s, s_at, w, w_at, a, a_at, rank):
     """a[c, k] += sum_j s[c, j] w[j, k] for c < CHAINS, j < SITES and k < rank.
 
     The counterpart of `block_fields`: the share of one block of sites in W^T s. The terms are
@@ -132,7 +140,7 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
     """
 
     def codegen(context, builder, signature, args):
-        s, w, w_at, a, a_at, rank = operands(context, builder, signature, args)
+        s, s_at, w, w_at, a, a_at, rank = operands(context, builder, signature, args)
 
         def add_columns(start, vectors):
             """Add to `vectors` vectors of each row of `a` that start at column `start`."""
@@ -148,7 +156,7 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
                 steps = [builder.add(row, INDEX(v * LANES)) for v in range(vectors)]
                 terms = [load(builder, w, at, VECTOR) for at in steps]
                 for c in range(CHAINS):
-                    at = builder.add(INDEX(c * SITES), loop.index)
+                    at = builder.add(s_at, builder.add(INDEX(c * SITES), loop.index))
                     x = splat(builder, load(builder, s, at, FLOAT), VECTOR)
                     for term, cell in zip(terms, sums[c], strict=True):
                         old = builder.load(cell, typ=VECTOR)
@@ -157,15 +165,18 @@ def add_block(_typing, s, w, w_at, a, a_at, rank):
                 for at, cell in zip(home[c], sums[c], strict=True):
                     store(builder, builder.load(cell, typ=VECTOR), a, at)
 
-        pairs = builder.udiv(rank, INDEX(2 * LANES))
-        with cgutils.for_range(builder, pairs) as pair:
-            add_columns(builder.mul(pair.index, INDEX(2 * LANES)), 2)
-        rest = builder.mul(pairs, INDEX(2 * LANES))
-        with builder.if_then(builder.icmp_signed("<", rest, rank)):
-            add_columns(rest, 1)
+        together = PART.count // LANES
+        wholes = builder.udiv(rank, INDEX(PART.count))
+        with cgutils.for_range(builder, wholes) as loop:
+            add_columns(builder.mul(loop.index, INDEX(PART.count)), together)
+        if together > 1:
+            rest = builder.mul(wholes, INDEX(PART.count))
+            with builder.if_then(builder.icmp_signed("<", rest, rank)):
+                add_columns(rest, 1)
         return context.get_dummy_value()
 
-    return types.void(s, w, types.intp, a, types.intp, types.intp), codegen
+    n = types.intp
+    return types.void(s, n, w, n, a, n, n), codegen
 
 
 def _add_multiple(builder, factor, x, x_at, y, y_at, length):

@@ -9,11 +9,10 @@ from hopfed.operators import (
     DenseOperator,
     FactorOperator,
     PooledOperator,
-    SketchOperator,
     average,
     pool,
-    signs,
 )
+from hopfed.sketch import SketchOperator
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
 
@@ -116,17 +115,6 @@ def test_all_kinds_of_binary_values_are_one():
     want = DenseOperator.from_examples(eta).matrix
     for same in (eta > 0, (eta > 0).astype(np.uint8), eta.astype(np.float32), eta[:, ::1].tolist()):
         np.testing.assert_array_equal(DenseOperator.from_examples(np.asarray(same)).matrix, want)
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.bool_, np.uint8])
-def test_signs_of_arrays_that_stay_on_their_device(dtype):
-    eta = sample(2, 9, 7, 0.8, 5)[1]
-    given_ = eta.astype(dtype) if np.dtype(dtype).kind in "if" else (eta > 0).astype(dtype)
-    assert signs(given_).dtype == np.int8
-    np.testing.assert_array_equal(signs(given_), eta)
-    for bad in (np.array([[1, -1, 0]]), np.array([[2, 1]]), np.array([[0.5, 1.0]])):
-        with pytest.raises(ArgumentError, match="all \\+-1"):
-            signs(bad)
 
 
 def test_bytes():

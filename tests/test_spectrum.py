@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import sample
@@ -5,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, SketchOperator
-from hopfed.spectrum import eigenpairs
+from hopfed.operators import DenseOperator, FactorOperator, PooledOperator
+from hopfed.sketch import SketchOperator
+from hopfed.spectrum import canonical_gauge, eigenpairs, site_gauge
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 60), st.integers(0, 2**32))
 
@@ -119,3 +122,78 @@ def test_bad_routes_and_counts():
         eigenpairs(op, -1)
     with pytest.raises(ArgumentError, match="without rows"):
         eigenpairs(DenseOperator.from_examples(sample(2, 10, 8, 0.8, 7)[1]), 1, route="gram")
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """A second array library, whose arrays NumPy does not get unasked."""
+    library = pytest.importorskip("torch")
+
+    def refuse(*_, **__):
+        raise TypeError("a tensor was given to NumPy")
+
+    monkeypatch.setattr(library.Tensor, "__array__", refuse)
+    return library
+
+
+def elsewhere(torch, op):
+    """The operator, its arrays those of torch."""
+    names = ("matrix",) if isinstance(op, DenseOperator) else ("rows", "weights")
+    return replace(op, **{name: torch.asarray(getattr(op, name)) for name in names})
+
+
+@pytest.mark.parametrize("route", ["gram", "dense", "krylov", "iterated"])
+@pytest.mark.parametrize("side", [(12, 40), (40, 12)])
+def test_other_array_libraries_keep_their_arrays(torch, monkeypatch, route, side):
+    rng = np.random.default_rng(9)
+    rows, weights = rng.standard_normal(side), rng.random(side[0]) + 0.1
+    rows[:, 0] *= 5
+    here = FactorOperator(side[1], weights.sum(), (weights**2).sum(), rows, weights)
+    there = elsewhere(torch, here)
+    assert there.trace == pytest.approx(here.trace)
+    want = eigenpairs(here, 2, route="dense")
+    if route == "iterated":
+        monkeypatch.setattr("hopfed.spectrum.FULL_LIMIT", 5)
+    asked = "auto" if route == "iterated" else route
+    found = eigenpairs(there, 2, route=asked, width=8, tol=1e-6)
+    assert isinstance(found.vectors, torch.Tensor)
+    assert type(found.values) is type(found.residuals) is np.ndarray
+    assert found.status == "converged"
+    np.testing.assert_allclose(found.values[:2], want.values[:2], rtol=1e-4)
+    overlap = np.abs((found.vectors.numpy() * want.vectors).sum(axis=0))
+    assert overlap.min() > 1 - 1e-3
+
+
+def test_operators_of_another_library(torch):
+    x, X = draw((20, 30, 1)), np.random.default_rng(0).standard_normal((30, 3))
+    dense = DenseOperator.from_examples(x)
+    rows = replace(FactorOperator.from_examples(x), rows=x.astype(np.float64))
+    for here in (dense, rows, PooledOperator.over([dense, 2.0 * rows])):
+        parts = here.parts if isinstance(here, PooledOperator) else (here,)
+        moved = [elsewhere(torch, part) for part in parts]
+        there = moved[0] if len(moved) == 1 else PooledOperator.over(moved)
+        got = there.matmat(torch.asarray(X))
+        assert isinstance(got, torch.Tensor)
+        np.testing.assert_allclose(got.numpy(), here.matmat(X), rtol=1e-10, atol=1e-10)
+        sketched = SketchOperator.of(there, width=30, seed=1)
+        np.testing.assert_allclose(
+            sketched.sketch, SketchOperator.of(here, width=30, seed=1).sketch, atol=1e-9
+        )
+        assert there.trace == pytest.approx(here.trace)
+
+
+def test_gauge_of_another_library(torch):
+    V = np.linalg.qr(np.random.default_rng(1).standard_normal((20, 4)))[0]
+    V[:, 3] = 0
+    np.testing.assert_array_equal(canonical_gauge(torch.asarray(V)).numpy(), canonical_gauge(V))
+    np.testing.assert_array_equal(site_gauge(torch.asarray(V)).numpy(), site_gauge(V))
+    assert canonical_gauge(torch.asarray(V[:, :0])).shape == (20, 0)
+
+
+def test_a_solver_that_fails_is_found_out(torch, monkeypatch):
+    def broken(A, wanted):
+        return np.full(A.shape[0], np.nan), A[:, :1] * np.nan
+
+    monkeypatch.setattr("hopfed.spectrum._all", broken)
+    op = elsewhere(torch, DenseOperator.from_examples(draw((5, 9, 0))))
+    assert "residuals" in eigenpairs(op, 1).status

@@ -1,7 +1,8 @@
 """The kernels on an NVIDIA GPU: CUDA C++ through CuPy, in the layouts and draws of the CPU.
 
 Arrays are CuPy arrays, packed data a `bits.DevicePacked`; the public functions of `hopfed.kernels`
-pass them on. Importing this package needs neither CuPy nor a device.
+pass them on, and `hopfed.operators`, `hopfed.spectrum` and `hopfed.shuffle` stay on the device of
+the arrays they are given. Importing this package needs neither CuPy nor a device.
 
     device     launching, matrix products, memory: the one module that talks to CuPy
     emulator   the same interface on the host, a stand-in device for tests
@@ -11,6 +12,6 @@ pass them on. Importing this package needs neither CuPy nor a device.
     heatbath   heat_bath, descend
     lam        lam_step, lam_step_many
     scoring    scores, distinct, canonical_sign
-    eigen      leading eigenpairs: full_spectrum, block_krylov; shuffle_null, batched
+    shuffle    scramble
     simulated  small kernels in Numba, for Numba's simulator
 """

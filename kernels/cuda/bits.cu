@@ -24,26 +24,34 @@ extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32*
     }
 }
 
+#define UNPACKED 4  // entries of a thread, so that the row is found by one division for all
+
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.
+// `pieces` blocks of threads for each row.
 template <class T>
-__device__ void unpack(const u64* words, i64 stride, i64 rows, i64 n, i64 width, T* out) {
-    i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (id >= rows * width) return;
-    i64 row = id / width, j = id % width;
-    out[id] = j < n ? (T)spin_at(words + row * stride, j) : (T)0;
+__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, T* out) {
+    i64 row = blockIdx.x / pieces;
+    i64 first = (i64)(blockIdx.x % pieces) * UNPACKED * blockDim.x + threadIdx.x;
+    words += row * stride;
+    out += row * width;
+#pragma unroll
+    for (int i = 0; i < UNPACKED; ++i) {
+        i64 j = first + i * (i64)blockDim.x;
+        if (j < width) out[j] = j < n ? (T)spin_at(words, j) : (T)0;
+    }
 }
 
 extern "C" __global__ void unpack_int8(
-    const u64* words, i64 stride, i64 rows, i64 n, i64 width, i8* out) {
-    unpack(words, stride, rows, n, width, out);
+    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(words, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float32(
-    const u64* words, i64 stride, i64 rows, i64 n, i64 width, float* out) {
-    unpack(words, stride, rows, n, width, out);
+    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
+    unpack(words, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float64(
-    const u64* words, i64 stride, i64 rows, i64 n, i64 width, double* out) {
-    unpack(words, stride, rows, n, width, out);
+    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
+    unpack(words, stride, pieces, n, width, out);
 }
 
 // One warp turns a block of 64 x 64 bits: out (n, ceil(m / 64)) from words (m, n_words).

@@ -14,11 +14,12 @@ from hopfed.kernels.bits import WORD, PackedBits, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
+UNPACKED = 4  # entries of a thread that unpacks, as in bits.cu
 _UNPACKED = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
 
 
 @dataclass(frozen=True, eq=False)
-class DevicePacked:
+class DevicePacked(PackedBits):
     """An (M, N) array of +-1 in bits on a device.
 
     Parameters
@@ -49,21 +50,8 @@ class DevicePacked:
         """Device of the words."""
         return device_of("words", self.words)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, N)."""
-        return self.words.shape[0], self.n
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the words."""
-        return self.words.nbytes
-
-    def __len__(self) -> int:
-        return self.words.shape[0]
-
     def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> DevicePacked:
-        """Rows `rows` (a slice, a mask or an index array)."""
+        """Rows `rows` (a slice, a mask or an index array, on the host or on the device)."""
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
         return DevicePacked(self.words[rows], self.n)
@@ -153,10 +141,12 @@ def unpack_into(p: DevicePacked, rows: slice, words: slice, out: Any) -> None:
     count, width = rows.stop - rows.start, out.shape[1]
     entries = max(0, min(p.n - WORD * words.start, WORD * (words.stop - words.start), width))
     start = p.words[rows.start :, words.start :] if entries else p.words
+    pieces = -(-width // (UNPACKED * BLOCK))
     args = (
-        start, np.int64(p.words.shape[1]), np.int64(count), np.int64(entries), np.int64(width), out,
+        start, np.int64(p.words.shape[1]), np.uint32(pieces), np.int64(entries), np.int64(width),
+        out,
     )  # fmt: skip
-    p.device.launch("bits", f"unpack_{out.dtype.name}", blocks(count * width), args)
+    p.device.launch("bits", f"unpack_{out.dtype.name}", (count * pieces, 1), args)
 
 
 def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:

@@ -102,7 +102,7 @@ class Cuda:
 
         m, n = out.shape
         k = a.shape[0] if ta else a.shape[1]
-        lead = [int(x.strides[0]) // x.itemsize for x in (b, a, out)]
+        lead = [_pitch(x) for x in (b, a, out)]
         # cuBLAS is column-major: it is asked for the transpose, op(b)^T op(a)^T.
         shape = (int(tb), int(ta), n, m, k)
         one = np.array(1, np.int32 if a.dtype == np.int8 else a.dtype)
@@ -185,19 +185,26 @@ class Cuda:
         return replay
 
 
+def _pitch(x: Any) -> int:
+    """Elements from one row to the next; the stride of a single row may be anything."""
+    return int(x.strides[0]) // x.itemsize if x.shape[0] > 1 else x.shape[1]
+
+
 def _longs(*values: int) -> tuple[ctypes.c_size_t, ...]:
     return tuple(ctypes.c_size_t(int(v)) for v in values)
 
 
 @lru_cache(maxsize=1)
 def _cublas() -> Any:
-    """Return the cuBLAS that CuPy has loaded, or None."""
-    for version in (13, 12, 11):
-        try:
-            return ctypes.CDLL(f"libcublas.so.{version}")
-        except OSError:
-            continue
-    return None
+    """Return the cuBLAS that CuPy is linked with, or None; a handle means nothing to another one.
+
+    A process may hold several. The symbols of a library are looked up in those that it needs, so
+    CuPy's own module finds its own.
+    """
+    from cupy_backends.cuda.libs import cublas
+
+    library = ctypes.CDLL(cublas.__file__)
+    return library if hasattr(library, "cublasSetWorkspace_v2") else None
 
 
 def _succeed(status: int) -> None:

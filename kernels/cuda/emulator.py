@@ -1,9 +1,10 @@
 """A stand-in for a CUDA device on the host: the same kernels, one thread after another.
 
-`Emulated` has the methods of `device.Cuda`. Its arrays are NumPy's, marked by a subclass; its
-kernels are those of the .cu files, compiled by a C++ compiler with emulate.cu, which runs a block
-as fibres. Thousands of times slower than a device, and blind to speed and to races inside a warp,
-but indices, barriers, layouts and arithmetic are those of the real thing. Only tests use it.
+`Emulated` has the methods of `device.Cuda`. Its arrays are NumPy's, wrapped so that NumPy does not
+take them; its kernels are those of the .cu files, compiled by a C++ compiler with emulate.cu, which
+runs a block as fibres. Thousands of times slower than a device, and blind to speed and to races
+inside a warp, but indices, barriers, layouts and arithmetic are those of the real thing. Only tests
+use it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import array_api_compat.numpy
 import numpy as np
 
 from hopfed.errors import BackendError
@@ -26,46 +29,96 @@ from hopfed.kernels.cuda.device import BLOCK, FOLDER
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")
 
 
-class HostArray(np.ndarray):
-    """A NumPy array that stands for one on the device in its attribute `emulated`."""
+class HostArray:
+    """A NumPy array that stands for one on a device: NumPy itself does not take it.
 
-    emulated: Any = None
+    As with CuPy's arrays, `get` alone brings it to the host, arithmetic with host arrays is an
+    error, and so is NumPy's conversion; so code that leaves the device unawares fails its tests.
+    """
 
-    def __array_finalize__(self, other: Any) -> None:
-        if self.emulated is None:
-            self.emulated = getattr(other, "emulated", None)
+    __slots__ = ("emulated", "held")
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, held: np.ndarray, device: Emulated):
+        self.held, self.emulated = held, device
 
     def get(self) -> np.ndarray:
         """Copy to the host."""
-        return np.array(self.view(np.ndarray))
+        return self.held.copy()
+
+    @property
+    def device(self) -> Emulated:
+        """Where it lives."""
+        return self.emulated
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("an array of a device is not converted to NumPy's unasked: use get()")
+
+    def __array_namespace__(self, **_: Any) -> Any:
+        return self.emulated.standard
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.held, name)
+        return self.emulated.marking(found) if callable(found) else self.emulated.mark(found)
+
+    def __getitem__(self, index: Any) -> Any:
+        index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
+        return self.emulated.mark(self.held[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
+        self.held[index] = self.emulated.unmark(value)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __bool__(self) -> bool:
+        return bool(self.held)
+
+    def __int__(self) -> int:
+        return int(self.held)
+
+    def __float__(self) -> float:
+        return float(self.held)
+
+
+def _index(x: Any) -> Any:
+    """Indices may be on either side, as with CuPy."""
+    return x.held if isinstance(x, HostArray) else x
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def apply(self: HostArray, *others: Any) -> Any:
+        result = getattr(self.held, name)(*(self.emulated.unmark(x) for x in others))
+        return self if result is self.held else self.emulated.mark(result)
+
+    return apply
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
+_OTHER = ("lt", "le", "eq", "ne", "gt", "ge", "neg", "pos", "abs", "invert")
+for _name in (*(s + n for s in ("", "r", "i") for n in _BINARY + _BITWISE), *_OTHER):
+    setattr(HostArray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 class _Namespace:
-    """NumPy, its results marked as arrays of a device."""
+    """A module of array functions, NumPy's or the standard's, on the arrays of a device."""
 
     def __init__(self, module: Any, device: Emulated):
         self._module, self._device = module, device
+        self.__name__ = f"{module.__name__} on {device.name} {device.ordinal}"  # tells it apart
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
-        if name == "linalg":
+        if isinstance(found, ModuleType):
             return _Namespace(found, self._device)
         if isinstance(found, type) or not callable(found):
             return found
-
-        def marked(*args: Any, **options: Any) -> Any:
-            return self._mark(found(*args, **options))
-
-        return marked
-
-    def _mark(self, x: Any) -> Any:
-        if isinstance(x, tuple):
-            return tuple(self._mark(item) for item in x)
-        if not isinstance(x, np.ndarray):
-            return x
-        x = x.view(HostArray)
-        x.emulated = self._device
-        return x
+        return self._device.marking(found, takes_host=name in ("asarray", "array"))
 
 
 class Emulated:
@@ -74,7 +127,7 @@ class Emulated:
     Parameters
     ----------
     ordinal : any number; arrays of different devices do not mix.
-    memory : bytes that one matrix or buffer made by `allocate` may have.
+    memory : bytes that it says are free.
     """
 
     name = "emulated device"
@@ -84,9 +137,35 @@ class Emulated:
     out_of_memory = MemoryError
 
     def __init__(self, ordinal: int = 0, memory: int = 1 << 30):
-        self.xp: Any = _Namespace(np, self)
         self.ordinal, self.memory = ordinal, memory
+        self.xp: Any = _Namespace(np, self)
+        self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
+
+    def mark(self, x: Any) -> Any:
+        """Results of NumPy as this device's: also numbers, which stay on a device until asked."""
+        if isinstance(x, tuple):
+            return tuple(self.mark(item) for item in x)
+        return HostArray(np.asarray(x), self) if isinstance(x, np.ndarray | np.generic) else x
+
+    def unmark(self, x: Any) -> Any:
+        """Arrays of this device as NumPy's; no other array passes."""
+        if isinstance(x, list | tuple):
+            return type(x)(self.unmark(item) for item in x)
+        if isinstance(x, np.ndarray) or (isinstance(x, HostArray) and x.emulated is not self):
+            raise TypeError(f"an array of {self.name} {self.ordinal} was expected")
+        return x.held if isinstance(x, HostArray) else x
+
+    def marking(self, function: Callable[..., Any], takes_host: bool = False) -> Callable[..., Any]:
+        """Return `function` of NumPy as one of this device."""
+
+        def call(*args: Any, **options: Any) -> Any:
+            options.pop("device", None)
+            if not (takes_host and isinstance(args[0], np.ndarray)):
+                args = tuple(self.unmark(x) for x in args)
+            return self.mark(function(*args, **{k: self.unmark(v) for k, v in options.items()}))
+
+        return call
 
     def launch(
         self,
@@ -106,6 +185,7 @@ class Emulated:
 
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b); int8 in int32, with the strides that cuBLAS asks for."""
+        a, b, out = (self.unmark(x) for x in (a, b, out))
         if a.dtype == np.int8:
             sides = (*a.strides[:1], *b.strides[:1], *a.shape, *b.shape, *out.shape)
             if any(side % 4 for side in sides):
@@ -145,7 +225,7 @@ class Emulated:
 def _as_c(x: Any) -> Any:
     """Argument of a kernel as the C value that it takes."""
     if isinstance(x, HostArray):
-        return ctypes.c_void_p(x.ctypes.data)
+        return ctypes.c_void_p(x.held.ctypes.data)
     if not isinstance(x, np.generic):
         raise BackendError(f"a kernel takes arrays and NumPy scalars, got {type(x).__name__}")
     kind: Any = x.dtype

@@ -80,6 +80,8 @@ def second_moment(p: DevicePacked, weights: Any = None) -> Any:
     weights = weights.astype(np.float64)
     if not bool(device.xp.isfinite(weights).all()):
         raise ArgumentError("weights", "finite", "infinite or NaN ones")
+    if m and bool((weights == weights[0]).all()):
+        return gram(transpose(p)).astype(np.float64) * weights[0]
     total = device.xp.zeros((n, n))
 
     def work(size: int) -> Any:

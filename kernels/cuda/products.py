@@ -1,22 +1,25 @@
 """Thin products of packed data with float matrices on a device, without a float copy of the data.
 
-A tile of rows is unpacked into a buffer that stays in the second-level cache, and cuBLAS
-multiplies it: +-1 is exact, so the precision is that of the float matrix.
+A tile is unpacked into a buffer that stays in the second-level cache, and cuBLAS multiplies it: +-1
+is exact, so the precision is that of the float matrix. The result has few columns, so a tile gives
+many of its rows at once; a tall or a wide one of as many entries would leave most of the chip idle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import n_words
+from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import DevicePacked, check_packed, unpack_into
 from hopfed.kernels.cuda.device import same_device, shrinking
 
 ENTRIES = 1 << 23  # of a tile: 32 MB in float32, within the 50 MB cache of a Hopper chip
+ROWS = 1 << 14  # of the result that a tile gives, if it has as many: 128 blocks of 128 for cuBLAS
 
 
 def matmat(p: DevicePacked, X: Any) -> Any:
@@ -26,10 +29,14 @@ def matmat(p: DevicePacked, X: Any) -> Any:
     """
     X, vector = _operand("X", X, p, check_packed("p", p).shape[1])
 
-    def add(tile: Any, rows: slice, out: Any) -> None:
-        p.device.gemm(tile, X, out[rows], ta=False, tb=False, add=False)
+    def add(tile: Any, rows: slice, columns: slice, out: Any) -> None:
+        p.device.gemm(tile, X[columns], out[rows], ta=False, tb=False, add=columns.start > 0)
 
-    out = _by_tiles(p, X, len(p), add)
+    def shape(entries: int) -> tuple[int, int]:
+        height = min(len(p), ROWS, max(1, entries // WORD))
+        return height, max(1, entries // height // WORD) * WORD
+
+    out = _by_tiles(p, X, len(p), shape, add)
     return out[:, 0] if vector else out
 
 
@@ -37,31 +44,44 @@ def rmatmat(p: DevicePacked, U: Any) -> Any:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and device U of shape (M, k) or (M,)."""
     U, vector = _operand("U", U, p, check_packed("p", p).shape[0])
 
-    def add(tile: Any, rows: slice, out: Any) -> None:
-        p.device.gemm(tile, U[rows], out, ta=True, tb=False, add=rows.start > 0)
+    def add(tile: Any, rows: slice, columns: slice, out: Any) -> None:
+        p.device.gemm(tile, U[rows], out[columns], ta=True, tb=False, add=rows.start > 0)
 
-    out = _by_tiles(p, U, p.n, add)
+    def shape(entries: int) -> tuple[int, int]:
+        width = min(p.words.shape[1], ROWS // WORD, max(1, entries // WORD)) * WORD
+        return max(1, entries // width), width
+
+    out = _by_tiles(p, U, p.n, shape, add)
     return out[:, 0] if vector else out
 
 
-def _by_tiles(p: DevicePacked, X: Any, rows: int, add: Callable[[Any, slice, Any], None]) -> Any:
-    """Unpack a tile of rows of `p` after the other in the type of X, and hand it to `add`."""
+def _by_tiles(
+    p: DevicePacked,
+    X: Any,
+    rows: int,
+    shape: Callable[[int], tuple[int, int]],
+    add: Callable[[Any, slice, slice, Any], None],
+) -> Any:
+    """Unpack one tile of `p` after the other in the type of X, and hand it to `add`."""
     m, n = p.shape
     out = p.device.xp.zeros((rows, X.shape[1]), X.dtype)
     if out.size == 0 or m == 0 or n == 0:
         return out
 
-    def work(size: int) -> Any:
-        buffer = p.device.xp.empty((size, n), X.dtype)
-        for start in range(0, m, size):
-            span = slice(start, min(start + size, m))
-            tile = buffer[: span.stop - start]
-            unpack_into(p, span, slice(0, n_words(n)), tile)
-            add(tile, span, out)
+    def work(entries: int) -> Any:
+        height, width = shape(entries)
+        height, width = min(height, m), min(width, WORD * p.words.shape[1])
+        buffer = p.device.xp.empty(height * width, X.dtype)
+        for i, j in product(range(0, m, height), range(0, n, width)):
+            span, columns = slice(i, min(i + height, m)), slice(j, min(j + width, n))
+            sides = span.stop - i, columns.stop - j
+            tile = buffer[: sides[0] * sides[1]].reshape(sides)
+            unpack_into(p, span, slice(j // WORD, n_words(columns.stop)), tile)
+            add(tile, span, columns, out)
         return out
 
-    size = min(m, max(1, ENTRIES // n))
-    return shrinking(p.device, "a product of packed data", size, 1, work)
+    size = min(ENTRIES, m * WORD * p.words.shape[1])
+    return shrinking(p.device, "a product of packed data", size, WORD, work)
 
 
 def _operand(name: str, X: Any, p: DevicePacked, rows: int) -> tuple[Any, bool]:

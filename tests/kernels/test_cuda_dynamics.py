@@ -8,9 +8,6 @@ chain: the tests below allow one chain in ten to depart, and expect none.
 Every test runs on the emulated device, where there is a C++ compiler, and on a GPU (`-m gpu`).
 """
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 
@@ -19,24 +16,9 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import heatbath, lam, lam_run
-from hopfed.kernels.cuda.device import cuda
 from hopfed.kernels.cuda.emulator import Emulated
 
 SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
-
-
-@pytest.fixture(scope="module", params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request):
-    if request.param == "emulated":
-        if not (shutil.which("g++") or shutil.which("c++")):
-            pytest.skip("no C++ compiler to emulate a device with")
-        return Emulated()
-    try:
-        return cuda()
-    except BackendError as error:
-        if os.environ.get("HOPFED_REQUIRE") == "cupy":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
 
 
 def signs(shape, seed=0):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import reference
+from hopfed.kernels import lam, reference
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 100), st.integers(0, 20))
@@ -122,6 +122,33 @@ def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
             for i, wanted in enumerate(alone):
                 got = np.concatenate([part[i] for part in parts])
                 np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("layers", [1, 3, 50])
+def test_same_result_for_any_number_of_layers_together(layers, monkeypatch):
+    rng = np.random.default_rng(9)
+    state = rng.choice(np.array([-1, 1], np.int8), (7, layers, 300))
+    W = np.linalg.qr(rng.standard_normal((300, 20)))[0]
+    options = {"beta": 2.0, "noise": np.linspace(1, 0.1, 4), "updates": 4, "seed": 1}
+    alone = kernels.lam_step(state, W, **options)
+    for rows in (1, 8, 1000):
+        monkeypatch.setattr(lam, "ROWS", rows)
+        for got, wanted in zip(kernels.lam_step(state, W, **options), alone, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("rank", [15, 16, 33, 50, 64])
+def test_ranks_of_any_number_of_registers(rank):
+    state, W, cue = system((3, 3, 128, rank), 10)
+    options = {
+        "beta": 0.3, "noise": 1.0, "updates": 4, "coupling": "quadratic", "repulsion": 0.25,
+        "field": 0.0, "self_field": False, "seed": 3, "cue": cue,
+    }  # fmt: skip
+    wanted = reference.lam_step(state, W, **options)
+    run = kernels.lam_step(state, W, **options)
+    np.testing.assert_array_equal(run.state, wanted)
+    scores = [reference.scores(block, W) for block in wanted]
+    np.testing.assert_allclose(run.score, scores, rtol=1e-5)
 
 
 def test_a_run_stops_where_nothing_can_change():

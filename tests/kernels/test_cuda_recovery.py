@@ -1,0 +1,139 @@
+"""`recover` on examples that are on a device finds what it finds on the host.
+
+Only eigenvalues, K vectors and K x K sums may come to the host: the emulated device refuses every
+call of NumPy on its arrays, and what is fetched is counted. Every test runs there, where there is a
+C++ compiler, and on a GPU (`-m gpu`).
+"""
+
+import numpy as np
+import pytest
+from helpers import sample
+
+from hopfed import kernels, recover
+from hopfed.errors import DataError
+from hopfed.factorize import factorize
+from hopfed.kernels.cuda.emulator import HostArray
+from hopfed.operators import FactorOperator
+from hopfed.rank import TracyWidom
+from hopfed.recovery import run_recovery
+from hopfed.sample import Sample
+from hopfed.spectrum import eigenpairs
+from hopfed.subspace import Subspace
+
+SHAPES = {"fewer examples": (3, 200, 150), "fewer sites": (3, 90, 400)}
+
+
+def same(here, there):
+    """The same archetypes, in the same order, with the same numbers beside them."""
+    assert (there.status, there.khat) == (here.status, here.khat)
+    np.testing.assert_array_equal(there.patterns, here.patterns)
+    for name in ("scores", "predicted_scores", "exposures"):
+        got = getattr(there, name)
+        assert type(got) is np.ndarray
+        np.testing.assert_allclose(got, getattr(here, name), rtol=1e-4)
+    assert there.quality == pytest.approx(here.quality, rel=1e-6)
+    assert there.fit == pytest.approx(here.fit, abs=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("method", ["auto", "joint", "lam", "ica"])
+def test_one_owner(device, shape, method):
+    xi, x = sample(*SHAPES[shape], 0.9, 1)
+    here = recover(x, seed=1, method=method)
+    there = recover(device.xp.asarray(x), seed=1, method=method)
+    same(here, there)
+    assert here.status == "ok"
+    assert len(np.unique(abs(there.patterns @ xi.T).argmax(axis=1))) == 3
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["0/1", "boolean", "packed", "int8 images"])
+def test_whatever_way_the_examples_are_held(device, shape, kind):
+    x = sample(*SHAPES[shape], 0.9, 2)[1]
+    here = recover(x, seed=0)
+    given = device.xp.asarray(x)
+    if kind == "packed":
+        given = kernels.pack(given)
+    elif kind == "int8 images":
+        given = given.reshape(len(x), -1, 10)
+    else:
+        given = given > 0
+        given = given if kind == "boolean" else given.astype(np.uint8)
+    same(here, recover(given, seed=0))
+
+
+@pytest.mark.parametrize("sites", [120, 1100])  # sums of products, and the krylov route
+def test_several_owners(device, sites):
+    x = sample(4, sites, 360, 0.9, 3)[1]
+    parts = [x[:100], x[100:220], x[220:]]
+    here = run_recovery(parts, seed=2, refit=True)
+    there = run_recovery([device.xp.asarray(part) for part in parts], seed=2, refit=True)
+    same(here.archetypes, there.archetypes)
+    assert there.traffic == here.traffic
+    k = here.archetypes.khat
+    np.testing.assert_allclose(there.eigenvalues[:k], here.eigenvalues[:k], rtol=1e-4)
+    np.testing.assert_array_equal(there.constant_columns, here.constant_columns)
+
+
+def test_owners_of_unequal_noise(device):
+    good, bad = (sample(3, 150, 300, quality, 4)[1] for quality in (0.9, 0.4))
+    here = recover([good, bad], seed=0)
+    same(here, recover([device.xp.asarray(good), device.xp.asarray(bad)], seed=0))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shuffle_rule_counts_alike(device, shape):
+    x = sample(*SHAPES[shape], 0.9, 5)[1]  # far above the threshold: the draws do not matter
+    here = recover(x, seed=3, threshold="shuffle", alpha=0.1)
+    same(here, recover(device.xp.asarray(x), seed=3, threshold="shuffle", alpha=0.1))
+
+
+def test_nothing_is_found_in_noise(device):
+    x = np.random.default_rng(6).choice(np.array([-1, 1], np.int8), (80, 60))
+    here = recover(x, seed=0)
+    assert here.status == "no signal"
+    same(here, recover(device.xp.asarray(x), seed=0))
+
+
+def test_scores_are_made_on_the_device_and_come_back(device):
+    x = sample(3, 150, 200, 0.9, 7)[1]
+    spaces = []
+    for rows in (x, device.xp.asarray(x)):
+        spectrum = eigenpairs(FactorOperator.from_examples(rows), 3)
+        rank = TracyWidom()(Sample(spectrum.values, 150, 200))
+        spaces.append(Subspace.of(spectrum, rank))
+        assert factorize(spectrum, rank, method="lam", seed=0).status == "ok"
+    here, there = spaces
+    patterns = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), (9, 150))
+    np.testing.assert_array_equal(there.polish(patterns), here.polish(patterns))
+    for name in ("scores", "predicted_scores", "whitened"):
+        got, want = (abs(getattr(space, name)(patterns)) for space in (there, here))
+        assert type(got) is np.ndarray
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_only_small_things_come_to_the_host(device, monkeypatch):
+    if device.name != "emulated device":
+        pytest.skip("copies are counted on the emulated device")
+    x = sample(3, 1300, 900, 0.9, 8)[1]
+    there, fetched = device.xp.asarray(x), []
+    get = HostArray.get
+
+    def counted(self):
+        fetched.append(self.size)
+        return get(self)
+
+    monkeypatch.setattr(HostArray, "get", counted)
+    assert recover(there, seed=0).status == "ok"
+    # V and sums of candidates are N x K; eigenvalues M; candidates come and go, 64 at a time.
+    assert max(fetched) <= 64 * 1300 < x.size / 10
+
+
+def test_bad_values_are_named_from_the_device_too(device):
+    x = sample(2, 20, 30, 0.9, 9)[1].astype(np.float32)
+    x[3, 5] = 0.5
+    there = device.xp.asarray(x)
+    with pytest.raises(DataError, match=r"got 0\.5 at row 4, column 6"):
+        recover(there, seed=0)
+    with pytest.raises(DataError, match="at least two examples"):
+        recover(there[:1] > 0, seed=0)

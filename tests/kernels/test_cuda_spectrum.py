@@ -1,0 +1,290 @@
+"""Operators, eigenpairs and the shuffle null where the examples are on a device, against the host.
+
+The emulated device refuses every call of NumPy on its arrays, so these tests fail where the data
+leave it unawares. Every test runs there, where there is a C++ compiler, and on a GPU (`-m gpu`).
+"""
+
+import numpy as np
+import pytest
+from helpers import sample
+
+from hopfed import kernels, spectrum
+from hopfed.arrays import like, to_host
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels.cuda import bits
+from hopfed.kernels.cuda import shuffle as cuda_shuffle
+from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.shuffle import scramble
+from hopfed.operators import (
+    DenseOperator,
+    FactorOperator,
+    PooledOperator,
+    average,
+    pool,
+)
+from hopfed.shuffle import null_eigenvalues
+from hopfed.sketch import SketchOperator
+from hopfed.spectrum import eigenpairs
+
+FORMS = {
+    "factor": FactorOperator.from_examples,
+    "dense": DenseOperator.from_examples,
+    "three owners": lambda x: pool([FactorOperator.from_examples(part) for part in thirds(x)]),
+    "equal weights": lambda x: average([FactorOperator.from_examples(part) for part in thirds(x)]),
+    "at their owners": lambda x: PooledOperator.over(
+        [2.0 * FactorOperator.from_examples(part) for part in thirds(x)]
+    ),
+}
+
+
+def thirds(x):
+    cut = x.shape[0] // 3
+    return [x[:cut], x[cut : 2 * cut], x[2 * cut :]]
+
+
+def signs(shape, seed=0):
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+def alike(V, W):
+    """Whether two orthonormal bases span the same space."""
+    return np.linalg.svd(V.T @ W)[1].min(initial=1.0) > 1 - 1e-6
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_operators_stay_where_the_examples_are(device, form):
+    x = signs((37, 70))
+    here, there = FORMS[form](x), FORMS[form](device.xp.asarray(x))
+    assert (there.n_sites, there.mass, there.mass2) == (here.n_sites, here.mass, here.mass2)
+    assert there.nbytes == here.nbytes
+    assert there.trace == pytest.approx(here.trace)
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):
+        X = np.random.default_rng(1).standard_normal((70, 3)).astype(dtype)
+        got = there.matmat(device.xp.asarray(X))
+        assert on_device(got)
+        np.testing.assert_allclose(got.get(), here.matmat(X), rtol=tolerance, atol=tolerance)
+
+
+def test_dense_sums_are_those_of_the_host_to_the_bit(device):
+    x = signs((50, 33))
+    parts = [device.xp.asarray(x[:20]), kernels.pack(device.xp.asarray(x[20:]))]
+    there = DenseOperator.from_examples(parts).matrix
+    np.testing.assert_array_equal(there.get(), DenseOperator.from_examples(x).matrix)
+
+
+def test_a_sketch_is_made_there_and_kept_here(device):
+    x = signs((30, 40))
+    here, there = (
+        SketchOperator.from_examples(rows, width=12, seed=3) for rows in (x, device.xp.asarray(x))
+    )
+    assert type(there.sketch) is np.ndarray
+    np.testing.assert_allclose(there.sketch, here.sketch, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(40, 110), (110, 40), (65, 64), (1, 40), (3, 1)])
+@pytest.mark.parametrize("route", ["auto", "gram", "dense", "krylov"])
+def test_every_route_sees_the_spectrum_of_the_host(device, shape, route):
+    x, count = sample(3, shape[1], shape[0], 0.9, 1)[1], min(3, *shape)
+    options = {"route": route, "width": 16, "tol": 1e-4}
+    here = eigenpairs(FactorOperator.from_examples(x), count, **options)
+    there = eigenpairs(FactorOperator.from_examples(device.xp.asarray(x)), count, **options)
+    assert on_device(there.vectors)
+    assert type(there.values) is np.ndarray
+    assert type(there.residuals) is np.ndarray
+    assert (there.route, there.status, there.complete) == (here.route, here.status, here.complete)
+    size = min(len(here.values), len(there.values))
+    tolerance = 1e-4 if there.route == "krylov" else 1e-9
+    top = slice(0, count if there.route == "krylov" else size)
+    np.testing.assert_allclose(there.values[top], here.values[top], rtol=tolerance, atol=tolerance)
+    V = there.vectors.get()
+    assert V.shape == here.vectors.shape
+    np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=10 * tolerance)
+    assert alike(V, here.vectors)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_sees_one_spectrum(device, form):
+    x = sample(4, 60, 90, 0.9, 2)[1]
+    here, there = (
+        eigenpairs(FORMS[form](rows), 4, width=16, tol=1e-4) for rows in (x, device.xp.asarray(x))
+    )
+    np.testing.assert_allclose(there.values[:4], here.values[:4], rtol=1e-4)
+    assert there.status == here.status == "converged"
+    assert alike(there.vectors.get(), here.vectors)
+
+
+def test_vectors_have_the_signs_of_the_host(device):
+    x = sample(3, 80, 50, 0.9, 3)[1]
+    here = eigenpairs(FactorOperator.from_examples(x), 3)
+    there = eigenpairs(FactorOperator.from_examples(device.xp.asarray(x)), 3)
+    turn = np.sign(here.vectors[0, 0] * there.vectors.get()[0, 0])  # the first is known up to one
+    np.testing.assert_allclose(turn * there.vectors.get(), here.vectors, atol=1e-8)
+
+
+def test_a_rule_counts_on_the_host(device):
+    op = FactorOperator.from_examples(device.xp.asarray(sample(3, 60, 200, 0.9, 4)[1]))
+    seen = []
+
+    def rule(values, complete):
+        seen.append((type(values), complete))
+        return int((values > 5).sum())
+
+    assert eigenpairs(op, rule).vectors.shape == (60, 3)
+    assert seen == [(np.ndarray, True)]
+    none = eigenpairs(op, 0)
+    assert none.vectors.shape == (60, 0)
+    np.testing.assert_allclose(none.values, eigenpairs(op, 1).values, atol=1e-9)
+    with pytest.raises(ArgumentError, match="wanted must be"):
+        eigenpairs(op, -1)
+
+
+@pytest.mark.parametrize("shape", [(70, 150), (150, 70)])
+def test_large_small_sides_are_iterated_on(device, monkeypatch, shape):
+    x = sample(3, shape[1], shape[0], 0.9, 5)[1]
+    op = FactorOperator.from_examples(device.xp.asarray(x))
+    want = eigenpairs(op, 3)
+    monkeypatch.setattr(spectrum, "FULL_LIMIT", 50)
+    found = eigenpairs(op, 3)
+    assert (want.complete, found.complete, found.status) == (True, False, "converged")
+    np.testing.assert_allclose(found.values[:3], want.values[:3], rtol=1e-4)
+    assert alike(found.vectors.get(), want.vectors.get())
+
+
+def test_krylov_survives_an_operator_of_tiny_rank(device):
+    x = np.tile(signs((1, 80), 6), (5, 1))
+    op = FactorOperator.from_examples(device.xp.asarray(x))
+    found = eigenpairs(op, 3, route="krylov", width=16)
+    assert found.vectors.shape == (80, 1)
+    assert found.values[0] == pytest.approx(80, rel=1e-4)
+
+
+def test_a_solver_that_fails_is_found_out(device, monkeypatch):
+    def broken(A, wanted):
+        return np.full(A.shape[0], np.nan), A[:, :1] * np.nan
+
+    monkeypatch.setattr(spectrum, "_all", broken)
+    found = eigenpairs(FactorOperator.from_examples(device.xp.asarray(signs((4, 9)))), 1)
+    assert found.status != "converged"
+
+
+def test_out_of_memory_is_one_clear_line(device, monkeypatch):
+    x = device.xp.asarray(signs((8, 9)))
+    op = FactorOperator.from_examples(x)
+    # CuPy's error takes sizes; both are MemoryErrors.
+    error = device.out_of_memory(*(() if device.name == "emulated device" else (1, 2)))
+
+    def scarce(*_):
+        raise error
+
+    monkeypatch.setattr(spectrum, "_all", scarce)
+    with pytest.raises(BackendError, match="out of device memory in the gram route: use route="):
+        eigenpairs(op, 1)
+    monkeypatch.setattr(spectrum, "_ritz", scarce)
+    with pytest.raises(BackendError, match="out of device memory in the krylov route"):
+        eigenpairs(op, 1, route="krylov")
+    monkeypatch.setattr(bits, "unpack_into", scarce)
+    with pytest.raises(BackendError, match="out of device memory in unpack"):
+        kernels.unpack(op.rows)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (40, 70), (130, 64), (5, 200)])
+def test_scrambled_copies(device, monkeypatch, shape):
+    x = np.where(np.random.default_rng(5).random(shape) < 0.8, 1, -1).astype(np.int8)
+    p = kernels.pack(device.xp.asarray(x))
+    monkeypatch.setattr(cuda_shuffle, "SCRATCH", 1)  # many tiles of rows
+    monkeypatch.setattr(cuda_shuffle, "THREADS", 32)
+    for null in ("signs", "permute"):
+        copies = [scramble(p, null, np.random.default_rng(s)) for s in (1, 1, 2)]
+        one, again, other = (kernels.unpack(copy).get() for copy in copies)
+        np.testing.assert_array_equal(one, again)
+        here = scramble(kernels.pack(x), null, np.random.default_rng(1))
+        np.testing.assert_array_equal(one, kernels.unpack(here))
+        assert one.shape == x.shape
+        if x.size > 100:
+            assert (one != other).any()
+            assert (one != x).any()
+        if null == "permute":
+            np.testing.assert_array_equal(one.sum(axis=0), x.sum(axis=0))
+    np.testing.assert_array_equal(kernels.unpack(p).get(), x)  # as it was
+    with pytest.raises(ArgumentError, match="null must be one of signs, permute"):
+        scramble(p, "bootstrap", np.random.default_rng(0))
+
+
+def test_permuted_columns_are_independent_and_uniform(device):
+    x = np.ones((40, 300), np.int8)
+    x[:10] = -1  # each column alike: ten of forty
+    p = kernels.pack(device.xp.asarray(x))
+    up = kernels.unpack(scramble(p, "permute", np.random.default_rng(3))).get() > 0
+    # 300 columns: a row's count is binomial, 225 +- 7.5; five standard deviations.
+    assert (abs(up.sum(axis=1) - 225) < 38).all()
+    overlap = np.corrcoef(up.T)[np.triu_indices(300, 1)]
+    assert abs(overlap.mean()) < 5e-3
+    assert overlap.std() == pytest.approx(1 / np.sqrt(39), rel=0.1)
+
+
+@pytest.mark.parametrize("shape", [(40, 100), (100, 40)])
+@pytest.mark.parametrize("null", ["signs", "permute"])
+def test_shuffle_null(device, shape, null):
+    x = np.where(np.random.default_rng(5).random(shape) < 0.8, 1, -1).astype(np.int8)
+    options = {"repeats": 8, "null": null, "seed": 7}
+    there = [FactorOperator.from_examples(device.xp.asarray(part)) for part in (x[:15], x[15:])]
+    tops = null_eigenvalues(there, **options)
+    assert type(tops) is np.ndarray
+    here = [FactorOperator.from_examples(part) for part in (x[:15], x[15:])]
+    np.testing.assert_allclose(tops, null_eigenvalues(here, **options), rtol=1e-5)
+    assert len(np.unique(tops)) == 8
+    edge = (1 + np.sqrt(shape[1] / shape[0])) ** 2
+    assert (tops > edge).all() if null == "permute" else (abs(tops - edge) < 0.3 * edge).all()
+
+
+def test_plain_rows_on_a_device(device):
+    rng = np.random.default_rng(3)
+    rows, weights = rng.standard_normal((6, 20)), rng.random(6) + 0.1
+    masses = float(weights.sum()), float((weights**2).sum())
+    here = FactorOperator(20, *masses, rows, weights)
+    there = FactorOperator(20, *masses, device.xp.asarray(rows), device.xp.asarray(weights))
+    assert there.trace == pytest.approx(here.trace)
+    for route in ("gram", "dense", "krylov"):
+        found, want = (eigenpairs(op, 2, route=route, width=8, tol=1e-5) for op in (there, here))
+        np.testing.assert_allclose(found.values[:2], want.values[:2], rtol=1e-5)
+        assert alike(found.vectors.get(), want.vectors)
+    # Plain rows are few: the host scrambles them, by the same draws.
+    tops = [null_eigenvalues([op], repeats=2, seed=1) for op in (there, here)]
+    np.testing.assert_allclose(*tops, rtol=1e-9)
+
+
+def test_owners_on_both_sides_do_not_mix(device):
+    x = signs((12, 20))
+    here = FactorOperator.from_examples(x)
+    there = FactorOperator.from_examples(device.xp.asarray(x))
+    for pair in ((here, there), (there, here)):
+        with pytest.raises(ArgumentError):
+            eigenpairs(pool(pair), 1)
+        with pytest.raises(ArgumentError):
+            eigenpairs(PooledOperator.over(pair), 1)
+    with pytest.raises(ArgumentError, match="X must be on the host"):
+        here.matmat(device.xp.ones((20, 1)))
+    assert to_host(like(x, there.home)).tolist() == x.tolist()
+
+
+def test_the_emulated_device_refuses_what_a_device_would():
+    from hopfed.kernels.cuda.emulator import Emulated
+
+    one, other = Emulated(0), Emulated(1)
+    x = one.xp.asarray(np.ones((2, 3)))
+    refused = {
+        "converted": lambda: np.asarray(x),
+        "stacked": lambda: np.concatenate([x, x]),
+        "given to a ufunc": lambda: np.sqrt(x),
+        "given to linalg": lambda: np.linalg.norm(x),
+        "added to the host": lambda: x + np.ones(3),
+        "the host added": lambda: np.ones(3) + x,
+        "set from the host": lambda: x.__setitem__(0, np.ones(3)),
+        "mixed in a call": lambda: one.xp.maximum(x, np.ones(3)),
+        "of another device": lambda: x + other.xp.ones(3),
+    }
+    for what, call in refused.items():
+        with pytest.raises(TypeError):
+            pytest.fail(f"{what}: {call()}")
+    assert float(np.float64(2) * x[0, 0] + x.sum()) == 8.0  # numbers are welcome
+    assert x[np.array([1, 0])].shape == (2, 3)  # and indices from either side
