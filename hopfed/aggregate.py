@@ -66,6 +66,15 @@ def mean_tree(
 ) -> dict[str, Array]:
     """Average dicts of arrays of the same names, such as the parameters of a network.
 
+    Parameters
+    ----------
+    parts : one dict per participant.
+    weights : as in `weighted_mean`.
+
+    Raises
+    ------
+    ArgumentError : dicts of different names.
+
     Examples
     --------
     >>> mean_tree([{"w": np.ones(2)}, {"w": np.zeros(2)}])["w"].tolist()
@@ -82,6 +91,10 @@ def mean_tree(
 def median(parts: Sequence[Array]) -> Array:
     """Return the median over participants, entry by entry: up to half of them may be anything.
 
+    Parameters
+    ----------
+    parts : one array per participant, all of one shape.
+
     Examples
     --------
     >>> median([np.array([1.0]), np.array([2.0]), np.array([1e9])]).tolist()
@@ -96,6 +109,11 @@ def trimmed_mean(parts: Sequence[Array], share: float) -> Array:
     Parameters
     ----------
     share : in [0, 1/2]; at 1/2 this is the median.
+    parts : one array per participant, all of one shape.
+
+    Raises
+    ------
+    ArgumentError : a share outside of that, no parts, or parts of several shapes.
 
     Examples
     --------

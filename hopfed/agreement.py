@@ -123,8 +123,10 @@ def reference_agreement(
 ) -> float:
     """Agreement p0 that a rule refers to, no closer to 1/2 than LEAST_EXCESS.
 
-    "example" is the paper's ``(1 + r^2)/2`` (48); "batch" is `expected_agreement`, to which the
-    other parameters go.
+    Parameters
+    ----------
+    kind : "example" is the paper's ``(1 + r^2)/2`` (48); "batch" is `expected_agreement`.
+    r, M, patterns, exposures, seed : what that takes.
 
     Examples
     --------
@@ -157,6 +159,11 @@ def nearest_shares(rows: PackedBits, patterns: np.ndarray) -> np.ndarray:
     For one quality the nearest archetype is the most likely label. Equally near ones share an
     example. Pulled towards uniform where labels cannot be read, ``r sqrt N`` of about 2 and less.
 
+    Parameters
+    ----------
+    rows : (M, N), packed.
+    patterns : (K, N) of +-1.
+
     Examples
     --------
     >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
@@ -181,6 +188,11 @@ def binary_entropy(p: float) -> float:
 
 def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Draw `pairs` pairs of different sites; every pair once when there are no more than that.
+
+    Parameters
+    ----------
+    n : number of sites, at least 2.
+    pairs, seed : how many, and of their draw.
 
     Examples
     --------

@@ -24,9 +24,18 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 def require(holds: bool, argument: str, rule: str, got: object) -> None:
     """Raise ArgumentError unless `holds`.
 
+    Parameters
+    ----------
+    holds : whether all is well.
+    argument, rule, got : of the message, see `hopfed.errors.ArgumentError`.
+
     Examples
     --------
     >>> require(0.9 > 0, "quality", "above 0", 0.9)
+    >>> require(1.5 <= 1, "quality", "at most 1", 1.5)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: quality must be at most 1, got 1.5
     """
     if not holds:
         raise ArgumentError(argument, rule, got)
@@ -41,6 +50,17 @@ def check_types(config: Any) -> None:
     Raises
     ------
     ArgumentError : names the first field whose value is of another kind, or not a number.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Config:
+    ...     N: int = 400
+    >>> check_types(Config(N=0.5))
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: N must be a whole number, got 0.5
     """
     for name, kind in _kinds(type(config)).items():
         value = getattr(config, name)
@@ -54,6 +74,11 @@ def check_types(config: Any) -> None:
 
 def with_settings(config: C, settings: Iterable[str]) -> C:
     """Return `config` with fields replaced as in ``key=value``; lists are written ``a,b,c``.
+
+    Parameters
+    ----------
+    config : a frozen dataclass.
+    settings : texts such as ``N=400``.
 
     Raises
     ------
@@ -98,7 +123,26 @@ def to_plain(config: Any) -> dict[str, Any]:
 
 
 def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
-    """Build a config of type `cls` from the JSON values of :func:`to_plain`."""
+    """Build a config of type `cls` from the JSON values of :func:`to_plain`.
+
+    Parameters
+    ----------
+    cls : its class.
+    values : a value for every field, no more.
+
+    Raises
+    ------
+    ArgumentError : other fields, or a value that the config refuses.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Config:
+    ...     M: tuple[int, ...] = (400, 1600)
+    >>> from_plain(Config, {"M": [100]})
+    Config(M=(100,))
+    """
     kinds = _kinds(cls)
     same = set(values) == set(kinds)
     require(same, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
@@ -107,6 +151,10 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
 
 def describe(value: Any) -> str:
     """Return a setting as `--set` takes it.
+
+    Parameters
+    ----------
+    value : a number, text, truth value, or a tuple of those.
 
     Examples
     --------

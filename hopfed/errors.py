@@ -8,7 +8,18 @@ from __future__ import annotations
 
 
 class HopfedError(Exception):
-    """Base of all errors raised by hopfed."""
+    """Base of all errors raised by hopfed.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> import numpy as np
+    >>> try:
+    ...     hopfed.recover(np.array([[1, -1], [1, 2]]), seed=0)
+    ... except hopfed.HopfedError as error:
+    ...     print(error)
+    examples[0]: values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 2
+    """
 
 
 class ArgumentError(HopfedError, ValueError):
@@ -37,12 +48,36 @@ class ArgumentError(HopfedError, ValueError):
 
 
 class DataError(HopfedError, ValueError):
-    """Input data cannot be used as they are: unreadable, empty, of unequal width, not binary."""
+    """Input data cannot be used as they are: unreadable, empty, of unequal width, not binary.
+
+    Examples
+    --------
+    >>> from hopfed.data.readers import read_examples
+    >>> read_examples("survey.xlsx.zip")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: survey.xlsx.zip: no such file
+    """
 
 
 class RunFileError(HopfedError):
-    """A run file is truncated, foreign, or written by a newer version."""
+    """A run file is truncated, foreign, or written by a newer version.
+
+    Examples
+    --------
+    >>> from hopfed.runs import Run
+    >>> Run.load("lost.h5")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.RunFileError: lost.h5: no such run file
+    """
 
 
 class BackendError(HopfedError, RuntimeError):
-    """An optional package or a device that was asked for is not there."""
+    """An optional package or a device that was asked for is not there.
+
+    Examples
+    --------
+    >>> issubclass(BackendError, HopfedError), issubclass(BackendError, RuntimeError)
+    (True, True)
+    """

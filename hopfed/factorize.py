@@ -22,7 +22,22 @@ METHODS = ("auto", "joint", "lam", "ica")
 
 @dataclass(frozen=True)
 class Groups:
-    """K x K sums ``V^T eta^T eta V`` of groups of examples, (G, K, K), and their counts (G,)."""
+    """Group projections: ``V^T eta^T eta V`` of groups of examples, K x K.
+
+    Attributes
+    ----------
+    sums : (G, K, K), one sum over examples for each group.
+    counts : (G,) examples in each.
+
+    Examples
+    --------
+    >>> from hopfed.joint import group_projections
+    >>> from hopfed.kernels import pack
+    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> V = np.array([[0.5, 0.5, 0.5, 0.5]]).T
+    >>> Groups(*group_projections(pack(x), V, groups=1, seed=0)).sums.tolist()
+    [[[8.0]]]
+    """
 
     sums: np.ndarray = field(repr=False)
     counts: np.ndarray
@@ -45,6 +60,17 @@ class Archetypes:
     advice : what the status means for these data, in words.
     descent : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
+    ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))
+    >>> found.exposures.round(2), round(found.quality, 2), found.status
+    (array([0.34, 0.34, 0.32]), 0.8, 'ok')
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -90,6 +116,27 @@ def factorize(
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
         are or as it shows them, whichever is surer (`hopfed.select.descend`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
+    joint, search : settings of the two searches; their defaults when left out.
+    seed : of their starts.
+
+    Raises
+    ------
+    ArgumentError : `method` is none of those.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.operators import FactorOperator
+    >>> from hopfed.rank import TracyWidom
+    >>> from hopfed.sample import Sample
+    >>> from hopfed.spectrum import eigenpairs
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> spectrum = eigenpairs(FactorOperator.from_examples(x), 6)
+    >>> rank = TracyWidom()(Sample(spectrum.values, 200, 600))
+    >>> found = factorize(spectrum, rank, method="lam", seed=1)
+    >>> found.status, found.exposures.round(2)
+    ('ok', array([0.34, 0.34, 0.32]))
     """
     if method not in METHODS:
         raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)

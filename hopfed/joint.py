@@ -9,6 +9,10 @@ The common eigenbasis is found by Newton steps on the orthogonal group, all pair
 ``D_g = U^T A_g U`` the generator ``X_ij = sum_g (d_gi - d_gj) D_gij / sum_g (d_gi - d_gj)^2``
 removes the off-diagonal parts to first order. Its start is the eigenbasis of a random combination
 of the A_g (Jennrich). Lifted by V and cut to signs, the basis vectors are the candidates.
+
+Close to the load at which eigenvalues sink below the threshold some basis vectors are mixtures of
+archetypes. They come apart once all candidates are fitted to the operator together
+(`hopfed.subspace.Subspace.refine`), each cleared of what the others explain.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed import kernels
+from hopfed.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.rng import stream
@@ -52,26 +57,27 @@ class JointDiagonalization:
 
 
 def group_projections(
-    rows: PackedBits, vectors: np.ndarray, groups: int, seed: int, client: int = 0
+    rows: PackedBits, vectors: Array, groups: int, seed: int, client: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a client answers to the basis V: the K x K sums of its random groups.
 
     Parameters
     ----------
     rows : the client's examples, (M, N).
-    vectors : V, (N, K).
+    vectors : V, (N, K), where the rows are.
 
     Returns
     -------
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
     label = stream(seed, "groups", client).permutation(rows.shape[0]) % groups
-    X = kernels.matmat(rows, vectors.astype(np.float32))
+    X = kernels.matmat(rows, namespace(vectors).astype(vectors, np.float32))
     K = vectors.shape[1]
     sums = np.empty((groups, K, K))
+    there = like(label, X)
     for g in range(groups):
-        part = X[label == g]
-        sums[g] = part.T @ part
+        part = X[there == g]
+        sums[g] = to_host(part.T @ part)
     return sums, np.bincount(label, minlength=groups).astype(np.float64)
 
 
@@ -101,12 +107,16 @@ def joint_candidates(
     rng = stream(seed, "joint")
     rest = np.eye(whiten.shape[1])
     for _ in range(config.starts):
-        U = rest @ joint_eigenbasis(rest.T @ A @ rest, rng, config.steps)
+        left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
+        U = rest @ joint_eigenbasis(left, rng, config.steps)
         states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
-        before = len(found)
+        before = found
         found = merge(space, found, states[accepted(space, states)])
+        if len(found) < space.dim:
+            states = space.refine(np.vstack([before, states]))
+            found = merge(space, found, states[accepted(space, states)])
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
-        if len(found) == before or rest.shape[1] < 2:
+        if len(found) == len(before) or rest.shape[1] < 2:
             break
     return found
 
@@ -116,14 +126,25 @@ def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.
 
     Parameters
     ----------
-    A : (G, K, K) symmetric matrices.
+    A : (G, K, K) symmetric matrices; their dtype is that of the computation.
     rng : draws the combination whose eigenbasis is the start.
     steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    >>> A = np.stack([(Q * rng.standard_normal(3)) @ Q.T for _ in range(4)])
+    >>> np.abs(Q.T @ joint_eigenbasis(A, rng, 50)).max(axis=0).round(6)
+    array([1., 1., 1.])
     """
-    U = np.linalg.eigh(np.tensordot(rng.standard_normal(len(A)), A, axes=1))[1]
+    mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
+    U = np.linalg.eigh(mixture)[1].astype(A.dtype)
+    D = U.T @ A @ U
+    one = np.eye(len(U), dtype=A.dtype)
+    finest = np.finfo(A.dtype)
     last = np.inf
     for _ in range(steps):
-        D = U.T @ A @ U
         d = np.diagonal(D, axis1=1, axis2=2)
         off = float((D**2).sum() - (d**2).sum())
         if off > last * (1 - 1e-3):
@@ -133,10 +154,10 @@ def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.
         above = np.einsum("gi,gij->ij", d, D)
         square = (d**2).sum(axis=0)
         below = square[:, None] + square[None, :] - 2 * d.T @ d
-        below = np.maximum(below, 1e-12 * square.max() + np.finfo(float).tiny)
-        X = np.clip((above - above.T) / below, -LONGEST, LONGEST)
-        left, _, right = np.linalg.svd(np.eye(len(X)) - X)  # the nearest rotation to 1 - X
-        U = U @ (left @ right)
+        below = np.maximum(below, 4 * finest.eps * square.max() + finest.tiny)
+        X = np.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
+        turn = np.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
+        U, D = U @ turn, turn.T @ D @ turn
     return U
 
 

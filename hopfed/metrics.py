@@ -18,6 +18,13 @@ class Retrieval:
     magnetisation : (K,) overlap of each archetype with its best pattern (31).
     best : (C,) index of the archetype nearest to each pattern.
     false_discoveries : patterns with no archetype at |m| >= 0.9.
+
+    Examples
+    --------
+    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> found = retrieval(np.array([[-1, -1, -1, -1], [1, 1, -1, -1]]), xi)
+    >>> found.magnetisation.tolist(), found.found(), found.false_discoveries
+    ([1.0, 0.0], 1, 1)
     """
 
     magnetisation: np.ndarray

@@ -19,9 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import orth
-from scipy.special import ndtri
 
-from hopfed import kernels
 from hopfed.agreement import (
     REFERENCES,
     binary_entropy,
@@ -31,11 +29,8 @@ from hopfed.agreement import (
 )
 from hopfed.config import check_types, require
 from hopfed.kernels import PackedBits
-from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, times
-from hopfed.rank import Sample, TracyWidom, noise_variance
-from hopfed.spectrum import FULL_LIMIT, eigenpairs
-
-DENSE_SITES = 1_024  # sites up to which an N x N matrix is made
+from hopfed.novelty import memory_share, novel_shares
+from hopfed.operators import times
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,15 @@ class Broadcast:
     ----------
     patterns : int8 (K, N) of +-1; K may be 0.
     quality : quality r of the federation as the server estimated it; above 0 where K is.
+
+    Raises
+    ------
+    ArgumentError : patterns or a quality that are not so.
+
+    Examples
+    --------
+    >>> Broadcast(np.zeros((0, 4), np.int8), quality=0.0).patterns.shape
+    (0, 4)
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -71,6 +75,14 @@ class Reading:
     error : standard error of p.
     memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
     novelty : share r_new^2 that structure outside of them explains.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> known = Broadcast(np.ones((1, 6), np.int8), quality=0.8)
+    >>> reading = Agreement()(pack(np.array([[1, 1, 1, 1, 1, -1]])), known, seed=0)
+    >>> round(reading.weight, 2), round(reading.agreement, 2), reading.memory
+    (0.52, 0.67, nan)
     """
 
     weight: float
@@ -81,7 +93,16 @@ class Reading:
 
 
 class Rule(Protocol):
-    """A rule from a batch and the broadcast memory to a weight."""
+    """A rule from a batch and the broadcast memory to a weight.
+
+    Examples
+    --------
+    >>> def opens_to_few(rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+    ...     return Reading(1.0 / (1 + len(rows)))
+    >>> from hopfed.kernels import pack
+    >>> opens_to_few(pack(np.ones((3, 2))), Broadcast(np.ones((1, 2), np.int8), 1.0), seed=0).weight
+    0.25
+    """
 
     def __call__(self, rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
         """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
@@ -224,103 +245,13 @@ class Structure(_Rule):
     def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
-        novel = _novel_shares(rows, inside, basis, self.alpha, seed)
-        memory, novelty = _memory_share(inside, basis, novel, self.alpha), float(novel.sum())
+        novel = novel_shares(rows, inside, basis, self.alpha, seed)
+        memory, novelty = memory_share(inside, basis, novel, self.alpha), float(novel.sum())
         signal = memory + novelty
         quality = min(1.0, signal / broadcast.quality**2)
         new = novelty / signal if signal > 0 else 0.0
         weight = quality * (self.rest + (1 - self.rest) * new)
         return Reading(weight, memory=memory, novelty=novelty)
-
-
-def _memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
-    """Share of the batch's variance that the memory explains, ``r_mem^2``.
-
-    An example that has nothing to do with the memory has on average K' of its squared length N
-    inside the K' dimensions of Q, an archetype all of it: with the coordinates ``inside = eta Q``,
-    ``tr Q^T C Q = K' + (N - K') r_mem^2`` on average, whatever the noise. A random sign vector has
-    the variance ``2 (K' - sum_i H_ii^2)``, ``H = Q Q^T``, of its squared length inside; M examples
-    of noise, and novel archetypes that hold shares n_k of the variance, leave that times
-    ``1/M + sum n_k^2``. This is the standard error squared with nothing remembered; an excess of
-    up to its root times the normal quantile at 1 - alpha counts as 0.
-    """
-    M, rank = inside.shape
-    excess = float((inside**2).sum()) / M - rank
-    length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
-    if excess <= ndtri(1 - alpha) * np.sqrt(length * (1 / M + novel @ novel)):
-        return 0.0
-    return min(excess / max(len(basis) - rank, 1), 1.0)
-
-
-def _novel_shares(
-    rows: PackedBits, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
-) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory (A5, A8).
-
-    The remembered archetypes are known spikes: with them projected out, what is left of the +-1
-    channel is noise on N - K' sites, and novelty. Outliers of ``P C P`` above the Tracy-Widom
-    quantile, moved by the channel's kurtosis as in `hopfed.rank`, are turned into spikes theta by
-    (60); the shares ``theta / (N - K')`` sum to ``r_new^2``. Errors of the patterns look novel.
-
-    Above DENSE_SITES sites and FULL_LIMIT examples the leading eigenvalues alone are iterated on,
-    and a spike within a few per cent of the edge may be missed.
-    """
-    M, N = rows.shape
-    free = N - basis.shape[1]
-    outside = N - float((inside**2).sum()) / M  # trace of P C P
-    if outside <= 1e-9 * N:
-        return np.zeros(0)
-    left = outside / free
-    operator = _outside(rows, inside, basis)
-
-    def residual(values: np.ndarray, complete: bool) -> _Residual:
-        return _Residual(values, free, M, complete, left=left)
-
-    def wanted(values: np.ndarray, complete: bool) -> int:
-        # No vectors are needed: the iteration alone wants to know how many pairs must converge.
-        return 0 if complete else TracyWidom(alpha)(residual(values, False)).khat
-
-    route = "krylov" if isinstance(operator, FactorOperator) else "dense"
-    spectrum = eigenpairs(operator, wanted, route=route, seed=seed)
-    found = TracyWidom(alpha)(residual(spectrum.values, spectrum.complete))
-    shares = found.variance * found.strengths / free
-    return shares / max(1.0, shares.sum() / min(left, 1.0))
-
-
-@dataclass(frozen=True)
-class _Residual(Sample):
-    """Spectrum of ``P C P``, of which memory leaves the trace `left` to a site."""
-
-    left: float = 1.0
-
-    def variance(self, k: int) -> float:
-        """Bulk variance ``s2 = 1 - r_mem^2 - r_new^2`` beside k novel spikes."""
-        return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
-
-
-@dataclass(frozen=True)
-class _Projected(FactorOperator):
-    """``P C P`` of too many examples over too many sites: it is only applied."""
-
-    basis: np.ndarray
-
-    def matmat(self, X: np.ndarray) -> np.ndarray:
-        return self._project(super().matmat(self._project(X)))
-
-    def _project(self, X: np.ndarray) -> np.ndarray:
-        return X - self.basis @ (self.basis.T @ X)
-
-
-def _outside(rows: PackedBits, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
-    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
-    M, N = rows.shape
-    mass = float(M)
-    if N < M and N <= DENSE_SITES:
-        P = np.eye(N) - basis @ basis.T
-        return DenseOperator(N, mass, mass, P @ kernels.second_moment(rows) @ P)
-    if M <= FULL_LIMIT:
-        return DenseOperator(M, mass, mass, kernels.gram(rows) - inside @ inside.T)
-    return _Projected(N, mass, mass, rows, np.ones(M), basis.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -357,7 +288,7 @@ class Smoothing:
         require(0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
 
     def step(self, previous: np.ndarray | None, reading: Reading) -> np.ndarray:
-        """Return (w, its last change) after `reading`; None before the first one."""
+        """Return (w, its last change) after `reading`; `previous` is that of before, or None."""
         if previous is None:
             return np.array([reading.weight, 0.0])
         w, velocity = previous

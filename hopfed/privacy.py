@@ -1,4 +1,4 @@
-"""Differentially private operators: clipping, calibrated noise, accounting, counting beside it.
+"""Differentially private operators: clipping, calibrated noise, accounting.
 
 A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise (A10). What
 is protected is one example, by which neighbouring data sets differ. Sensitivities:
@@ -30,19 +30,11 @@ import numpy as np
 from hopfed.arrays import Array, namespace, to_host
 from hopfed.config import require
 from hopfed.errors import BackendError
-from hopfed.factorize import Archetypes, factorize
-from hopfed.operators import DenseOperator, FactorOperator, SketchOperator, sketch_matrix
-from hopfed.rank import RankEstimate, Sample
-from hopfed.search import Search
-from hopfed.spectrum import Spectrum, eigenpairs
-from hopfed.theory import general_spikes, marchenko_pastur, private
-from hopfed.theory.covariance import Population
+from hopfed.operators import DenseOperator, FactorOperator
+from hopfed.sketch import SketchOperator, sketch_matrix
+from hopfed.theory import private
 
 NEIGHBOURS = ("replace", "add_remove")
-
-# Noise moves a score against its prediction: by .5 / sqrt N, a standard deviation, at an overlap of
-# .77. The acceptance test of clean operators allows no more than that.
-PRIVATE_SEARCH = Search(slack=1.0)
 
 
 @dataclass(frozen=True)
@@ -56,6 +48,10 @@ class GaussianMechanism:
         one of sqrt T times the sensitivity.
     clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N`` (`clip_rows`).
     neighbours : "replace" or "add_remove".
+
+    Raises
+    ------
+    ArgumentError : a budget that is none, another relation of neighbours.
 
     Examples
     --------
@@ -83,20 +79,34 @@ class GaussianMechanism:
         return private.noise_multiplier(self.epsilon, self.delta, self.rounds)
 
     def sensitivity(self, n_sites: int, *, sketch: bool = False) -> float:
-        """Largest change of the released sums, in Euclidean norm, between neighbours."""
+        """Largest change of the released sums over `n_sites` sites, in norm, between neighbours.
+
+        With `sketch` the whole matrix counts, otherwise one triangle of it.
+        """
         frobenius = n_sites * (self.clip or 1.0) ** 2
         if self.neighbours == "replace":
             frobenius *= np.sqrt(2)
         return float(frobenius if sketch else frobenius / np.sqrt(2))
 
     def scale(self, n_sites: int, *, sketch: bool = False) -> float:
-        """Standard deviation of the noise on an entry of the sums (off the diagonal)."""
+        """Standard deviation of the noise on an entry of the sums (off the diagonal).
+
+        `n_sites` and `sketch` as in `sensitivity`.
+        """
         return self.noise_multiplier * self.sensitivity(n_sites, sketch=sketch)
 
 
 @dataclass(frozen=True)
 class PrivateOperator(DenseOperator):
-    """A dense operator with noise of variance `noise` on its entries; pooling adds that up."""
+    """A dense operator with noise of variance `noise` on its entries; pooling adds that up.
+
+    Examples
+    --------
+    >>> own = DenseOperator.from_examples(np.ones((50, 40)))
+    >>> found = noisy(own, GaussianMechanism(epsilon=1.0, delta=1e-5), np.random.default_rng(0))
+    >>> round(found.noise**0.5, 1), round((found + found).noise**0.5, 1), round(found.radius, 1)
+    (149.2, 211.0, 37.8)
+    """
 
     noise: float = 0.0
 
@@ -121,7 +131,16 @@ class PrivateOperator(DenseOperator):
 
 @dataclass(frozen=True)
 class PrivateSketch(SketchOperator):
-    """A sketch with noise of variance `noise` on its entries; pooling adds that up."""
+    """A sketch with noise of variance `noise` on its entries; pooling adds that up.
+
+    Examples
+    --------
+    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
+    >>> mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5)
+    >>> found = noisy_sketch(own, mechanism, np.random.default_rng(0))
+    >>> found.sketch.shape, round(found.noise**0.5, 1)
+    ((40, 8), 211.0)
+    """
 
     noise: float = 0.0
 
@@ -161,7 +180,18 @@ def clip_rows(rows: Array, clip: float) -> Array:
 
 
 def clipped_operator(rows: Array, clip: float) -> DenseOperator:
-    """Operator of real rows, clipped: what a mechanism with this `clip` accepts."""
+    """Operator of real rows, clipped: what a mechanism with this `clip` accepts.
+
+    Parameters
+    ----------
+    rows : (M, N) real.
+    clip : largest norm of a row, in units of sqrt N.
+
+    Examples
+    --------
+    >>> clipped_operator(np.array([[6.0, 8.0], [1.0, 1.0]]), clip=1.0).matrix.round(2).tolist()
+    [[1.72, 1.96], [1.96, 2.28]]
+    """
     x = clip_rows(rows, clip)
     return DenseOperator(x.shape[1], float(len(x)), float(len(x)), x.T @ x)
 
@@ -220,6 +250,21 @@ def noisy_sketch(
     The noise is that of the whole matrix, and only a part of the signal lies in the range of Omega:
     from k of N columns a spike must be about ``sqrt 2 (N / k)^(1/4)`` times as strong as from
     `noisy`, whose parameters and errors these are. Send the whole matrix where its bytes allow.
+
+    Parameters
+    ----------
+    operator, mechanism, rng, nominal : as in `noisy`.
+
+    Raises
+    ------
+    ArgumentError : a mechanism that clips; sketches are of +-1 examples.
+
+    Examples
+    --------
+    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
+    >>> exact = noisy_sketch(own, GaussianMechanism(np.inf, 1e-5), np.random.default_rng(0))
+    >>> exact.noise, bool((exact.sketch == own.sketch).all())
+    (0.0, True)
     """
     require(mechanism.clip is None, "clip", "None for sketches, of +-1 examples", mechanism.clip)
     n, mass = operator.n_sites, _public_mass(operator, mechanism, nominal, operator.trace_sum)
@@ -271,10 +316,16 @@ def accountant(
         client that took part: count only its rounds then.
     neighbours : "replace" or "add_remove". For "replace" with sampling the answer is an upper
         bound: the library's worst two examples contribute opposite vectors, ours orthogonal ones.
+    delta : of the guarantee, in (0, 1).
 
     Raises
     ------
     BackendError : `dp-accounting` is not installed; it comes with the extra `privacy`.
+
+    Examples
+    --------
+    >>> round(accountant(3.73, delta=1e-5), 2)
+    1.0
     """
     whole = private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
     require(0 < sampling <= 1, "sampling", "a probability in (0, 1]", sampling)
@@ -296,104 +347,3 @@ def accountant(
         event = dp.PoissonSampledDpEvent(sampling, event)
     found = pld.PLDAccountant(relation).compose(event, int(rounds)).get_epsilon(delta)
     return float(found) if sampling == 1 else min(whole, float(found))
-
-
-@dataclass(frozen=True)
-class PrivateTracyWidom:
-    """Sequential Tracy-Widom test beside noise of known radius, false-alarm rate `alpha` (A4, A10).
-
-    For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
-    """
-
-    alpha: float = 1e-3
-    noise_radius: float = 0.0
-
-    def __post_init__(self) -> None:
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        finite = 0 <= self.noise_radius < np.inf
-        require(finite, "noise_radius", "a finite number of at least 0", self.noise_radius)
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`, eigenvalues of an operator with noise."""
-        N, M, values = sample.n_sites, round(sample.n_examples), sample.values
-
-        def threshold(k: int, s2: float) -> float:
-            return private.noise_threshold(s2, N, M, self.noise_radius, self.alpha, stronger=k)
-
-        # The trace counts the archetypes as noise until they are found; the median hardly does.
-        median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
-        k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
-        while k > 0 and values[k - 1] <= threshold(k - 1, self._debiased(sample, k)[1]):
-            k -= 1
-        theta, s2 = self._debiased(sample, k)
-        while k < min(len(values), N - 1, M - 1) and values[k] > threshold(k, s2):
-            k += 1
-            theta, s2 = self._debiased(sample, k)
-        white = Population.flat(s2)
-        gamma = general_spikes.overlap(s2 + theta, white, sample.aspect, self.noise_radius)
-        rule = f"Tracy-Widom at {self.alpha:g} beside privacy noise of radius {self.noise_radius:g}"
-        return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
-
-    def _debiased(self, sample: Sample, k: int) -> tuple[np.ndarray, float]:
-        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them.
-
-        ``trace C = N`` with the noise too, so ``s2 = 1 - sum theta / N`` where r is not known.
-        """
-        theta = np.zeros(k)
-        s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
-        for _ in range(50 if k else 0):
-            law = Population.flat(s2), sample.aspect, self.noise_radius
-            ell = general_spikes.population_eigenvalue(sample.values[:k], *law)
-            if np.isnan(ell).any():  # in the bulk under the present s2
-                ell = np.where(np.isnan(ell), general_spikes.threshold(*law), ell)
-            theta = ell - s2
-            new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)
-            if sample.quality is not None or abs(new - s2) < 1e-6:
-                break
-            s2 = new
-        return theta, s2
-
-
-def private_spectrum(
-    operator: PrivateOperator, alpha: float = 1e-3, quality: float | None = None
-) -> tuple[Spectrum, RankEstimate]:
-    """Count what stands above bulk and noise of a pooled private operator of +-1 examples.
-
-    The `n_examples` of the spectrum is the number under which the same spikes would be seen
-    without noise: what the factorisation takes for the resolution of its metric.
-    """
-    rule = PrivateTracyWidom(alpha, operator.radius)
-    counted: list[RankEstimate] = []
-
-    def count(values: np.ndarray, complete: bool) -> int:
-        sample = Sample(values, operator.n_sites, operator.n_examples, complete, quality)
-        counted[:] = [rule(sample)]
-        return counted[0].khat
-
-    spectrum = eigenpairs(operator, count)
-    rank = counted[0]
-    law = Population.flat(rank.variance), spectrum.aspect, operator.radius
-    least = general_spikes.threshold(*law) / rank.variance - 1
-    # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
-    return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank
-
-
-def recover_private(
-    operator: PrivateOperator, *, seed: int, alpha: float = 1e-3, quality: float | None = None
-) -> Archetypes:
-    """Recover archetypes from a pooled private operator of +-1 examples, up to their signs.
-
-    By the search over one operator: group projections and means would be further releases.
-
-    Examples
-    --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(0)
-    >>> x = draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0]
-    >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
-    >>> found = recover_private(noisy(DenseOperator.from_examples(x), mechanism, rng), seed=0)
-    >>> found.status, found.khat
-    ('ok', 2)
-    """
-    spectrum, rank = private_spectrum(operator, alpha, quality)
-    return factorize(spectrum, rank, method="lam", search=PRIVATE_SEARCH, seed=seed)

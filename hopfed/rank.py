@@ -3,9 +3,6 @@
 Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
 `RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
 holds, except `Fixed`, which is the paper's quick check on the sharpened one (A4; 43, 57-59).
-
-The bulk variance is estimated when the quality is not given: ``trace C = N`` for +-1 data, so the
-signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.operators import FactorOperator
+from hopfed.sample import Sample
 from hopfed.sharpen import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
@@ -41,6 +38,14 @@ class RankEstimate:
     overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
+
+    Examples
+    --------
+    >>> from hopfed.theory.spikes import outlier
+    >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
+    >>> found = TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6))
+    >>> found.khat, found.strengths.round(2), found.overlaps.round(2), found.quality
+    (2, array([4., 2.]), array([0.86, 0.7 ]), 0.6)
     """
 
     khat: int
@@ -57,100 +62,17 @@ class RankEstimate:
         return float(np.sqrt(max(1.0 - self.variance, 0.0)))
 
 
-@dataclass(frozen=True)
-class NoiseProfile:
-    """Noise whose variance depends on the example: owners of different quality or weight (A4).
-
-    ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
-    eigenvectors is spread over N - k directions of noise. Examples that enter C with a weight,
-    relative to the mean weight, have their noise multiplied by it. Counting them as
-    ``mass^2 / sum w^2`` equal examples keeps the second moment of the noise and not its edge: with
-    weights that halve from round to round the edge lies higher by more than the width of the
-    Tracy-Widom law.
-
-    Attributes
-    ----------
-    captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector;
-        None when not known, the owners' noise is then taken to be the same.
-    weights : (L,) each owner's share of the examples.
-    n_sites : N.
-    gains : (L,) weight of each owner's examples over the mean weight; None for equal ones.
-    n_examples : examples as they are, whatever their weights; None for the sample's own number.
-    """
-
-    captured: np.ndarray | None
-    weights: np.ndarray
-    n_sites: int
-    gains: np.ndarray | None = None
-    n_examples: float | None = None
-
-    def own_variances(self, k: int, common: float) -> np.ndarray:
-        """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal."""
-        if self.captured is None:
-            return np.full(len(self.weights), common)
-        left = self.n_sites - self.captured[:, :k].sum(axis=1)
-        return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
-
-    def variances(self, k: int, common: float = 1.0) -> np.ndarray:
-        """(L,) noise variances as they enter C, `common` where the owners' are not known."""
-        own = self.own_variances(k, common)
-        return own if self.gains is None else own * self.gains
-
-    def mean(self, k: int) -> float:
-        """Bulk variance of the pooled operator beside k spikes."""
-        return float(self.weights @ self.variances(k))
-
-    def kurtosis(self, k: int, common: float = 1.0) -> float:
-        """Excess kurtosis of the pooled noise: owners weigh by the square of their variance."""
-        own = self.own_variances(k, common)
-        excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
-        square = self.weights * self.variances(k, common) ** 2
-        return float(square @ excess / square.sum())
-
-    def alike(self, k: int, ratio: float = 1.05) -> bool:
-        """Whether the owners' noise is the same, up to a ratio of variances."""
-        variances = self.variances(k)
-        return bool(variances.max() <= ratio * variances.min())
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The eigenvalues of C and what is known of the sample they came from."""
-
-    values: np.ndarray
-    n_sites: int
-    n_examples: float
-    complete: bool = True
-    quality: float | None = None
-    operators: tuple[FactorOperator, ...] = ()
-    profile: NoiseProfile | None = None
-
-    def __post_init__(self) -> None:
-        if self.quality is not None and not 0 < self.quality <= 1:
-            raise ArgumentError("quality", "in (0, 1]", self.quality)
-
-    @property
-    def aspect(self) -> float:
-        """``q = N / M``."""
-        return self.n_sites / self.n_examples
-
-    @property
-    def drawn(self) -> float:
-        """Number of examples, whatever their weights."""
-        given = None if self.profile is None else self.profile.n_examples
-        return self.n_examples if given is None else given
-
-    def variance(self, k: int) -> float:
-        """Bulk variance once the k leading eigenvalues are taken for spikes."""
-        if self.quality is not None:
-            return max(1.0 - self.quality**2, 1e-12)
-        if self.profile is not None and self.profile.captured is not None:
-            return self.profile.mean(k)
-        return noise_variance(self.values[:k], self.n_sites, self.aspect)
-
-
 class RankRule(Protocol):
-    """A rule from a sample's spectrum to a rank."""
+    """A rule from a sample's spectrum to a rank.
+
+    Examples
+    --------
+    >>> def above_two(sample: Sample) -> RankEstimate:
+    ...     k = int((sample.values > 2.0).sum())
+    ...     return RankEstimate(k, 2.0, sample.variance(k), np.ones(k), np.ones(k), "above 2")
+    >>> above_two(Sample(np.array([20.0, 1.2, 0.9]), 100, 400)).khat
+    1
+    """
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
@@ -164,6 +86,17 @@ class TracyWidom:
     The k-th test compares the next eigenvalue with the quantile for the noise left beside k
     spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
     Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel.
+
+    Attributes
+    ----------
+    alpha : in (0, 1).
+
+    Examples
+    --------
+    >>> from hopfed.theory.spikes import outlier
+    >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
+    >>> TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6)).khat
+    1
     """
 
     alpha: float = 1e-3
@@ -184,7 +117,13 @@ class TracyWidom:
 
 @dataclass(frozen=True)
 class MarchenkoPastur:
-    """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58)."""
+    """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58).
+
+    Examples
+    --------
+    >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).khat
+    2
+    """
 
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
@@ -211,6 +150,26 @@ class Shuffle:
     In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
     own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
     which are a spike of their own in the uncentred C: that null is conservative.
+
+    Attributes
+    ----------
+    alpha : in (0, 1).
+    repeats : scrambled copies that are made.
+    null : "signs" or "permute".
+    seed : of the scrambling.
+
+    Raises
+    ------
+    ArgumentError : another null, alpha outside (0, 1), or a sample without factor operators.
+
+    Examples
+    --------
+    >>> x = np.where(np.random.default_rng(0).random((60, 30)) < 0.8, 1, -1)  # one archetype
+    >>> from hopfed.operators import FactorOperator
+    >>> op = FactorOperator.from_examples(x)
+    >>> values = np.linalg.eigvalsh(op.matmat(np.eye(30)))[::-1]
+    >>> Shuffle(seed=0)(Sample(values, 30, 60, operators=(op,))).khat
+    1
     """
 
     alpha: float = 0.05
@@ -245,6 +204,17 @@ class Fixed:
 
     `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
     which is not known. With 1 this is the text of the paper.
+
+    Attributes
+    ----------
+    tau : the threshold.
+    t : dreaming time.
+    scale : 1, or what to multiply J by.
+
+    Examples
+    --------
+    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).khat
+    2
     """
 
     tau: float = 0.5
@@ -259,23 +229,6 @@ class Fixed:
         tau = lam * sample.n_sites / self.scale
         rule = f"sharpened eigenvalue above {self.tau:g}"
         return _estimate(sample, k, tau, sample.variance(k), rule)
-
-
-def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
-    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point (A4, A7).
-
-    Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
-    s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
-    """
-    s2, root = 1.0, float(np.sqrt(aspect))
-    edge = (1 + root) ** 2
-    for _ in range(200):
-        kappa = spikes.strength_at(leading / s2 - edge, root)
-        new = max(1.0 - s2 * float(kappa.sum()) / n_sites, 1e-6)
-        if abs(new - s2) < 1e-12:
-            break
-        s2 = new
-    return s2
 
 
 def _robust_start(sample: Sample, edge: Edge) -> int:

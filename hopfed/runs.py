@@ -47,6 +47,16 @@ class Run:
     summary : scalar results and words; plain JSON values.
     provenance : versions of what made it.
     committed, planned : parts of the run (seeds) that are in the file, and that it shall have.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> run = Run("demo", {"seed": 0}, {"found/patterns": np.ones((2, 3), np.int8)}, {"khat": 2})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run.save(f"{folder}/run.h5")
+    ...     back = Run.load(f"{folder}/run.h5", complete=True)
+    >>> back.kind, back.summary, back.arrays["found/patterns"].shape
+    ('demo', {'khat': 2}, (2, 3))
     """
 
     kind: str
@@ -98,6 +108,7 @@ class Run:
         Parameters
         ----------
         complete : refuse a run of which parts are missing.
+        path : of the file.
 
         Raises
         ------
@@ -164,7 +175,13 @@ def plain(value: Any) -> Any:
 
 
 def provenance() -> dict[str, str]:
-    """Versions of hopfed, Python and the libraries that results depend on."""
+    """Versions of hopfed, Python and the libraries that results depend on.
+
+    Examples
+    --------
+    >>> sorted({"hopfed", "numpy", "python"} & set(provenance()))
+    ['hopfed', 'numpy', 'python']
+    """
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
         try:
@@ -179,6 +196,22 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
 
     A small file is written beside it and removed, which finds read-only folders, full disks and
     quotas alike.
+
+    Parameters
+    ----------
+    path : of the file.
+    argument : what the caller calls it, for the message.
+
+    Raises
+    ------
+    ArgumentError : no such folder, a folder in its place, or no right to write.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_writable(f"{folder}/run.h5")
+    ...     print(os.listdir(folder))
+    []
     """
     folder = Path(path).resolve().parent
     if not folder.is_dir():
@@ -200,6 +233,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
     Raises
     ------
     RunFileError : the file cannot be written; what stood at `path` before is untouched.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "note.txt")
+    ...     with replacing(path) as temporary:
+    ...         _ = temporary.write_text("all of it")
+    ...         before = path.exists()
+    ...     print(before, path.read_text())
+    False all of it
     """
     path = Path(path)
     try:
@@ -216,7 +259,16 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove temporary files that a process killed inside :func:`replacing` left beside `path`."""
+    """Remove temporary files that a process killed inside :func:`replacing` left beside `path`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, ".run-abcd1234.h5").touch()  # of a process that was killed
+    ...     remove_leftovers(Path(folder, "run.h5"))
+    ...     print(os.listdir(folder))
+    []
+    """
     path = Path(path)
     pattern = f".{glob.escape(path.stem)}-????????{glob.escape(path.suffix)}"
     for name in path.parent.glob(pattern):

@@ -41,6 +41,15 @@ class Search:
     duplicate : overlap of two likenesses of one (`hopfed.select.merge`); 1 keeps all that differ.
     deflate : take what was found out of the operator before the next pass.
     early_stop : stop a memory once its score is that of the weakest direction counted.
+
+    Raises
+    ------
+    ArgumentError : a setting outside its range.
+
+    Examples
+    --------
+    >>> Search(starts=8, memory=LayeredMemory(layers=3)).memory.order
+    'synchronous'
     """
 
     starts: int = 24
@@ -74,6 +83,28 @@ def search_candidates(
     Parameters
     ----------
     known : (C, N) patterns to deflate before the first pass.
+    space : the signal subspace, of dimension K.
+    config : settings of the search.
+    seed : of its starts and its heat bath.
+
+    Returns
+    -------
+    int8 (C, N).
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.operators import FactorOperator
+    >>> from hopfed.rank import TracyWidom
+    >>> from hopfed.sample import Sample
+    >>> from hopfed.spectrum import eigenpairs
+    >>> rng = np.random.default_rng(1)
+    >>> xi = rademacher(2, 100, rng)
+    >>> spectrum = eigenpairs(FactorOperator.from_examples(draw_examples(xi, 300, 0.8, rng)[0]), 4)
+    >>> space = Subspace.of(spectrum, TracyWidom()(Sample(spectrum.values, 100, 300)))
+    >>> found = search_candidates(space, Search(), seed=0)
+    >>> np.abs(found @ xi.T / 100).round(1).max(axis=0)
+    array([1., 1.])
     """
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)

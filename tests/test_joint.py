@@ -14,7 +14,8 @@ from hopfed.joint import (
 from hopfed.kernels import pack
 from hopfed.metrics import retrieval
 from hopfed.operators import FactorOperator
-from hopfed.rank import Sample, TracyWidom
+from hopfed.rank import TracyWidom
+from hopfed.sample import Sample
 from hopfed.spectrum import eigenpairs
 from hopfed.subspace import Subspace
 

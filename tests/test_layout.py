@@ -21,11 +21,13 @@ MAY_IMPORT = {
     "runs": {"errors"},
     "kernels": {"arrays", "errors", "kernels"},
     "operators": CORE,
+    "sketch": CORE | {"operators"},
     "tridiagonal": CORE,
-    "spectrum": CORE | {"operators", "tridiagonal"},
+    "spectrum": CORE | {"operators", "sketch", "tridiagonal"},
     "sharpen": CORE,
     "shuffle": CORE | {"operators", "spectrum"},
-    "rank": CORE | {"operators", "sharpen", "shuffle"},
+    "sample": CORE | {"operators"},
+    "rank": CORE | {"sample", "sharpen", "shuffle"},
     "subspace": CORE | {"rank", "spectrum"},
     "select": CORE | {"subspace"},
     "lam": CORE,
@@ -36,21 +38,26 @@ MAY_IMPORT = {
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "data": LOW | {"config", "kernels", "data"},
-    "exchange": CORE | {"joint", "operators", "rank", "spectrum"},
+    "exchange": CORE | {"joint", "operators", "sample", "spectrum"},
     "recovery": CORE
-    | {"data", "exchange", "factorize", "joint", "operators", "rank", "search", "spectrum"},
+    | {"data", "exchange", "factorize", "joint", "operators", "rank"}
+    | {"sample", "search", "spectrum"},
     "metrics": {"errors"},
     "agreement": CORE | {"config", "operators"},
-    "plasticity": CORE | {"agreement", "config", "operators", "rank", "spectrum"},
+    "novelty": CORE | {"operators", "rank", "sample", "spectrum"},
+    "plasticity": CORE | {"agreement", "config", "novelty", "operators"},
     "aggregate": {"arrays", "errors"},
     "memory": LOW,
     "workers": set(),
-    "privacy": CORE | {"config", "factorize", "operators", "rank", "search", "spectrum"},
+    "privacy": CORE | {"config", "operators", "sketch"},
+    "private_recovery": CORE
+    | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
     "neural": LOW | {"aggregate", "config", "federation", "memory", "neural", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
     | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
-    | {"operators", "plasticity", "privacy", "rank", "runs", "search", "select", "spectrum"},
+    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "runs"}
+    | {"sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }

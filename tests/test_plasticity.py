@@ -4,7 +4,7 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hopfed.plasticity as plasticity
+from hopfed import novelty
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.kernels import concatenate, pack
@@ -206,8 +206,8 @@ def test_dependent_patterns_are_one_dimension():
 def test_every_route_to_the_spectrum_reads_the_same(monkeypatch, old, dense, full):
     rows, xi = batch(300, 500, 0.5, 4, old=old)
     exact = Structure()(rows, Broadcast(xi, 0.5), seed=0)
-    monkeypatch.setattr(plasticity, "DENSE_SITES", dense)
-    monkeypatch.setattr(plasticity, "FULL_LIMIT", full)
+    monkeypatch.setattr(novelty, "DENSE_SITES", dense)
+    monkeypatch.setattr(novelty, "FULL_LIMIT", full)
     other = Structure()(rows, Broadcast(xi, 0.5), seed=0)
     for name in ("weight", "memory", "novelty"):
         assert getattr(other, name) == pytest.approx(getattr(exact, name), abs=2e-4)

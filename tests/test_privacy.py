@@ -11,19 +11,19 @@ from hopfed import privacy
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.metrics import retrieval
-from hopfed.operators import DenseOperator, SketchOperator, pool, sketch_matrix
+from hopfed.operators import DenseOperator, pool
 from hopfed.privacy import (
     GaussianMechanism,
-    PrivateTracyWidom,
     accountant,
     clip_rows,
     clipped_operator,
     noisy,
     noisy_sketch,
-    private_spectrum,
-    recover_private,
 )
-from hopfed.rank import Sample, TracyWidom
+from hopfed.private_recovery import PrivateTracyWidom, private_spectrum, recover_private
+from hopfed.rank import TracyWidom
+from hopfed.sample import Sample
+from hopfed.sketch import SketchOperator, sketch_matrix
 from hopfed.spectrum import eigenpairs
 from hopfed.theory import private
 

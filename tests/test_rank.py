@@ -4,7 +4,8 @@ from helpers import sample
 
 from hopfed.errors import ArgumentError
 from hopfed.operators import FactorOperator
-from hopfed.rank import Fixed, MarchenkoPastur, Sample, Shuffle, TracyWidom, noise_variance
+from hopfed.rank import Fixed, MarchenkoPastur, Shuffle, TracyWidom
+from hopfed.sample import Sample, noise_variance
 from hopfed.spectrum import eigenpairs
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hopfed.data.channel import rademacher
 from hopfed.operators import FactorOperator
-from hopfed.rank import Sample, TracyWidom
+from hopfed.rank import TracyWidom
+from hopfed.sample import Sample
 from hopfed.select import accepted, descend, expected_overlap, fit_exposures, merge, select
 from hopfed.spectrum import eigenpairs
 from hopfed.subspace import Subspace

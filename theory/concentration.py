@@ -7,6 +7,13 @@ semidefinite matrices of norm at most 1; the paper uses 2/M), and since `(x x^T)
 squares add up to at most `(S - S^2) / M`: the variance proxy is
 `v / M`, `v = max lambda (1 - lambda)` over the spectrum of S, never above `1/4`.
 
+Parameters
+----------
+N, M : sites, examples.
+deviation : u, in the norm of J; above 0.
+level, delta : probabilities in (0, 1).
+variance : the proxy v, in [0, 1/4]; in `bulk_band` the bulk variance.
+
 Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; the federated Hopfield
 paper, theorem 1 and (35)-(40). The bounds are for J, of trace 1; in the scale of `N J`, where the
 bulk variance is `1 - r^2`, multiply deviations by N.
@@ -129,7 +136,7 @@ def bulk_band(
 
     The Marchenko-Pastur edges, widened by (40)
     `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.
-    The paper leaves C and C' open: they are arguments, and the lower end is cut at 0.
+    The paper leaves C and C' open: they are the `constants`, and the lower end is cut at 0.
 
     Examples
     --------

@@ -5,6 +5,12 @@ function takes `q = N / M` and, optionally, the radius of a semicircle: symmetri
 known scale that was added to the operator, as a privacy mechanism does (entries of variance
 `(radius / 2)^2 / N`). The spectrum is then the free convolution of the two laws.
 
+Parameters
+----------
+population : noise covariance spectrum.
+N, M, q : sites, examples, N / M.
+radius : radius of the added semicircle, at least 0.
+
 Spikes over such a bulk are in `general_spikes`, its density in `density`.
 
 Sources: N. El Karoui, Ann. Probab. 35 (2007) 663; W. Hachem, A. Hardy, J. Najim, Ann. Probab. 44
@@ -59,7 +65,7 @@ class Population:
 
     @classmethod
     def flat(cls, variance: float = 1.0) -> Population:
-        """White noise.
+        """White noise of this `variance`.
 
         Examples
         --------
@@ -114,6 +120,12 @@ class Edge:
     location : where the density ends.
     scale : `M^(2/3) (lambda_1 - location) / scale` has the beta = 1 Tracy-Widom law.
     critical : population eigenvalue from which a spike separates (1/c in El Karoui's notation).
+
+    Examples
+    --------
+    >>> edge = upper_edge(Population.flat(), 0.25)
+    >>> round(edge.location, 3), round(edge.critical, 3)
+    (2.25, 1.5)
     """
 
     location: float
@@ -141,7 +153,7 @@ def upper_edge(population: Population, q: float, radius: float = 0.0) -> Edge:
     >>> round(upper_edge(Population.flat(), 0.25).location, 12)
     2.25
     """
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     distance = _silverstein.upper_distance(law)
     maps = law.above(np.array(distance))
     # Near the edge Z = Z_E + (1/2) Z_GG (G - G_E)^2, so the N-normalised density starts as
@@ -193,10 +205,10 @@ def support(population: Population, q: float, radius: float = 0.0) -> np.ndarray
     array([[ 0.8001,  1.1976],
            [ 8.1113, 12.111 ]])
     """
-    return _silverstein.support(law_of(population, q, radius))
+    return _silverstein.support(_law_of(population, q, radius))
 
 
-def law_of(population: Population, q: float, radius: float) -> _silverstein.Law:
+def _law_of(population: Population, q: float, radius: float) -> _silverstein.Law:
     """Checked arguments as the law the solvers work on."""
     if not isinstance(population, Population):
         raise ArgumentError("population", "a Population", repr(population))

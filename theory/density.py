@@ -8,6 +8,11 @@ series is tabulated once for cubic Hermite interpolation: after that a million v
 as a table look-up. Where two intervals are about to merge, or just have, the density has a near
 cusp and the series stops at 16,384 terms, with an error of 1e-6 at worst.
 
+Parameters
+----------
+x : where to evaluate; any shape.
+population, q, radius : noise covariance spectrum, N / M, radius of the added semicircle.
+
 Sources: J. W. Silverstein, S.-I. Choi, J. Multivariate Anal. 54 (1995) 295; P. Biane, Indiana
 Math. J. 46 (1997) 705.
 """
@@ -21,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check, _silverstein
-from .covariance import Population, law_of
+from .covariance import Population, _law_of
 from .marchenko_pastur import angle_cdf
 
 _TERMS = (32, 16384)  # first and last number of terms tried
@@ -108,13 +113,13 @@ class _Component:
 
 
 def _components_of(population: Population, q: float, radius: float) -> tuple[_Component, ...]:
-    law_of(population, q, radius)  # an argument that breaks its rule must not reach the cache
+    _law_of(population, q, radius)  # an argument that breaks its rule must not reach the cache
     return _components(population, float(q), float(radius))
 
 
 @lru_cache(maxsize=64)
 def _components(population: Population, q: float, radius: float) -> tuple[_Component, ...]:
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     return tuple(_tabulate(law, low, high) for low, high in _silverstein.support(law))
 
 

@@ -4,6 +4,17 @@ A spike is described by its population eigenvalue `ell`, an eigenvalue of the co
 data above those of the noise. When the signal is `theta u u^T` added to the noise covariance,
 :func:`population_spike` gives `ell`, and how far the population eigenvector is from u itself.
 
+Parameters
+----------
+ell, eigenvalue : population and sample eigenvalue of a spike, above 0; any shape.
+population : noise covariance spectrum.
+q : aspect ratio N / M, above 0.
+radius : radius of the added semicircle, at least 0.
+
+Raises
+------
+ArgumentError : an argument outside of its range, or a population that is none.
+
 Sources: Z. Bai, J. Yao, J. Multivariate Anal. 106 (2012) 167; F. Benaych-Georges, R. R.
 Nadakuditi, Adv. Math. 227 (2011) 494; semicircle: M. Capitaine, C. Donati-Martin, D. Feral,
 M. Fevrier, Electron. J. Probab. 16 (2011) 1750.
@@ -18,7 +29,7 @@ from hopfed.errors import ArgumentError
 
 from . import _check, _silverstein
 from ._solve import increasing_root
-from .covariance import Population, law_of
+from .covariance import Population, _law_of
 
 
 def threshold(population: Population, q: float, radius: float = 0.0) -> float:
@@ -29,7 +40,7 @@ def threshold(population: Population, q: float, radius: float = 0.0) -> float:
     >>> round(threshold(Population.flat(2.0), 0.25), 12)
     3.0
     """
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     return float(law.t[-1] + _silverstein.upper_distance(law))
 
 
@@ -51,7 +62,7 @@ def outlier(ell: ArrayLike, population: Population, q: float, radius: float = 0.
     >>> round(float(outlier(10.0, Population([1.0, 3.0]), 0.5)), 9)
     11.349206349
     """
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     distance, _ = _distances(ell, law)
     return law.value(law.above(distance.ravel())).reshape(distance.shape)[()]
 
@@ -67,7 +78,7 @@ def overlap(ell: ArrayLike, population: Population, q: float, radius: float = 0.
     >>> round(float(overlap(3.0, Population.flat(), 0.5)), 12)
     0.7
     """
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     distance, above = _distances(ell, law)
     maps = law.above(distance.ravel())
     value = (law.t[-1] + distance.ravel()) * law.slope(maps) / maps.z
@@ -88,7 +99,7 @@ def population_eigenvalue(
     10.0
     """
     x = _check.real("eigenvalue", eigenvalue)
-    law = law_of(population, q, radius)
+    law = _law_of(population, q, radius)
     critical = _silverstein.upper_distance(law)
     edge = law.value(law.above(np.array(critical)))[0]
     flat = x.ravel()

@@ -1,8 +1,17 @@
 """The Marchenko-Pastur law: spectrum of `(1/M) X^T X` for white noise `X` of shape (M, N).
 
-All functions take `q = N / M` and the noise variance, broadcast over every argument, work in
-float64 and return a NumPy scalar for scalar arguments. For q > 1 the law has an atom of weight
-`1 - 1/q` at zero.
+All functions broadcast over every argument, work in float64 and return a NumPy scalar for scalar
+arguments. For q > 1 the law has an atom of weight `1 - 1/q` at zero.
+
+Parameters
+----------
+x : where to evaluate, in the units of `variance`.
+q : aspect ratio N / M, above 0.
+variance : noise variance, above 0.
+
+Raises
+------
+ArgumentError : an argument that is not a finite number, or outside of its range.
 
 The angle `tau` in [0, pi], `x / variance = 1 + q - 2 sqrt(q) cos(tau)`, removes the square roots
 at both edges. With `rho = min(sqrt q, 1 / sqrt q)` the part off zero has, for every q, the density

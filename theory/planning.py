@@ -5,8 +5,19 @@ grow; `margin`, `detectable`, `minimal_*` and `phase_diagram` work with it. At f
 with a false-alarm rate needs more; `detection_power`, `plan` and `exposure_needed` give the
 probability that the archetype's eigenvalue passes the Tracy-Widom threshold.
 
-Everything broadcasts over its arguments: quality r in (0, 1), exposure pi in (0, 1], N sites,
-M examples.
+Everything broadcasts over its arguments.
+
+Parameters
+----------
+r : quality of the examples, in (0, 1).
+exposure : share pi of the examples that come from the archetype, in (0, 1].
+N, M : sites, examples; whole numbers above 0.
+power, false_alarm : probabilities of the test, in (0, 1).
+stronger : number of archetypes with larger eigenvalues, below N and M.
+
+Raises
+------
+ArgumentError : an argument outside of its range.
 """
 
 from __future__ import annotations
@@ -105,6 +116,12 @@ class PhaseDiagram:
     eigenvalue : (R, E) predicted sample eigenvalue of the archetype, the edge below the boundary.
     overlap : (R, E) predicted squared cosine of its eigenvector.
     boundary : (R,) exposure at the phase boundary, above 1 where no exposure is enough.
+
+    Examples
+    --------
+    >>> found = phase_diagram([0.2, 0.8], [0.01, 0.1], 400, 400)
+    >>> found.margin.round(2).tolist(), found.boundary.round(4).tolist()
+    ([[0.17, 1.67], [7.11, 71.11]], [0.06, 0.0014])
     """
 
     qualities: np.ndarray
@@ -212,6 +229,12 @@ class Plan:
     eigenvalue : predicted eigenvalue of the archetype.
     overlap : predicted squared cosine of its eigenvector.
     margin : spike strength over the phase boundary.
+
+    Examples
+    --------
+    >>> found = plan(r=0.3, exposure=[0.2, 0.1], N=200)
+    >>> found.samples.tolist(), found.margin.round(2).tolist()
+    ([60.0, 185.0], [2.17, 1.9])
     """
 
     samples: np.ndarray

@@ -12,6 +12,13 @@ it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 
 variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
 Outliers, overlaps and edges are those of `general_spikes` and `covariance`.
 
+Parameters
+----------
+r, exposure, N, M, power, false_alarm, stronger : as in `planning`; M of all clients together.
+epsilon, delta, rounds : of the budget.
+multiplier : z, noise of a client over its sensitivity, at least 0.
+radius, clients : of the semicircle, at least 0; L, each with its own noise.
+
 Sources: B. Balle, Y.-X. Wang, ICML 80 (2018) 394 (calibration); for the spectra see
 `general_spikes`.
 """
@@ -34,8 +41,7 @@ def gaussian_delta(epsilon: float, multiplier: float) -> float:
 
     `Phi(1/(2z) - epsilon z) - e^epsilon Phi(-1/(2z) - epsilon z)` (Balle and Wang, theorem 8).
 
-    The `multiplier` z is the standard deviation of the noise over the sensitivity. Gaussians
-    compose exactly: T releases with z each are one with `z / sqrt T`.
+    Gaussians compose exactly: T releases with z each are one with `z / sqrt T`.
 
     Examples
     --------
@@ -104,8 +110,7 @@ def noise_radius(
 ) -> np.ndarray:
     """Radius of the semicircle in the pooled operator, `2 z N^(3/2) sqrt(L) / M`.
 
-    M are the examples of all clients together. Each of the L `clients` adds its own noise; 1 is for
-    noise added once, to the sum, by a party trusted with it.
+    One client is for noise added once, to the sum, by a party trusted with it.
 
     Examples
     --------
@@ -136,9 +141,6 @@ def noise_threshold(
     Parameters
     ----------
     variance : bulk variance `1 - r^2`, in (0, 1].
-    N, M : sites, examples of all clients together.
-    radius : radius of the semicircle, at least 0.
-    false_alarm : rate of the test, in (0, 1).
     stronger : number of larger spikes; each takes one site and one example.
 
     Examples
@@ -205,6 +207,13 @@ class PrivateFiniteSize(spikes.FiniteSize):
     Attributes
     ----------
     gammas : (R,) squared cosine of each sample eigenvector and its population direction.
+
+    Examples
+    --------
+    >>> xi = np.random.default_rng(0).choice([-1, 1], size=(2, 400))
+    >>> found = finite_size(xi, [0.75, 0.25], r=0.3, M=1600, radius=10.0)
+    >>> found.gammas.round(3), found.magnetisations(xi, rank=2).round(3)
+    (array([0.958, 0.686]), array([1.   , 0.861]))
     """
 
     gammas: np.ndarray = field(repr=False)
@@ -212,9 +221,9 @@ class PrivateFiniteSize(spikes.FiniteSize):
     def magnetisations(self, archetypes: np.ndarray, rank: int) -> np.ndarray:
         """(K,) predicted `|<xihat, xi>| / N` of patterns from the `rank` leading eigenvectors.
 
-        The part of an archetype that lies in their span is a field of independent Gaussian sites,
-        and the pattern is its sign: alone on an eigenvector of overlap gamma an archetype has
-        `erf(sqrt(gamma / (2 (1 - gamma))))`.
+        The part of each of the `archetypes` that lies in their span is a field of independent
+        Gaussian sites, and the pattern is its sign: alone on an eigenvector of overlap gamma an
+        archetype has `erf(sqrt(gamma / (2 (1 - gamma))))`.
         """
         from scipy.special import erf
 
@@ -231,7 +240,7 @@ def finite_size(
 ) -> PrivateFiniteSize:
     """Predict outliers and overlaps of one draw beside a semicircle of `radius` (A5, A10).
 
-    The other parameters, and the errors, are those of `spikes.finite_size`.
+    `archetypes`, `exposures`, and the errors, are those of `spikes.finite_size`.
 
     Examples
     --------
@@ -287,7 +296,7 @@ def detection_power(
     shares, weights = planning._shares(np.array([exposure]), np.array([float(M)]))
     kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
 
-    law = covariance.law_of(white, q, wide)
+    law = covariance._law_of(white, q, wide)
     critical = _silverstein.upper_distance(law)
     maps = law.above(np.maximum(s2 * kappa, critical))  # at the edge, for what is below it
     eigenvalue, edge = law.value(maps), law.value(law.above(np.array(critical)))[0]
@@ -316,10 +325,8 @@ def plan(
 
     Parameters
     ----------
-    r, N, power, false_alarm, stronger : as in `planning.plan`, single numbers.
-    exposure : one or several.
-    multiplier : noise multiplier z of each client, at least 0.
-    clients : L clients with equally many examples.
+    exposure : one or several; all others single numbers.
+    clients : with equally many examples.
 
     Returns
     -------

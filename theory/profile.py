@@ -40,6 +40,12 @@ class ProfileSpikes:
     margin : (K,) left side of the outlier equation at the edge: detectable above 1.
     outliers : (K,) predicted sample eigenvalues, the edge where not detectable.
     overlaps : (K,) predicted squared cosine of sample eigenvector and archetype, 0 below.
+
+    Examples
+    --------
+    >>> found = profile_spikes([0.8, 0.2], [[0.5, 0.0], [0.5, 0.01]], N=400, M=800)
+    >>> found.margin.round(2), bool(found.outliers[1] == found.edge)
+    (array([88.84,  0.16]), True)
     """
 
     edge: float

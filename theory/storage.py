@@ -62,6 +62,10 @@ def capacity(t: ArrayLike = 0.0) -> np.ndarray:
 def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
     """Magnetisation at capacity, where it drops to zero.
 
+    Parameters
+    ----------
+    t : dreaming time, at least 0; any shape.
+
     Examples
     --------
     >>> round(float(critical_magnetisation()), 9)
@@ -108,6 +112,12 @@ class StorageRun:
     magnetisations : (starts,) overlap of each final state with the pattern it started from.
     settled : (starts,) whether the state is a fixed point; others were cut at `max_sweeps`.
     sweeps : sweeps over all sites that were run.
+
+    Examples
+    --------
+    >>> run = simulate_storage(np.random.default_rng(0), N=200, alpha=0.1, starts=5)
+    >>> run.load, int(run.settled.sum()), round(run.mean, 2), round(run.standard_error, 2)
+    (0.1, 5, 1.0, 0.0)
     """
 
     load: float

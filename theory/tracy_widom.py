@@ -13,6 +13,12 @@ Two evaluations, held together by the tests:
   computation reaches the far left tail. Relative error about 1e-13 in *both* tails, down to where
   the value itself underflows.
 
+Parameters
+----------
+s, p : real; a probability in (0, 1); any shape.
+beta : 1 (real data) or 2 (complex data).
+nodes : of the quadrature.
+
 Sources: P. L. Ferrari, H. Spohn, J. Phys. A 38 (2005) L557; F. Bornemann, Math. Comp. 79 (2010)
 871; scaling: Z. Ma, Bernoulli 18 (2012) 322.
 """
@@ -116,7 +122,18 @@ def isf(p: ArrayLike, beta: int = 1) -> np.ndarray:
 
 
 class Moments(NamedTuple):
-    """First four moments of a Tracy-Widom law."""
+    """First four moments of a Tracy-Widom law.
+
+    Attributes
+    ----------
+    mean, variance, skewness, excess_kurtosis : the last two without units.
+
+    Examples
+    --------
+    >>> found = moments(beta=2)
+    >>> [round(m, 4) for m in found]
+    [-1.7711, 0.8132, 0.2241, 0.0934]
+    """
 
     mean: float
     variance: float

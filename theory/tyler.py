@@ -29,12 +29,21 @@ class Shape:
     Attributes
     ----------
     matrix : (N, N) symmetric positive definite shape matrix of trace N.
-    weights : (M,) weight of each sample, `N / (x^T S^{-1} x)`: small for outliers.
+    weights : (M,) weight of each sample at unit length, `N / (x^T S^{-1} x)`: small where its
+        direction is rare.
     shrinkage : weight of the identity in the fixed point, 0 for Tyler's own.
     iterations : fixed-point steps taken.
     residual : largest relative change of a sample's weight in the last step.
     status : "converged"; "iteration limit", when `residual` is above the tolerance; or "singular",
         when the samples lie too close to a subspace for the fixed point to exist: shrink.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).standard_normal((200, 3)) * [1.0, 1.0, 2.0]
+    >>> x[:20] *= 1000.0  # length does not count
+    >>> found = tyler(x)
+    >>> found.status, np.diag(found.matrix).round(1), bool(found.converged)
+    ('converged', array([0.5, 0.5, 2. ]), True)
     """
 
     matrix: np.ndarray

@@ -50,10 +50,18 @@ class Batches:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Stands for examples that are on other machines, in batches for so many rounds."""
+    """Stands for examples that are on other machines, in batches for so many `rounds`.
+
+    Examples
+    --------
+    >>> Elsewhere(rounds=3).examples(0, 1)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: the examples of client 1 in round 0 are not on this machine
+    """
 
     rounds: int = 1
 
     def examples(self, t: int, client: int) -> PackedBits:
-        """Fail: the server has no examples."""
+        """Fail: the server has no examples of `client` in round `t`."""
         raise DataError(f"the examples of client {client} in round {t} are not on this machine")

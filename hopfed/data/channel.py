@@ -8,7 +8,19 @@ from hopfed.errors import ArgumentError
 
 
 def rademacher(K: int, N: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw K archetypes of N independent fair signs: int8 (K, N) (3)."""
+    """Draw K archetypes of N independent fair signs: int8 (K, N) (3).
+
+    Parameters
+    ----------
+    K, N : archetypes and sites.
+    rng : of the draws.
+
+    Examples
+    --------
+    >>> xi = rademacher(2, 1000, np.random.default_rng(0))
+    >>> xi.dtype, xi.shape, bool(abs(xi[0].astype(int) @ xi[1]) < 100)
+    (dtype('int8'), (2, 1000), True)
+    """
     return (2 * rng.integers(0, 2, size=(K, N), dtype=np.int8) - 1).astype(np.int8)
 
 

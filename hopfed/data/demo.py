@@ -16,6 +16,17 @@ def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndar
 
     Subsets overlap and together cover the alphabet: every client gets its share of a shuffled
     alphabet dealt round, and more letters at random up to its number.
+
+    Parameters
+    ----------
+    seed : of the deal and of the noise.
+    size : height and width of a letter in pixels.
+
+    Examples
+    --------
+    >>> letters, examples, subsets = letters_over_clients(seed=0, size=16)
+    >>> letters.shape, [x.shape[1] for x in examples], sorted(set("".join(subsets)))[:3]
+    ((26, 256), [256, 256, 256, 256, 256], ['A', 'B', 'C'])
     """
     letters = render_letters(size)
     order = stream(seed, "demo", "deal").permutation(len(LETTERS))

@@ -10,7 +10,25 @@ LETTERS = string.ascii_uppercase
 
 
 def render_letters(size: int = 48) -> np.ndarray:
-    """Draw the capital letters in ink +1 on paper -1: int8 (26, size * size)."""
+    r"""Draw the capital letters in ink +1 on paper -1: int8 (26, size * size).
+
+    Parameters
+    ----------
+    size : height and width in pixels.
+
+    Examples
+    --------
+    >>> L = render_letters(8)[11].reshape(8, 8)
+    >>> print("\n".join("".join("-#"[int(x > 0)] for x in row) for row in L))
+    --------
+    --#-----
+    --#-----
+    --#-----
+    --#-----
+    --#-----
+    --#-----
+    --------
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch

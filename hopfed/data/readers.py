@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from hopfed import kernels
+from hopfed.arrays import to_host
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import PackedBits
+from hopfed.kernels.dispatch import on_device
 
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
@@ -20,12 +22,24 @@ def read_examples(path: str | Path) -> PackedBits:
 
     Arrays of more than two axes, such as images (M, height, width), are flattened row by row.
 
+    Parameters
+    ----------
+    path : .npy, .npz, .csv or .h5.
+
     Raises
     ------
     DataError
         One line: the file is missing, empty, of unknown format, not rectangular, has NaN or
         fewer than two rows, or holds a value that is not binary (named with row and column,
         counted from 1).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savetxt(f"{folder}/answers.csv", [[0, 1, 1], [1, 1, 0]], fmt="%d", delimiter=",")
+    ...     read_examples(f"{folder}/answers.csv").shape
+    (2, 3)
     """
     path = Path(path)
     if not path.is_file():
@@ -48,6 +62,15 @@ def read_examples(path: str | Path) -> PackedBits:
 def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
     """Check that `array` holds at least two binary examples, and pack them.
 
+    Parameters
+    ----------
+    array : (M, ...) of +-1, 0/1 or booleans; M at least 2.
+    name : what to call it in an error.
+
+    Raises
+    ------
+    DataError : not so; the first bad value is named with row and column.
+
     Examples
     --------
     >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
@@ -56,7 +79,7 @@ def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
     if isinstance(array, PackedBits):
         packed = array
     else:
-        array = np.asarray(array)
+        array = array if on_device(array) else np.asarray(array)
         if array.ndim < 2:
             raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
         if array.dtype.kind not in "biuf":
@@ -66,7 +89,7 @@ def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
             try:
                 packed = kernels.pack(table)
             except ArgumentError as error:
-                raise DataError(f"{name}: {_first_bad(table)}") from error
+                raise DataError(f"{name}: {_first_bad(to_host(table))}") from error
     if packed_shape(array)[0] < 2 or packed_shape(array)[1] < 1:
         rows, columns = packed_shape(array)
         raise DataError(f"{name}: at least two examples are needed, got {rows} x {columns}")
@@ -74,7 +97,17 @@ def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
 
 
 def packed_shape(array: np.ndarray | PackedBits) -> tuple[int, int]:
-    """Rows, and columns after flattening."""
+    """Rows, and columns after flattening.
+
+    Parameters
+    ----------
+    array : (M, ...), or packed.
+
+    Examples
+    --------
+    >>> packed_shape(np.zeros((5, 28, 28)))
+    (5, 784)
+    """
     return array.shape[0], int(np.prod(array.shape[1:]))
 
 

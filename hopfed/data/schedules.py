@@ -18,10 +18,22 @@ from hopfed.rng import check_seed, stream
 
 
 class Schedule(Protocol):
-    """A law of the round mixture."""
+    """A law of the round mixture.
+
+    Examples
+    --------
+    >>> class FirstOnly:
+    ...     def mixture(self, K: int, rounds: int, seed: int) -> np.ndarray:
+    ...         return np.eye(K)[np.zeros(rounds, int)]
+    >>> FirstOnly().mixture(3, rounds=2, seed=0).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    """
 
     def mixture(self, K: int, rounds: int, seed: int) -> np.ndarray:
-        """Return the mixture of K archetypes in every round: (rounds, K), rows sum to 1."""
+        """Return the mixture of K archetypes in every round: (rounds, K), rows sum to 1.
+
+        `seed` is that of its draws, where it has any.
+        """
         ...
 
 

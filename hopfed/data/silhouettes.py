@@ -35,6 +35,12 @@ class Pictures:
     patterns : int8 (K, side * side), object +1 and background -1.
     names : of the K pictures.
     source : what they are, for titles and run files.
+
+    Examples
+    --------
+    >>> drawn = Pictures(np.ones((2, 9), np.int8), ("square", "again"), "drawn here")
+    >>> drawn.images.shape, drawn.take([1]).names
+    ((2, 3, 3), ('again',))
     """
 
     patterns: np.ndarray = field(repr=False)

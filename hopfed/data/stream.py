@@ -224,6 +224,15 @@ def coverage(exposures: np.ndarray) -> np.ndarray:
 def budget(total: int, rounds: int, clients: int) -> np.ndarray:
     """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1.
 
+    Parameters
+    ----------
+    total : M_tot, at least one example for each cell.
+    rounds, clients : T and L.
+
+    Raises
+    ------
+    ArgumentError : fewer examples than cells.
+
     Examples
     --------
     >>> budget(10, rounds=2, clients=2)

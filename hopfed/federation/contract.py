@@ -33,6 +33,12 @@ class Context:
     round, exchange : counted from 0.
     client : index of the client, None at the server.
     ages : at the server, rounds that a message was under way, for those that came late.
+
+    Examples
+    --------
+    >>> steps = [Context(seed=1, round=4, exchange=0, client=c) for c in (2, 3, 2)]
+    >>> [int(step.rng("noise").integers(100)) for step in steps]
+    [5, 71, 5]
     """
 
     seed: int
@@ -42,11 +48,11 @@ class Context:
     ages: Mapping[int, int] = field(default_factory=dict)
 
     def rng(self, *purpose: str | int) -> np.random.Generator:
-        """Stream of this step; no engine, order or resumption can change its draws."""
+        """Stream of this step for a `purpose`; no engine, order or resumption changes its draws."""
         return stream(self.seed, *self._path(purpose))
 
     def derive(self, *purpose: str | int) -> int:
-        """Seed of this step, for functions that take one."""
+        """Seed of this step for a `purpose`, for functions that take one."""
         return derive(self.seed, *self._path(purpose))
 
     def _path(self, purpose: tuple[str | int, ...]) -> tuple[str | int, ...]:
@@ -61,18 +67,47 @@ class Method(Protocol):
     (`hopfed.federation.engines`), and `alike(client)`, equal for clients that are worth answering
     together; an engine of several processes splits each such group among them.
 
-    Attributes
-    ----------
-    exchanges : messages up of every participant in one round.
-    fresh : whether the message with which a client begins a round must differ from its last one;
-        repeating it would count the same evidence twice.
+    In every method of it `state` is the state of a client or of the server, a dict of arrays that
+    it alone sees; `down` the last message from the server, empty before the first; `messages` those
+    of the clients that were heard, by client; `context` where in the federation this is; `client`
+    an index from 0; and `seed` that of the run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.messages import Field
+    >>> from hopfed.federation.rounds import play_round
+    >>> class Mean:
+    ...     exchanges, fresh = 1, False
+    ...     def client_start(self, client, seed):
+    ...         return {"value": np.array(float(client))}
+    ...     def server_start(self, seed):
+    ...         return {}
+    ...     def expects(self, down, context):
+    ...         return {"value": Field((), "f")}
+    ...     def client_step(self, state, down, context):
+    ...         return state, {"value": state["value"]}, {}
+    ...     def server_step(self, state, messages, context):
+    ...         mean = np.mean([m["value"] for m in messages.values()])
+    ...         return {"mean": mean}, {EVERYONE: {"mean": mean}}, {}
+    >>> played = play_round(Mean(), None, 0, seed=0, clients=4, engine=LocalEngine())
+    >>> float(played.state.server["mean"]), played.traffic.up.tolist()
+    (1.5, [8, 8, 8, 8])
     """
 
     @property
-    def exchanges(self) -> int: ...  # noqa: D102
+    def exchanges(self) -> int:
+        """Messages up of every participant in one round."""
+        ...
 
     @property
-    def fresh(self) -> bool: ...  # noqa: D102
+    def fresh(self) -> bool:
+        """Whether the message with which a client begins a round must differ from its last one.
+
+        Repeating it would count the same evidence twice.
+        """
+        ...
 
     def client_start(self, client: int, seed: int) -> State:
         """State of a client before its first round."""

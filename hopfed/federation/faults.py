@@ -11,7 +11,13 @@ REASON = 120  # bytes of a reason that are kept
 
 
 class Fault(IntEnum):
-    """Why the server did not hear from a client in a round."""
+    """Why the server did not hear from a client in a round.
+
+    Examples
+    --------
+    >>> Fault.LATE.name, int(Fault.LATE)
+    ('LATE', 2)
+    """
 
     NONE = 0
     ABSENT = 1  # not in the cohort, or not a member in this round
@@ -30,8 +36,16 @@ class FaultLog:
 
     Attributes
     ----------
+    clients : their number L.
     codes : (L,) int8, see `Fault`.
     reasons : (L,) bytes.
+
+    Examples
+    --------
+    >>> log = FaultLog(clients=3)
+    >>> log.add(2, Fault.NOT_FINITE, "weight holds NaN")
+    >>> log.codes.tolist(), log.words()
+    ([0, 0, 7], ['client 2 not finite: weight holds NaN'])
     """
 
     clients: int

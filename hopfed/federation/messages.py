@@ -23,6 +23,12 @@ class Field:
     kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
     least : smallest value it may hold, None for any.
     within : name of the entry, a number, that none of its values may exceed in magnitude.
+
+    Examples
+    --------
+    >>> field = Field((None, 3), "f")
+    >>> field.complaint("rows", np.zeros((2, 3))), field.complaint("rows", np.zeros(3))
+    (None, 'rows is of shape (3,), not (any, 3)')
     """
 
     shape: tuple[int | None, ...] = ()
@@ -49,7 +55,17 @@ Spec = Mapping[str, Field]
 
 
 def as_message(columns: Mapping[str, object]) -> Message:
-    """Bring every entry to a host array; scalars become arrays of shape ()."""
+    """Bring every entry to a host array; scalars become arrays of shape ().
+
+    Parameters
+    ----------
+    columns : name -> array of any library, or number.
+
+    Examples
+    --------
+    >>> as_message({"rows": [[1, 2]], "weight": 0.5})
+    {'rows': array([[1, 2]]), 'weight': array(0.5)}
+    """
     return {name: np.asarray(to_host(value)) for name, value in columns.items()}
 
 
@@ -87,7 +103,17 @@ def _excess(name: str, wanted: Field, message: Message) -> str | None:
 
 
 def not_finite(message: Message) -> str | None:
-    """Name the first array with NaN or infinity; None when all are finite."""
+    """Name the first array with NaN or infinity; None when all are finite.
+
+    Parameters
+    ----------
+    message : name -> host array.
+
+    Examples
+    --------
+    >>> not_finite({"weight": np.array([0.5, np.nan])})
+    'weight holds 1 values that are not finite'
+    """
     for name, array in message.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"{name} holds {int((~np.isfinite(array)).sum())} values that are not finite"
@@ -106,12 +132,46 @@ def nbytes(message: Message) -> int:
 
 
 def parameters(message: Message) -> int:
-    """Numbers in a message, whatever their width."""
+    """Numbers in a message, whatever their width.
+
+    Examples
+    --------
+    >>> parameters({"rows": np.zeros((2, 3), np.int8), "weight": np.array(0.5)})
+    7
+    """
     return sum(int(np.asarray(array).size) for array in message.values())
 
 
+def below(arrays: Mapping[str, np.ndarray], part: str) -> Message:
+    """Return the arrays whose names begin with ``part/``, by the rest of their names.
+
+    Parameters
+    ----------
+    arrays : a state or a message, by name.
+    part : what stands before the stroke.
+
+    Examples
+    --------
+    >>> list(below({"memory/patterns": np.ones(2), "secret": np.array(1)}, "memory"))
+    ['patterns']
+    """
+    prefix = part + "/"
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
 def digest(message: Message) -> bytes:
-    """16 bytes that tell a message from every other."""
+    """16 bytes that tell a message from every other.
+
+    Parameters
+    ----------
+    message : name -> host array.
+
+    Examples
+    --------
+    >>> one, same, other = ({"rows": x} for x in (np.arange(3), np.arange(3), np.arange(3.0)))
+    >>> digest(one) == digest(same), digest(one) == digest(other)
+    (True, False)
+    """
     h = hashlib.blake2b(digest_size=16)
     for name in sorted(message):
         array = np.ascontiguousarray(message[name])
@@ -126,8 +186,16 @@ class Traffic:
 
     Attributes
     ----------
+    clients : their number L.
     up, down : (L,) bytes from and to each client.
     parameters_up, parameters_down : (L,) numbers in them.
+
+    Examples
+    --------
+    >>> traffic = Traffic(clients=2)
+    >>> traffic.sent(1, {"rows": np.zeros((2, 3), np.int8)})
+    >>> traffic.up.tolist(), traffic.parameters_up.tolist()
+    ([0, 6], [0, 6])
     """
 
     clients: int

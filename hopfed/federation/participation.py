@@ -26,6 +26,16 @@ class Participation:
     delay : longest delay in rounds; delays are uniform on 1..delay.
     joins, leaves : for each client the round it joins in, and the first it is gone in; clients
         beyond the end of a list are there from the start, and to the end.
+
+    Raises
+    ------
+    ArgumentError : a setting outside of its range.
+
+    Examples
+    --------
+    >>> half = Participation(rate=0.5, leaves=(3,))  # client 0 is gone from round 3 on
+    >>> half.cohort(1, 0, clients=4), half.members(3, clients=4)
+    ([1, 2], [1, 2, 3])
     """
 
     rate: float = 1.0
@@ -52,7 +62,7 @@ class Participation:
         ]
 
     def cohort(self, seed: int, t: int, clients: int) -> list[int]:
-        """Clients that are asked in round `t`, in order.
+        """Clients that are asked in round `t`, in order; `seed` is that of the run.
 
         Examples
         --------
@@ -67,7 +77,10 @@ class Participation:
         return [members[i] for i in np.sort(chosen)]
 
     def delays(self, seed: int, t: int, clients: int) -> np.ndarray:
-        """(L,) rounds by which each client's message of round `t` is late, 0 for most."""
+        """(L,) rounds by which each client's message of round `t` is late, 0 for most.
+
+        `seed` is that of the run.
+        """
         rng = stream(seed, "delay", t)
         late = rng.random(clients) < self.late
         return np.where(late, rng.integers(1, self.delay + 1, size=clients), 0)

@@ -49,10 +49,18 @@ def rebuild(
     ----------
     trusted : packages and modules whose dataclasses may be made; None for any that can be
         imported, which is for recipes of one's own only.
+    text, arrays : the recipe, as `describe` made it.
 
     Raises
     ------
     DataError : not a recipe, or one that names something else.
+
+    Examples
+    --------
+    >>> from hopfed.plasticity import Smoothing
+    >>> text, arrays = describe(Smoothing(ema=0.5))
+    >>> rebuild(text, arrays)
+    Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False)
     """
     try:
         return _rebuilt(json.loads(text), arrays, trusted)

@@ -27,12 +27,40 @@ _MARK = "#"  # an entry of every flattened dict, so that an empty one is not los
 
 
 class TooFewClientsError(HopfedError):
-    """Fewer clients answered than the federation was told to go on with."""
+    """Fewer clients answered than the federation was told to go on with.
+
+    Examples
+    --------
+    >>> from hopfed.data.batches import Elsewhere
+    >>> from hopfed.hopfield import HopfieldFederation
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> class Deaf:
+    ...     def step(self, method, calls):
+    ...         return [Outcome(fault=Fault.TIMED_OUT) for _ in calls]
+    >>> method = HopfieldFederation(Elsewhere(), Encoding(50))
+    >>> try:
+    ...     play_round(method, None, 0, seed=0, clients=3, engine=Deaf())
+    ... except TooFewClientsError as error:
+    ...     print(str(error).split(": ")[1])
+    0 of 3 clients were heard, the minimum is 1
+    """
 
 
 @dataclass(frozen=True)
 class Late:
-    """A message under way."""
+    """A message under way.
+
+    Attributes
+    ----------
+    client : who sent it.
+    sent, due : round it was sent in, and the one it counts in.
+    message : its arrays.
+
+    Examples
+    --------
+    >>> Late(client=3, sent=0, due=2, message={"value": np.array(1.0)})
+    Late(client=3, sent=0, due=2)
+    """
 
     client: int
     sent: int
@@ -51,6 +79,13 @@ class FederationState:
     down : last messages down, by client or for `EVERYONE`, not yet fetched.
     late : messages under way, by client.
     last : digest of the message that each client last began a round with.
+
+    Examples
+    --------
+    >>> state = FederationState({"mean": np.array(0.5)}, last={0: b"digest of it..."})
+    >>> flat = state.flatten()
+    >>> sorted(flat), float(FederationState.unflatten(flat).server["mean"])
+    (['last/0', 'server/mean'], 0.5)
     """
 
     server: State = field(repr=False)
@@ -72,7 +107,7 @@ class FederationState:
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Held]) -> FederationState:
-        """Rebuild the state from its parts; those of clients are not read."""
+        """Rebuild the state from its `parts`; those of clients are not read."""
         held: dict[str, dict[int, Held]] = {"clients": {}, "down": {}, "late": {}}
         for name, part in parts.items():
             kind, _, client = name.partition("/")
@@ -103,7 +138,7 @@ class FederationState:
 
     @classmethod
     def unflatten(cls, flat: Mapping[str, Any]) -> FederationState:
-        """Rebuild the state from its named arrays."""
+        """Rebuild the state from its named arrays, `flat`."""
         parts: dict[str, State] = {}
         for name, array in flat.items():
             depth = 1 if name.startswith(("server/", "last/")) else 2
@@ -125,6 +160,20 @@ class Played:
     server_metrics : name -> number or array.
     traffic : bytes and numbers each way.
     faults : who was not heard, and why.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import rademacher
+    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.hopfield import HopfieldFederation
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> xi = rademacher(2, 100, np.random.default_rng(0))
+    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
+    >>> method = HopfieldFederation(source, Encoding(100))
+    >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
+    >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["khat"]
+    ([11188, 11188, 11188], [], 2)
     """
 
     state: FederationState = field(repr=False)
@@ -160,10 +209,32 @@ def play_round(
     engine : what carries out the client steps.
     participation : who takes part; everyone, at once, when left out.
     minimum : clients that must be heard in the first exchange.
+    method : what clients and server do.
+    seed : of the run.
 
     Raises
     ------
     TooFewClientsError : fewer than `minimum` were heard; the state given is untouched.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import rademacher
+    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.hopfield import HopfieldFederation
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> xi = rademacher(2, 100, np.random.default_rng(0))
+    >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
+    >>> method, state = HopfieldFederation(source, Encoding(100)), None
+    >>> half = Participation(rate=0.5)
+    >>> for t in range(2):
+    ...     played = play_round(
+    ...         method, state, t, seed=0, clients=4, engine=LocalEngine(), participation=half
+    ...     )
+    ...     state = played.state
+    ...     print(played.faults.codes.tolist(), state.server["memory/patterns"].shape)
+    [0, 0, 1, 1] (2, 100)
+    [1, 0, 1, 0] (2, 100)
     """
     if not 1 <= minimum <= clients:
         raise ArgumentError("minimum", f"between 1 and the {clients} clients", minimum)

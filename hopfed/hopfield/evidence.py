@@ -2,7 +2,7 @@
 
 Operators of clients and rounds are added with weights; older ones fade by `carry` each round. The
 sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory hold
-for it, with the law of the weights on the side of the examples (`hopfed.rank.NoiseProfile`). A
+for it, with the law of the weights on the side of the examples (`hopfed.sample.NoiseProfile`). A
 matrix blended with remembered archetypes would have no such law.
 """
 
@@ -19,10 +19,10 @@ from hopfed.operators import (
     DenseOperator,
     FactorOperator,
     HebbianOperator,
-    SketchOperator,
     pool,
 )
-from hopfed.rank import NoiseProfile, Sample
+from hopfed.sample import NoiseProfile, Sample
+from hopfed.sketch import SketchOperator
 from hopfed.spectrum import eigenpairs
 
 Batch = tuple[int, HebbianOperator, np.ndarray, float]  # owner, operator, column sums, weight

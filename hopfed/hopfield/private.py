@@ -20,7 +20,8 @@ from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import lower, symmetric
 from hopfed.hopfield.settings import Source
 from hopfed.operators import DenseOperator
-from hopfed.privacy import GaussianMechanism, PrivateOperator, noisy, recover_private
+from hopfed.privacy import GaussianMechanism, PrivateOperator, noisy
+from hopfed.private_recovery import recover_private
 from hopfed.rng import stream
 
 MOST = 10.0  # medians of all claims from which a claim to hold examples is not believed
@@ -109,7 +110,7 @@ class PrivateFederation:
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Add the releases to those of earlier rounds, and recover what they show."""
-        N, heard = self.n_sites, believed(messages)
+        N, heard = self.n_sites, _believed(messages)
         mass = float(state.get("mass", 0.0)) + sum(float(m["examples"]) for m in heard)
         releases = int(state.get("releases", 0)) + len(heard)
         sums = [np.asarray(m["counts"], dtype=np.float64) for m in heard]
@@ -135,7 +136,7 @@ class PrivateFederation:
         return recover_private(pooled, seed=seed, alpha=self.alpha)
 
 
-def believed(messages: Mapping[int, Message]) -> list[Message]:
+def _believed(messages: Mapping[int, Message]) -> list[Message]:
     """Releases whose number of examples is not absurd beside those of the others.
 
     A release cannot be scaled down as a clean operator can: its noise would be no longer the

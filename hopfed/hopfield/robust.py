@@ -21,7 +21,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import lower, symmetric
 from hopfed.operators import DenseOperator, HebbianOperator
-from hopfed.rank import noise_variance
+from hopfed.sample import noise_variance
 
 KINDS = ("mean", "trimmed", "median")
 
@@ -40,6 +40,19 @@ class Robust:
         clients, which must come as counts, and leave out the extremes: no client moves an entry
         further than its neighbours allow, and an archetype that only a few clients see is lost.
     share : of the clients left out at either end, by "trimmed".
+
+    Raises
+    ------
+    ArgumentError : another kind, or a share outside [0, 1/2).
+
+    Examples
+    --------
+    >>> honest, liar = np.full((3, 3), 100.0), np.full((3, 3), -100.0)
+    >>> sent = dict(enumerate(DenseOperator(3, 100.0, 100.0, S) for S in (honest, liar, honest)))
+    >>> columns = {c: {"columns": np.zeros(3)} for c in sent}
+    >>> [(_, op, _, _)] = Robust("median").pooled(sent, columns, dict.fromkeys(sent, 1.0))
+    >>> (op.matrix / op.mass)[0].round(1).tolist()
+    [1.0, 1.0, 1.0]
     """
 
     kind: str = "mean"
@@ -55,7 +68,12 @@ class Robust:
         messages: Mapping[int, Message],
         weights: Mapping[int, float],
     ) -> Iterator[tuple[int, HebbianOperator, np.ndarray, float]]:
-        """Yield (owner, operator, column sums, weight) of what joins the evidence."""
+        """Yield (owner, operator, column sums, weight) of what joins the evidence.
+
+        Parameters
+        ----------
+        operators, messages, weights : by client; messages hold "columns", (N,).
+        """
         heard = [c for c in operators if weights[c] > 0]
         if self.kind == "mean" or len(heard) < 3:
             for c in heard:

@@ -16,7 +16,7 @@ import numpy as np
 from hopfed.arrays import blas_threads
 from hopfed.factorize import Archetypes, Groups, factorize
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Message, below
 from hopfed.hopfield import kept
 from hopfed.hopfield.blending import FEW, Blended, Counted
 from hopfed.hopfield.claims import bounded
@@ -69,7 +69,7 @@ def hear_projections(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
-    counted = kept.unflatten(_below(state, "counted"), method.n_sites)
+    counted = kept.unflatten(below(state, "counted"), method.n_sites)
     groups = None
     if messages and counted.rank.khat:
         groups = _groups(messages, _weights(state), counted)
@@ -221,11 +221,11 @@ def closed(state: State, memory: Remembered) -> State:
 
 
 def _evidence(method: HopfieldSettings, state: State) -> Evidence:
-    return Evidence.unflatten(method.encoding, _below(state, "evidence"))
+    return Evidence.unflatten(method.encoding, below(state, "evidence"))
 
 
 def _memory(method: HopfieldSettings, state: State) -> Remembered:
-    arrays = _below(state, "memory")
+    arrays = below(state, "memory")
     return Remembered.unflatten(arrays) if arrays else Remembered.nothing(method.n_sites)
 
 
@@ -235,15 +235,10 @@ def _weights(state: State) -> dict[int, float]:
 
 def _heard(state: State) -> dict[int, Message]:
     heard: dict[int, Message] = {}
-    for name, array in _below(state, "heard").items():
+    for name, array in below(state, "heard").items():
         client, _, field = name.partition("/")
         heard.setdefault(int(client), {})[field] = array
     return heard
-
-
-def _below(state: State, part: str) -> Message:
-    prefix = part + "/"
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
 def _without(state: State, *parts: str) -> State:

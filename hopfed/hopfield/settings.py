@@ -16,7 +16,17 @@ WEIGHTINGS = ("examples", "clients")
 
 
 class Source(Protocol):
-    """Where clients' examples come from; it is sent to worker processes with the method."""
+    """Where clients' examples come from; it is sent to worker processes with the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Always:
+    ...     def examples(self, t: int, client: int) -> np.ndarray:
+    ...         return np.ones((3, 5))
+    >>> Always().examples(0, client=2).shape
+    (3, 5)
+    """
 
     def examples(self, t: int, client: int) -> Any:
         """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
@@ -50,6 +60,16 @@ class HopfieldSettings:
         number; a quorum of 0 asks for none. The server draws the groups under a secret.
     level : standard score from which operators support a pattern.
     search : settings of the search.
+
+    Raises
+    ------
+    ArgumentError : a setting outside of its range.
+
+    Examples
+    --------
+    >>> from hopfed.data.batches import Elsewhere
+    >>> HopfieldSettings(Elsewhere(), Encoding(100), groups=0).steps
+    ('operators', 'votes')
     """
 
     source: Source

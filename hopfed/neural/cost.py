@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from hopfed.neural.task import TaskSpec, task_of
 from hopfed.neural.training import Job, Objective, forward_of
 
 
@@ -97,6 +99,20 @@ def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
         loss = objective(forward, params, x, y, None, job.extra)
         torch.autograd.grad(loss, weights, allow_unused=True)
     return flops.get_total_flops() / len(x)
+
+
+@lru_cache(32)
+def forward_flops(spec: TaskSpec, architecture: str) -> int:
+    """FLOPs of one example of a task through a model, as of a client's pass after training.
+
+    Examples
+    --------
+    >>> forward_flops(TaskSpec(models=("mlp",), clients=2, examples=100), "mlp")
+    109600
+    """
+    made = task_of(spec)
+    batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
+    return measure(made.templates[architecture], batch).forward
 
 
 class _Made(TorchDispatchMode):

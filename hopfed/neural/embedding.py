@@ -11,13 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopfed.config import require
+from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.evaluation import BATCH
+from hopfed.neural.evaluation import BATCH, Classifier, Network
 from hopfed.neural.method import NeuralMethod
 from hopfed.neural.models.base import Model
+from hopfed.neural.recall import Scorer
 from hopfed.neural.task import Params
 from hopfed.neural.training import forward_of
+from hopfed.rng import derive
+
+WAYS = ("pca", "t-sne")
+PERPLEXITY = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,42 @@ class Extractor:
     def nbytes(self) -> int:
         """Bytes of the parameters."""
         return sum(t.numel() * t.element_size() for t in self.params.values())
+
+
+def features_of(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
+    """Return the features (n, d) that a client's classifier makes of the examples `rows`.
+
+    Raises
+    ------
+    ArgumentError : a classifier that is no model with parameters.
+    """
+    if isinstance(classifier, Network) and isinstance(classifier.model, Model):
+        return Extractor(classifier.model, classifier.params).embed(data, rows).features
+    if isinstance(classifier, Scorer):
+        with torch.inference_mode():
+            return np.asarray(classifier.features(data.batch(data.rows(rows))[0])[0].cpu())
+    raise ArgumentError("classifier", "a model with parameters", type(classifier).__name__)
+
+
+def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
+    """Return points (n, 2) for features (n, d), by "pca" or "t-sne".
+
+    Examples
+    --------
+    >>> points = flattened(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0], [0.0, 2.0, 1.0]]), "pca")
+    >>> round(float(np.linalg.norm(points[0] - points[1])), 6)
+    4.0
+    """
+    require(way in WAYS, "way", f"one of {', '.join(WAYS)}", repr(way))
+    if way == "pca":
+        from sklearn.decomposition import PCA
+
+        return np.asarray(PCA(2, svd_solver="full").fit_transform(features))
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
+    law = derive(seed, "t-sne") % 2**32
+    return np.asarray(TSNE(2, perplexity=perplexity, random_state=law).fit_transform(features))
 
 
 class Recent:

@@ -21,7 +21,7 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.cost import step_flops
+from hopfed.neural.cost import forward_flops, step_flops
 from hopfed.neural.evaluation import Classifier, Network
 from hopfed.neural.models.base import Model
 from hopfed.neural.task import Params, Task, TaskSpec, task_of
@@ -33,10 +33,27 @@ from hopfed.neural.ways import train
 class NeuralMethod(ABC):
     """Base of the neural methods.
 
+    In what its methods take, `state` is what a client or the server keeps, arrays by name; `down`
+    the last message from the server; `messages` those of the clients that were heard, by client;
+    `client` an index; `call` a step to be made, with its `context` in the federation, and `job` the
+    training that it leads to; `seed` that of the run. Of a batch, `x` (B, ...) are inputs, `y` (B,)
+    labels, and `mask` (B,) is 0 where a row only pads it; `forward` is the net as a function of its
+    `params`, tensors by name, and `extra` what else the objective looks at.
+
     Attributes
     ----------
     task : data, partition and models, by name.
     training : how a client trains.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.methods.fedprox import FedProx
+    >>> method = FedProx(TaskSpec(models=("mlp",), clients=2, examples=200), Training(epochs=0))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> method.name, method.source, sorted(played.state.server)[-1]
+    ('fedprox', 'Li et al., MLSys 2020', 'model/header.weight')
     """
 
     task: TaskSpec
@@ -216,6 +233,10 @@ class NeuralMethod(ABC):
             _COUNTED[key] = step_flops(job, *batch, self.phases()[number].objective)
         return _COUNTED[key]
 
+    def _pass_flops(self, call: Call, job: Job) -> float:
+        """FLOPs of a pass over the client's examples, such as one after training."""
+        return len(job.rows) * forward_flops(self.task, self.made.names[_client(call)])
+
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
         state, message = self.closes(call, job.params)
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
@@ -238,6 +259,10 @@ def _client(call: Call) -> int:
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
     """Name arrays of a state or message below `prefix`.
 
+    Parameters
+    ----------
+    params : name -> tensor.
+
     Examples
     --------
     >>> list(pack({"w": torch.ones(1)}))
@@ -247,7 +272,18 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Tensors of what `pack` named; copies, so that training cannot change what was given."""
+    """Tensors of what `pack` named; copies, so that training cannot change what was given.
+
+    Parameters
+    ----------
+    arrays : a state or a message.
+    prefix : of the names that are wanted.
+
+    Examples
+    --------
+    >>> unpack({"model/w": np.ones(1), "examples": np.array(3)})
+    {'w': tensor([1.], dtype=torch.float64)}
+    """
     start = prefix + "/"
     return {
         n.removeprefix(start): torch.as_tensor(np.array(a))
@@ -259,6 +295,10 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
     """Parameters of the part `prefix` of a net, by their names within that part.
 
+    Parameters
+    ----------
+    params : name -> tensor, of the whole net.
+
     Examples
     --------
     >>> list(below({"shared.header.bias": torch.ones(1), "gate": torch.ones(1)}, "shared"))
@@ -269,12 +309,33 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: names of the part `prefix` as the net has them."""
+    """Undo `below`: names of the part `prefix` as the net has them.
+
+    Parameters
+    ----------
+    params : name -> tensor, of the part.
+
+    Examples
+    --------
+    >>> list(above({"header.bias": torch.ones(1)}, "shared"))
+    ['shared.header.bias']
+    """
     return {f"{prefix}.{n}": t for n, t in params.items()}
 
 
 def spec_of(params: Mapping[str, Tensor], prefix: str = "model") -> dict[str, Field]:
-    """Form of packed parameters."""
+    """Form of packed parameters.
+
+    Parameters
+    ----------
+    params : name -> tensor.
+    prefix : as in `pack`.
+
+    Examples
+    --------
+    >>> spec_of({"w": torch.ones(2, 3)})["model/w"].shape
+    (2, 3)
+    """
     return {
         f"{prefix}/{n}": Field(tuple(t.shape), "f" if t.is_floating_point() else "iu")
         for n, t in params.items()

@@ -3,6 +3,10 @@
 Arrays in, arrays out (NumPy). FAISS finds candidates in float32; the distances of what it finds
 are then computed anew in float64, and ties go to the row that came first. So an exact search gives
 what comparing all pairs would give, whatever the way in which FAISS sums.
+
+Of the approximate ways "ivf" is the faster to build and to ask (`hopfed bench neighbours`): keys of
+many dimensions are sorted into lists by their principal axes, and only the best found there are
+compared in full.
 """
 
 from __future__ import annotations
@@ -27,8 +31,11 @@ GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of lambda (B4)
 EXTRA = 8  # candidates beyond k, among which float64 decides what float32 cannot
 ROUNDING = 64 * np.finfo(np.float32).eps  # of the squared norms: error of FAISS's distances
 LINKS = 32  # neighbours of a node of the HNSW graph
-EFFORT = {"hnsw": 64, "ivf": 8}  # nodes kept open, lists visited
+EFFORT = {"hnsw": 64, "ivf": 48}  # nodes kept open, lists visited
 TRAINING = 39  # keys per list below which FAISS finds its centroids unsafe
+SAMPLE = 50_000  # keys from which axes and centroids are learned
+AXES = 64  # principal axes by which lists are made and scanned
+POOL = 4  # of the keys found along the axes, times as many are compared in full
 BLOCK = 1 << 23  # numbers of a block of differences
 
 
@@ -60,6 +67,10 @@ class Index:
     index : "exact"; or approximate: "hnsw:EF", a graph searched with EF open nodes, or
         "ivf:LISTS", of the about sqrt(n) lists of keys the LISTS nearest.
 
+    Attributes
+    ----------
+    keys : (n, d) float32, read-only, as the searchable form holds them: there is no second copy.
+
     Raises
     ------
     BackendError : FAISS is not installed.
@@ -76,16 +87,24 @@ class Index:
         require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
         self.keys = np.ascontiguousarray(keys, dtype=np.float32)
         self.kind, self.effort = parse_index(index)
-        self._index = _built(self.keys, self.kind, self.effort) if len(keys) else None
-        self._largest = float((self.keys**2).sum(axis=1).max(initial=0.0))
+        self._index = None
+        if len(keys):
+            self._index = _built(self.keys, self.kind, self.effort)
+            self.keys = _held(self._index, self.keys.shape)
+        self._largest = float(np.einsum("nd,nd->n", self.keys, self.keys).max(initial=0.0))
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the searchable form, a copy of the keys included."""
-        return 0 if self._index is None else len(faiss().serialize_index(self._index))
+        """Bytes of the searchable form, the keys included, as it would be written."""
+        sizes: list[int] = []
+        if self._index is not None:
+            module = faiss()
+            count = module.PyCallbackIOWriter(lambda block: sizes.append(len(block)))
+            module.write_index(self._index, count)
+        return sum(sizes)
 
     def search(
         self, queries: np.ndarray, k: int, own: np.ndarray | None = None
@@ -273,20 +292,56 @@ def faiss() -> Any:
     return module
 
 
+def layout(n: int, d: int) -> tuple[int, int]:
+    """Return into how many lists "ivf" sorts n keys, and by how many of their d dimensions or axes.
+
+    Examples
+    --------
+    >>> layout(200_000, 1280), layout(1000, 1280)
+    ((447, 64), (25, 1280))
+    """
+    learned = min(n, SAMPLE)
+    lists = max(1, min(round(n**0.5), learned // TRAINING))
+    return lists, AXES if d > AXES and learned >= TRAINING * AXES else d
+
+
 def _built(keys: np.ndarray, kind: str, effort: int) -> Any:
     module, (n, d) = faiss(), keys.shape
     if kind == "hnsw":
         index = module.IndexHNSWFlat(d, LINKS)
         index.hnsw.efSearch = effort
     elif kind == "ivf":
-        lists = max(1, min(round(n**0.5), n // TRAINING))
-        index = module.IndexIVFFlat(module.IndexFlatL2(d), d, lists)
+        lists, axes = layout(n, d)
+        index = module.IndexIVFFlat(module.IndexFlatL2(axes), axes, lists)
         index.nprobe = min(effort, lists)
-        index.train(keys)
+        if axes < d:
+            index = module.IndexPreTransform(module.PCAMatrix(d, axes), index)
+        index = module.IndexRefineFlat(index)
+        index.k_factor = POOL
+        index.train(keys[:: -(-n // SAMPLE)])
     else:
         index = module.IndexFlatL2(d)
     index.add(keys)
     return index
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Memory of FAISS as an array, read-only, which keeps the index that owns it alive."""
+
+    index: Any
+    __array_interface__: dict[str, Any]
+
+
+def _held(index: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Keys as FAISS holds them."""
+    module, part = faiss(), index
+    for name in ("refine_index", "storage"):
+        if hasattr(part, name):
+            part = module.downcast_index(getattr(part, name))
+    flat = module.rev_swig_ptr(part.get_xb(), shape[0] * shape[1])
+    where = flat.__array_interface__["data"][0], True
+    return np.asarray(_View(index, {**flat.__array_interface__, "data": where, "shape": shape}))
 
 
 def _scan(query: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Optimizers on plain lists of tensors, so that one client and many stacked ones step alike.
 
 PyTorch's own keep one state per parameter object; stacked clients leave a step early, and theirs
-are views of the first clients. The arithmetic is PyTorch's, in the same order, to the bit.
+are views of the first clients. The arithmetic is PyTorch's, in the same order, to the bit, unless
+it is `fused`.
 
 An optimizer's state is a dict of tensors, so that a client can keep it from round to round.
 """
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.optim.sgd import sgd
 
 State = Mapping[str, Tensor]
 
@@ -36,33 +38,46 @@ class Optimizer(Protocol):
 
 
 class SGD:
-    """Gradient descent with momentum and weight decay, as `torch.optim.SGD`."""
+    """Gradient descent with momentum and weight decay: the arithmetic of `torch.optim.SGD`.
 
-    def __init__(self, *, lr: float, momentum: float, weight_decay: float):
+    With `fused` it is done in one pass over the memory, which for some numbers ends in another
+    last bit; parameters must be contiguous then.
+    """
+
+    def __init__(self, *, lr: float, momentum: float, weight_decay: float, fused: bool = False):
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
-        self.buffers: list[Tensor] | None = None
+        self.fused = fused
+        self.buffers: list[Tensor] = []
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place."""
-        if self.weight_decay:
-            grads = [g.add(p, alpha=self.weight_decay) for g, p in zip(grads, params, strict=True)]
-        if self.momentum:
-            if self.buffers is None:
-                self.buffers = [g.clone() for g in grads]
-            else:
-                for b, g in zip(self.buffers, grads, strict=True):
-                    _leading(b, g).mul_(self.momentum).add_(g)
-            grads = [_leading(b, g) for b, g in zip(self.buffers, grads, strict=True)]
-        for p, g in zip(params, grads, strict=True):
-            p.add_(g, alpha=-self.lr)
+        if self.fused:  # it is blind to strides
+            grads = [g.contiguous() for g in grads]
+        pairs = zip(self.buffers, grads, strict=True)
+        buffers = [_leading(b, g) for b, g in pairs] if self.buffers else [None] * len(grads)
+        sgd(
+            list(params),
+            list(grads),
+            buffers,
+            foreach=not self.fused,
+            fused=self.fused,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            lr=self.lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        if self.momentum and not self.buffers:
+            self.buffers = [b for b in buffers if b is not None]
 
     def state(self) -> dict[str, Tensor]:
         """Return the momentum."""
-        return _numbered("momentum", self.buffers or [])
+        return _numbered("momentum", self.buffers)
 
     def resume(self, state: State) -> None:
         """Go on from a momentum."""
-        self.buffers = _copies(state, "momentum") or None
+        self.buffers = _copies(state, "momentum")
 
 
 class Adam:
@@ -72,7 +87,8 @@ class Adam:
     epsilon = 1e-8
     amsgrad = False
 
-    def __init__(self, *, lr: float, momentum: float, weight_decay: float):  # noqa: ARG002
+    def __init__(self, *, lr: float, momentum: float, weight_decay: float, fused: bool = False):
+        del momentum, fused
         self.lr, self.weight_decay = lr, weight_decay
         self.first: list[Tensor] | None = None
         self.second: list[Tensor] = []

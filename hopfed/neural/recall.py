@@ -247,8 +247,12 @@ class Scorer:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
-        logits: Tensor = functional_call(self.net.eval(), self.params, (x, *self.more))[1]
-        return logits
+        return self.features(x)[1]
+
+    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features, with what was recalled, and logits."""
+        features, logits, *_ = functional_call(self.net.eval(), self.params, (x, *self.more))
+        return features, logits
 
 
 def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:

@@ -38,6 +38,17 @@ class TaskSpec:
     shares : training, validation and test examples of a client, as 8:1:1.
     augment : random crops and flips of training images.
     seed : of partition and initial weights.
+
+    Raises
+    ------
+    ArgumentError : a field of another type, or outside of its range.
+
+    Examples
+    --------
+    >>> TaskSpec(clients=0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: clients must be at least 1, got 0
     """
 
     data: str = "digits"
@@ -68,6 +79,12 @@ class Task:
     tensors : the data on the device.
     names : architecture of each client.
     templates : architecture -> model; its weights are the initial ones.
+
+    Examples
+    --------
+    >>> task = task_of(TaskSpec(models=("mlp", "lenet"), clients=3, examples=200))
+    >>> task.names, task.classes, sum(len(rows) for rows in task.split.train)
+    (('mlp', 'lenet', 'mlp'), 10, 161)
     """
 
     spec: TaskSpec
@@ -121,7 +138,21 @@ class Task:
 
 @lru_cache(2)
 def task_of(spec: TaskSpec) -> Task:
-    """Load the data and make the models that `spec` names."""
+    """Load the data and make the models that `spec` names.
+
+    Parameters
+    ----------
+    spec : names of it; the last two tasks are kept.
+
+    Raises
+    ------
+    ArgumentError, DataError : data, partition or model that are not there or do not fit.
+
+    Examples
+    --------
+    >>> task_of(TaskSpec(models=("mlp",), clients=2, examples=200)).model(1).feature_dim
+    200
+    """
     dataset = load(spec.data)
     if 0 < spec.examples < len(dataset):
         rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]

@@ -1,9 +1,7 @@
-"""Local training of many clients: one after the other, or stacked and stepped together.
+"""Local training: what a client minimises and how, and the loop over clients, one after the other.
 
-Both ways take the same batches of the same clients in the same order and differ by the rounding
-of their sums only. Stacked, the clients of one architecture have their parameters along a first
-axis and every step is one `torch.func.vmap` over them; batches of unequal size are padded and
-masked, and clients with fewer steps leave early.
+`stacked` has the other way, all clients of one architecture at once. Both take the same batches of
+the same clients in the same order and differ by the rounding of their sums only.
 """
 
 from __future__ import annotations
@@ -15,20 +13,20 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call
 from torch.nn import functional
 
 from hopfed.config import check_types, require
 from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.base import Model
-from hopfed.neural.optimizers import OPTIMIZERS, Optimizer, age, of_client, stack
+from hopfed.neural.optimizers import OPTIMIZERS, Optimizer
 from hopfed.neural.task import Params
 from hopfed.rng import stream
 
+__all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "masked_mean"]
+
 PRECISIONS = ("float32", "bfloat16")
 WAYS = ("auto", "sequential", "stacked")
-
-STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or what a net answers
 Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> what the optimizer is given
@@ -36,7 +34,15 @@ Plan = Sequence[np.ndarray]  # rows of every step
 
 
 class Objective(Protocol):
-    """What a client minimises."""
+    """What a client minimises.
+
+    Examples
+    --------
+    >>> def smoothed(forward, params, x, y, mask, extra):
+    ...     return cross_entropy(forward(params, x)[1] / 2, y, mask)
+    >>> smoothed(lambda params, x: (x, x), {}, torch.zeros(1, 2), torch.tensor([0]), None, {})
+    tensor(0.6931)
+    """
 
     def __call__(
         self,
@@ -65,6 +71,13 @@ class Training:
     way : "sequential", "stacked", or "auto", the faster by measurement.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
+
+    Examples
+    --------
+    >>> Training(batch=0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: batch must be at least 1, got 0
     """
 
     optimizer: str = "sgd"
@@ -91,14 +104,14 @@ class Training:
         require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
 
     def casting(self, device: torch.device) -> torch.autocast:
-        """Context in which losses are computed."""
+        """Context in which losses are computed on `device`."""
         mixed = self.precision == "bfloat16"
         return torch.autocast(device.type, torch.bfloat16, enabled=mixed)
 
-    def make(self) -> Optimizer:
-        """Optimizer with these settings."""
+    def make(self, fused: bool = False) -> Optimizer:
+        """Optimizer with these settings; `fused` as in `optimizers`."""
         return OPTIMIZERS[self.optimizer](
-            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=fused
         )
 
 
@@ -114,6 +127,11 @@ class Phase:
     exchange : of the round in which it is trained; in every one when None.
     augment : whether images are augmented, where the task says so.
     direct : what is done to a gradient before the optimizer is given it; nothing when None.
+
+    Examples
+    --------
+    >>> Phase(2, lambda *batch: cross_entropy(*batch), frozen=("features.",)).frozen
+    ('features.',)
     """
 
     epochs: int
@@ -228,14 +246,24 @@ def forward_of(net: nn.Module) -> Forward:
 
 
 def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy over the rows that count."""
+    """Mean cross-entropy of logits (B, classes) to labels y (B,) over the rows that `mask` counts.
+
+    Examples
+    --------
+    >>> logits, y = torch.tensor([[0.0, 0.0], [9.0, -9.0]]), torch.tensor([1, 1])
+    >>> cross_entropy(logits, y, torch.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
     if mask is None:
         return functional.cross_entropy(logits, y)
-    return masked_mean(functional.cross_entropy(logits, y, reduction="none"), mask)
+    # Written out: under `vmap` PyTorch takes its own form apart in Python, step by step.
+    return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
 
 
 def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
     """Mean KL(teacher || student) of the softmaxes of logits (B, classes); the teacher is given.
+
+    `mask` (B,) as in `cross_entropy`.
 
     Examples
     --------
@@ -247,7 +275,13 @@ def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> T
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean over the rows that count."""
+    """Mean of `values` (B,) over the rows that `mask` (B,) counts; all where it is None.
+
+    Examples
+    --------
+    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 0.0]))
+    tensor(1.)
+    """
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
@@ -282,7 +316,7 @@ def train_sequential(
                 named = dict(zip(names, grads, strict=True))
                 if job.direct is not None:
                     grads = list(job.direct(named, job.extra).values())
-                optimizer.step(weights, _clipped(grads, training.clip, 0))
+                optimizer.step(weights, clipped(grads, training.clip, 0))
             losses.append(float(loss.detach()))
             if job.moments is not None:
                 job.gradient = named
@@ -292,98 +326,10 @@ def train_sequential(
             job.moments = optimizer.state()
 
 
-def train_stacked(
-    jobs: Sequence[Job],
-    data: Tensors,
-    training: Training,
-    objective: Objective,
-    augment: Augment | None = None,
-) -> None:
-    """Train jobs of one architecture together, their optimizers as many steps old."""
-    planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
-    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # fewer steps leave first
-    forward, names = forward_of(jobs[0].net.train()), jobs[0].trained()
-    stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
-    extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
-    draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
-
-    def loss(
-        free: Params, rest: Params, x: Tensor, y: Tensor, mask: Tensor, more: Params
-    ) -> Tensor:
-        return objective(forward, {**rest, **free}, x, y, mask, more)
-
-    step = vmap(grad_and_value(loss), randomness="different")
-    direct = None if jobs[0].direct is None else vmap(jobs[0].direct)
-    optimizer = training.make()
-    optimizer.resume(stack([job.moments or {} for job in jobs]))
-    losses: list[list[float]] = [[] for _ in jobs]
-    for s in range(len(plans[0])):
-        active = sum(len(plan) > s for plan in plans)
-        x, y, mask = _batch(data, [plan[s] for plan in plans[:active]], augment, draws)
-        now = {n: t[:active] for n, t in stacked.items()}
-        free = {n: now[n] for n in names}
-        rest = {n: t for n, t in now.items() if n not in free}
-        more = {n: t[:active] for n, t in extra.items()}
-        with training.casting(data.device):
-            grads, values = step(free, rest, x, y, mask, more)
-        named = {n: grads[n] for n in names}
-        ordered = list((named if direct is None else direct(named, more)).values())
-        optimizer.step(list(free.values()), _clipped(ordered, training.clip, 1))
-        for i, value in enumerate(values.tolist()):
-            losses[i].append(value)
-            if jobs[i].moments is not None:
-                jobs[i].gradient = {n: t[i] for n, t in named.items()}
-    for i, job in enumerate(jobs):
-        last = max(len(plans[i]) // max(training.epochs, 1), 1)
-        job.finish({n: t[i].clone() for n, t in stacked.items()}, losses[i], last)
-        if job.moments is not None:
-            job.moments = of_client(optimizer.state(), i, len(plans[0]) - len(plans[i]))
-
-
-def _batch(
-    data: Tensors,
-    rows: list[np.ndarray],
-    augment: Augment | None,
-    draws: list[torch.Generator],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs, labels and mask (clients, batch, ...) of one step, padded with the first row."""
-    width = max(len(r) for r in rows)
-    index = np.stack([np.concatenate([r, np.full(width - len(r), r[0])]) for r in rows])
-    mask = np.stack([np.arange(width) < len(r) for r in rows])
-    weights = torch.as_tensor(mask, dtype=torch.float32, device=data.device)
-    if augment is None:
-        x, y = data.batch(data.rows(index))
-        return x, y, weights
-    # Every client draws from its own generator, as many as it has examples: as when alone.
-    parts = [data.batch(data.rows(r), augment, g) for r, g in zip(rows, draws, strict=False)]
-    x = torch.stack(
-        [torch.cat([p[0], p[0][:1].expand(width - len(p[0]), *p[0].shape[1:])]) for p in parts]
-    )
-    y = torch.stack([torch.cat([p[1], p[1][:1].expand(width - len(p[1]))]) for p in parts])
-    return x, y, weights
-
-
-def _clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
+def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
     """Gradients scaled to a norm of at most `clip`, client by client where `lead` is 1."""
     if clip == 0:
         return list(grads)
     squares = sum((g**2).flatten(lead).sum(-1) for g in grads)
     scale = (clip / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
     return [g * scale.reshape(scale.shape + (1,) * (g.ndim - lead)) for g in grads]
-
-
-def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs in groups of one architecture that fit into `STACK_BYTES` together.
-
-    Optimizers that go on must be as many steps old in a group.
-    """
-    groups: list[list[Job]] = []
-    by_net: dict[tuple[int, int], list[Job]] = {}
-    for job in jobs:
-        by_net.setdefault((id(job.net), age(job.moments or {})), []).append(job)
-    for same in by_net.values():
-        nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
-        width = max(1, STACK_BYTES // max(nbytes, 1))
-        ordered = sorted(same, key=lambda job: -len(job.rows))
-        groups += [ordered[i : i + width] for i in range(0, len(ordered), width)]
-    return groups

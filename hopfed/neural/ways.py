@@ -1,6 +1,8 @@
 """Which way of training is faster here: measured once for every model, cohort and batch, and kept.
 
-The answer is written to a file of the user's cache, so that two runs on one machine go the same
+Measured are a step of one client alone and steps of stacks of two sizes, in turn and several times,
+of which the shortest count: whatever else the machine does only makes them longer. The answer is
+written to a file of the user's cache, so that two runs on one machine go the same
 way and end in the same bits.
 """
 
@@ -9,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,18 +21,17 @@ import numpy as np
 import torch
 
 from hopfed.neural.data.tensors import Augment, Tensors
-from hopfed.neural.training import (
-    Job,
-    Objective,
-    Training,
-    stacks,
-    train_sequential,
-    train_stacked,
-)
+from hopfed.neural.stacked import stacks, train_stacked
+from hopfed.neural.training import Job, Objective, Training, train_sequential
 from hopfed.runs import replacing
 
-TRIAL = 3  # steps that are timed; the first of them warms up and does not count
+TRIAL = 3  # steps that are timed at once
+REPEATS = 5  # of every timing at most
+PATIENCE = 1.0  # seconds after which two repeats are enough
 FEW = 24  # steps of a group below which measuring costs more than it can save
+
+# Seconds of a step: of one client alone, of a stack whatever its size, and of each client in it.
+Timing = tuple[float, float, float]
 
 
 def train(
@@ -94,7 +96,7 @@ def _faster(
             type(getattr(group[0].net, "features", group[0].net)).__name__,
             len(list(group[0].net.modules())),
             tuple(data.inputs.shape[1:]),
-            len(group),
+            len(group).bit_length(),
             len(_first(group[0], training)),
             training.optimizer,
             training.precision,
@@ -105,8 +107,9 @@ def _faster(
     if key not in known:
         known[key] = _measure(group, data, training, objective, augment)
         _write(known)
-    one, together = known[key]
-    return "stacked" if together * max(counts) < one * sum(counts) else "sequential"
+    one, fixed, each = known[key]
+    together = fixed * max(counts) + each * sum(counts)
+    return "stacked" if together < one * sum(counts) else "sequential"
 
 
 def _measure(
@@ -115,27 +118,34 @@ def _measure(
     training: Training,
     objective: Objective,
     augment: Augment | None,
-) -> tuple[float, float]:
-    """Seconds of a step of one client alone, and of a step of the whole group."""
-    from dataclasses import replace
-
+) -> Timing:
+    """Time a client alone, half of the group and all of it."""
     trial = replace(training, epochs=1)
     rows = max((job.rows for job in group), key=len)[: training.batch * TRIAL]
     if group[0].plan is None:
         plan = [rows[i : i + training.batch] for i in range(0, len(rows), training.batch)]
     else:
         plan = [group[0].plan[0]] * TRIAL
-    copies = [replace(job, plan=plan) for job in group]
-    train_sequential(copies[:1], data, trial, objective, augment)  # imports and allocations
-    seconds = []
-    for run, jobs in ((train_sequential, copies[:1]), (train_stacked, copies)):
-        if run is train_stacked:
-            once = [replace(job, plan=plan[:1]) for job in jobs]
-            run(once, data, trial, objective, augment)
-        began = time.perf_counter()
-        run(jobs, data, trial, objective, augment)
-        seconds.append((time.perf_counter() - began) / len(plan))
-    return seconds[0], seconds[1]
+    clock = time.thread_time if data.device.type == "cpu" else time.perf_counter
+
+    def seconds(way: Callable[..., None], count: int, steps: int) -> float:
+        jobs = [replace(job, plan=plan[:steps]) for job in group[:count]]
+        began = clock()
+        way(jobs, data, trial, objective, augment)
+        return (clock() - began) / steps
+
+    everyone, half = len(group), len(group) // 2
+    calls = (train_sequential, 1), (train_stacked, half), (train_stacked, everyone)
+    for way, count in calls:  # imports and allocations
+        seconds(way, count, 1)
+    best, began = [float("inf")] * len(calls), time.perf_counter()
+    for repeat in range(REPEATS):
+        if repeat >= 2 and time.perf_counter() - began > PATIENCE:
+            break
+        best = [min(b, seconds(*call, len(plan))) for b, call in zip(best, calls, strict=True)]
+    alone, some, everything = best
+    each = max((everything - some) / (everyone - half), 0.0)
+    return alone, max(everything - each * everyone, 0.0), each
 
 
 def _first(job: Job, training: Training) -> np.ndarray:
@@ -144,15 +154,15 @@ def _first(job: Job, training: Training) -> np.ndarray:
 
 
 @cache
-def _read() -> dict[str, tuple[float, float]]:
+def _read() -> dict[str, Timing]:
     try:
         held = json.loads(cache_file().read_text())
-        return {str(k): (float(a), float(b)) for k, (a, b) in held.items()}
+        return {str(k): (float(a), float(b), float(c)) for k, (a, b, c) in held.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}  # no measurement yet, or a file that is not ours: measure again
 
 
-def _write(known: dict[str, tuple[float, float]]) -> None:
+def _write(known: dict[str, Timing]) -> None:
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -119,6 +119,18 @@ def test_soft_labels_are_mean_probabilities():
         assert row.sum() == pytest.approx(1.0, abs=1e-5)
 
 
+@BOTH
+def test_the_pass_for_the_rows_is_counted(cls):
+    # Products of 8 x 8 pixels, 200, 200 and 10; all but the first have a gradient of their input.
+    sizes = [len(rows) for rows in cls(TASK).made.split.train]
+    products = 64 * 200 + 200 * 200 + 200 * 10
+    step, forward = 2 * (3 * products - 64 * 200), 2 * products
+    for epochs in (1, 3):
+        played = play(cls(TASK, Training(epochs=epochs, batch=16, way="sequential")), 1)
+        expected = np.array(sizes) * (epochs * step + forward)
+        np.testing.assert_allclose(played.client_metrics["flops"], expected)
+
+
 def test_prototypes_are_weighed_by_examples_and_outlive_their_holders():
     method = FedProto(TASK)
     wide = np.ones((1, method.made.feature_dim), dtype=np.float32)

@@ -12,14 +12,7 @@ from hopfed.neural.cost import measure  # noqa: E402
 from hopfed.neural.models import MODELS, build  # noqa: E402
 from hopfed.neural.models.residual import STAGES  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Two threads on nets this small are many times slower than one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def images(channels, size, batch=2):

@@ -73,6 +73,19 @@ def test_fedavg_of_one_client_is_its_own_training_to_the_bit():
         np.testing.assert_array_equal(array, np.asarray(alone[n]))
 
 
+@pytest.mark.parametrize("tune", [0, 1, 3])
+def test_fine_tuning_is_counted(tune):
+    _, plain = final(config(rounds=1, epochs=2))
+    made, tuned = final(config("fedavg+", rounds=1, epochs=2, options=f"tune={tune}"))
+    assert made.tune == tune
+    # Products of 8 x 8 pixels, 200, 200 and 10; all but the first have a gradient of their input.
+    products = 64 * 200 + 200 * 200 + 200 * 10
+    step = 2 * (3 * products - 64 * 200)
+    sizes = np.array([len(rows) for rows in made.made.split.train])
+    np.testing.assert_allclose(plain.client_metrics["flops"], 2 * step * sizes)
+    np.testing.assert_allclose(tuned.client_metrics["flops"], (2 + tune) * step * sizes)
+
+
 def test_the_mean_is_weighed_by_size_and_takes_buffers_along():
     conf = config(
         models=("mobilenet-v2",),

@@ -27,13 +27,7 @@ FEATURES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Two threads on nets this small are many times slower than one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def digits_model(name, seed=0, norm="group"):

@@ -1,5 +1,6 @@
 """Search, kernels, votes and mixes against brute force; memories made of examples."""
 
+import gc
 import subprocess
 import sys
 
@@ -129,6 +130,40 @@ def test_more_effort_finds_more():
     assert recall("ivf:1") < recall("ivf:8") < recall("ivf:54") == 1
     assert recall("hnsw:8") < recall("hnsw:256")
     assert Index(keys, "hnsw").nbytes > Index(keys).nbytes > keys.nbytes
+
+
+def test_many_dimensions_are_searched_along_their_axes():
+    """Keys of 200 dimensions that vary along 20 directions: few axes find them, and cost little."""
+    rng = np.random.default_rng(0)
+    n, d = neighbours.TRAINING * neighbours.AXES, 200
+    directions = rng.standard_normal((20, d))
+    noise = 0.01 * rng.standard_normal((n + 50, d))
+    points = (rng.standard_normal((n + 50, 20)) @ directions + noise).astype(np.float32)
+    keys, queries = points[:n], points[n:]
+    lists, axes = neighbours.layout(n, d)
+    assert (axes, neighbours.layout(n - 1, d)[1]) == (neighbours.AXES, d)
+    index = Index(keys, "ivf:20")
+    squared, rows = index.search(queries, 10)
+    expected, where = Index(keys).search(queries, 10)
+    shared = np.mean([np.isin(a, b).mean() for a, b in zip(where, rows, strict=True)])
+    assert shared > 0.9
+    np.testing.assert_allclose(squared[:, 0], ((keys[rows[:, 0]] - queries) ** 2).sum(1), rtol=1e-4)
+    # Keys, 64 axes and a number of each, centroids, and the axes themselves: one copy of the keys.
+    held = 4 * (n * d + n * axes + 2 * n + lists * axes + d * axes + d * d)
+    assert held - 4 * d * d < index.nbytes < 1.02 * held
+
+
+@pytest.mark.parametrize("index", ["exact", "hnsw", "ivf"])
+def test_keys_are_held_once_and_outlive_the_index(index):
+    keys, *_ = examples()
+    made = Index(keys, index)
+    held = made.keys
+    np.testing.assert_array_equal(held, keys)
+    assert not np.shares_memory(held, keys)
+    assert not held.flags.writeable
+    del made
+    gc.collect()
+    np.testing.assert_array_equal(held, keys)
 
 
 @pytest.mark.parametrize(("kernel", "sigma"), [("paper", 1.0), ("paper", 0.3), ("program", 0.5)])

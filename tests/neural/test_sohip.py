@@ -23,7 +23,8 @@ from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.sohip import SoHip  # noqa: E402
 from hopfed.neural.models.base import Model  # noqa: E402
 from hopfed.neural.recall import Form, Remembering, Scorer  # noqa: E402
-from hopfed.neural.training import train_sequential, train_stacked  # noqa: E402
+from hopfed.neural.stacked import train_stacked  # noqa: E402
+from hopfed.neural.training import train_sequential  # noqa: E402
 
 KINDS = ("common", "class", "sample")
 

@@ -14,7 +14,20 @@ from hopfed.federation.messages import Message
 
 @dataclass(frozen=True)
 class Call:
-    """One client step to be made."""
+    """One client step to be made.
+
+    Attributes
+    ----------
+    state : of the client.
+    down : the message to it.
+    context : where in the federation this is; `context.client` says whose step it is.
+
+    Examples
+    --------
+    >>> call = Call({}, {"mean": 0.5}, Context(seed=0, round=1, exchange=0, client=3))
+    >>> call.context.client
+    3
+    """
 
     state: State = field(repr=False)
     down: Message = field(repr=False)
@@ -23,7 +36,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a call: an answer, or a fault and its reason."""
+    """What came of a call: an answer, or a fault and its reason.
+
+    Attributes
+    ----------
+    state, message, metrics : as the method gave them.
+    fault, reason : why there is no answer, in a code and in words.
+
+    Examples
+    --------
+    >>> outcome = Outcome(fault=Fault.TIMED_OUT, reason="more than 5 s")
+    >>> outcome.message, outcome.fault.name, outcome.reason
+    (None, 'TIMED_OUT', 'more than 5 s')
+    """
 
     state: State = field(default_factory=dict, repr=False)
     message: object = None
@@ -33,15 +58,39 @@ class Outcome:
 
 
 class Engine(Protocol):
-    """Makes the client steps of one exchange."""
+    """Makes the client steps of one exchange.
+
+    Examples
+    --------
+    >>> class Backwards:
+    ...     def step(self, method, calls):
+    ...         return [answer(method, call) for call in reversed(calls)][::-1]
+    >>> Backwards().step(None, [])
+    []
+    """
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        """Outcomes in the order of `calls`; a client that fails has a fault for an outcome."""
+        """Make the `calls` of `method`, and answer in their order; a failure is a fault."""
         ...
 
 
 def answer(method: Method, call: Call) -> Outcome:
-    """Make one call in this process; an error of the client is a fault, not an error of ours."""
+    """Make one call in this process; an error of the client is a fault, not an error of ours.
+
+    Parameters
+    ----------
+    method : of the federation.
+    call : the step.
+
+    Examples
+    --------
+    >>> class Broken:
+    ...     def client_step(self, state, down, context):
+    ...         raise ValueError("no examples")
+    >>> outcome = answer(Broken(), Call({}, {}, Context(0, 0, 0, client=1)))
+    >>> outcome.fault.name, outcome.reason
+    ('RAISED', 'ValueError: no examples')
+    """
     try:
         state, message, metrics = method.client_step(call.state, call.down, call.context)
     except Exception as error:  # whatever a client does wrong concerns that client alone
@@ -54,6 +103,20 @@ def answers(method: Method, calls: Sequence[Call]) -> list[Outcome]:
 
     What is wrong with all of them, such as data that are not there, is raised as an error of ours;
     any other failure is looked for client by client, so that it costs no other client its answer.
+
+    Parameters
+    ----------
+    method : of the federation.
+    calls : the steps of one exchange.
+
+    Examples
+    --------
+    >>> class Double:
+    ...     def client_step(self, state, down, context):
+    ...         return state, {"twice": 2 * context.client}, {}
+    >>> calls = [Call({}, {}, Context(0, 0, 0, client=c)) for c in (3, 1)]
+    >>> [outcome.message for outcome in answers(Double(), calls)]
+    [{'twice': 6}, {'twice': 2}]
     """
     together = getattr(method, "client_steps", None)
     if together is not None:

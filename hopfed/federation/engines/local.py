@@ -23,6 +23,19 @@ class LocalEngine:
     ----------
     timeout : seconds a client may take; a step cannot be stopped here, so an answer that comes
         later than that is thrown away. None for no limit.
+
+    Raises
+    ------
+    ArgumentError : a timeout of 0 or less.
+
+    Examples
+    --------
+    >>> from hopfed.federation.contract import Context
+    >>> class Double:
+    ...     def client_step(self, state, down, context):
+    ...         return state, {"twice": 2 * context.client}, {}
+    >>> LocalEngine().step(Double(), [Call({}, {}, Context(0, 0, 0, client=3))])[0].message
+    {'twice': 6}
     """
 
     timeout: float | None = None

@@ -38,6 +38,25 @@ class PoolEngine:
     ----------
     workers : processes.
     timeout : seconds a client may take; None for no limit.
+
+    Raises
+    ------
+    ArgumentError : no worker, or a timeout of 0 or less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hopfed.data.channel import rademacher
+    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.hopfield import HopfieldFederation
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> xi = rademacher(2, 50, np.random.default_rng(0))
+    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
+    >>> method = HopfieldFederation(source, Encoding(50))
+    >>> with PoolEngine(workers=1) as engine:
+    ...     play_round(method, None, 0, seed=0, clients=3, engine=engine).server_metrics["khat"]
+    2
     """
 
     def __init__(self, workers: int, timeout: float | None = None):

@@ -27,6 +27,13 @@ class Partition:
     dataset : the rows' dataset: the one given, or its rotations.
     train, validation, test : one sorted index array per client, all disjoint and none empty.
     ids : (clients,) numbers of the clients in the whole federation.
+
+    Examples
+    --------
+    >>> from hopfed.neural.data.sources import digits
+    >>> part = partition("iid", digits(), clients=3)
+    >>> len(part), [len(rows) for rows in part.train], part.dataset.classes
+    (3, [479, 479, 479], 10)
     """
 
     scheme: str
@@ -167,6 +174,12 @@ def hold_out(part: Partition, share: float = 0.2, seed: int = 0) -> tuple[Partit
     Parameters
     ----------
     share : of the clients that are unseen; kNN-Per takes 0.2.
+    part : of all clients.
+    seed : of the draw.
+
+    Raises
+    ------
+    ArgumentError : a share outside (0, 1), or one client only.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -16,12 +15,12 @@ from hopfed.config import require
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
-from hopfed.neural.cost import measure
+from hopfed.neural.cost import forward_flops
 from hopfed.neural.evaluation import Network
 from hopfed.neural.method import pack, unpack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.public import SeedSet, draw, seed_set
-from hopfed.neural.task import Params, TaskSpec, task_of
+from hopfed.neural.task import Params
 from hopfed.neural.training import Job, Phase, Plan
 from hopfed.neural.ways import one_thread
 
@@ -155,7 +154,7 @@ class Consulting(Stepwise):
             return Outcome(self.kept(job), {}, {"flops": flops, **self.reports(call, job)})
         client = client_of(call.context)
         message, images = self.says(call, job.params)
-        flops += images * _forward_flops(self.task, self.made.names[client])
+        flops += images * forward_flops(self.task, self.made.names[client])
         state = self.kept(job) | self.remembers(call, job) | {"flops": np.asarray(flops)}
         return Outcome(state, message, {"flops": flops, **self.reports(call, job)})
 
@@ -165,11 +164,3 @@ def client_of(context: Context) -> int:
     if context.client is None:
         raise ValueError("a client step without a client")
     return context.client
-
-
-@lru_cache(32)
-def _forward_flops(task: TaskSpec, architecture: str) -> int:
-    """FLOPs of one example through a model."""
-    made = task_of(task)
-    batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
-    return measure(made.templates[architecture], batch).forward

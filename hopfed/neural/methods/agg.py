@@ -21,6 +21,18 @@ class AGG(Stepwise):
     Attributes
     ----------
     images : seen in a round, in minibatches of `training.batch`; 0 for one minibatch.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = AGG(task, Training(way="sequential"), images=64)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [0, 0]
     """
 
     images: int = 0

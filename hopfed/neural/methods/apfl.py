@@ -20,6 +20,8 @@ from hopfed.neural.pair import Pair
 from hopfed.neural.task import Params
 from hopfed.neural.training import Forward, Phase, cross_entropy
 
+__all__ = ["APFL"]
+
 
 class Mixture(Pair):
     """A local and a shared model, and the weight ``alpha`` (1,) of the local one."""
@@ -46,6 +48,18 @@ class APFL(Auxiliary):
     ----------
     alpha : what it starts from.
     learn : whether it is learned; if not, 0 is FedAvg and 1 Standalone, to the bit.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = APFL(task, Training(way="sequential"), alpha=0.25)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
     """
 
     alpha: float = 0.5

@@ -50,6 +50,18 @@ class ClusteredFL(FedAvg):
     ----------
     tol_1, tol_2 : the two tolerances, as in the programs.
     linkage : "complete" or "single".
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = ClusteredFL(task, Training(way="sequential"), linkage="single")
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220856, 220856]
     """
 
     tol_1: float = 0.4

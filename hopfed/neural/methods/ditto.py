@@ -34,6 +34,18 @@ class Ditto(Auxiliary):
     Attributes
     ----------
     lam : strength of the pull.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = Ditto(task, Training(way="sequential"), lam=0.5)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
     """
 
     lam: float = 1.0

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hopfed.config import require
 from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message, Spec
 from hopfed.neural.classwise import (
     as_rows,
@@ -24,7 +25,7 @@ from hopfed.neural.classwise import (
 )
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy, masked_mean
+from hopfed.neural.training import Forward, Job, cross_entropy, masked_mean
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,23 @@ class FD(Standalone):
     classes that it holds and somebody else does, while the absent get the mean of all, themselves
     not among them. Where nobody else sent a class there is no target. The paper averages outputs
     while training; here they come from a pass afterwards, by the model that is then there, whose
-    FLOPs, a third of an epoch's, the count leaves out.
+    FLOPs, about a third of an epoch's, are counted.
 
     Attributes
     ----------
     lam : weight of the soft labels; 0 is Standalone.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FD(task, Training(way="sequential"), lam=0.5)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [352, 308]
     """
 
     lam: float = 1.0
@@ -83,6 +96,9 @@ class FD(Standalone):
         soft = exps / exps.sum(axis=1, keepdims=True)
         message = class_means(soft, labels_of(self.made, client))
         return state, {name: message[name] for name in ("labels", "rows")}
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        return super()._outcome(call, job, flops + self._pass_flops(call, job))
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""

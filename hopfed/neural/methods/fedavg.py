@@ -17,7 +17,20 @@ from hopfed.neural.task import Params
 
 @dataclass(frozen=True)
 class FedAvg(NeuralMethod):
-    """McMahan et al. (2017); the weights are renormalised over those who were heard."""
+    """McMahan et al. (2017); the weights are renormalised over those who were heard.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedAvg(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
 
     name: ClassVar[str] = "fedavg"
     source: ClassVar[str] = "McMahan et al., AISTATS 2017"

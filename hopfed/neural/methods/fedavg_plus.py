@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hopfed.config import require
 from hopfed.federation.contract import State
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.task import Params
@@ -18,9 +19,24 @@ from hopfed.neural.ways import train
 class FedAvgPlus(FedAvg):
     """FedAvg with fine-tuning; what is tuned never leaves the client.
 
+    Its FLOPs are counted in every round that a client takes part in, as a round is scored by the
+    tuned model.
+
     Attributes
     ----------
     tune : epochs of fine-tuning.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedAvgPlus(task, Training(way="sequential"), tune=2)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
     """
 
     tune: int = 1
@@ -32,6 +48,10 @@ class FedAvgPlus(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.tune >= 0, "tune", "at least 0", self.tune)
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        tuning = self.tune * len(job.rows) * self._flops(job, call, 0)
+        return super()._outcome(call, job, flops + tuning)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global model, fine-tuned."""

@@ -23,6 +23,8 @@ from hopfed.neural.evaluation import Classifier
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.task import Params
 
+__all__ = ["FedAvgPrior"]
+
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
@@ -46,6 +48,18 @@ class FedAvgPrior(FedAvg):
         seen is ruled out.
     divide : whether the labels of all participants together are divided out. Every client then
         sends its label frequencies, one number per class, and gets the mean.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedAvgPrior(task, Training(way="sequential"), divide=True)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220928, 220928]
     """
 
     smooth: float = 1.0

@@ -35,6 +35,18 @@ class FedClassAvg(LGFedAvg):
     rho : strength of the pull, 0.1 as in the program.
     contrast : weight of the contrastive loss; with both 0 this is LG-FedAvg.
     temperature : of the contrastive loss.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedClassAvg(task, Training(way="sequential"), contrast=0.0)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [8048, 8048]
     """
 
     rho: float = 0.1

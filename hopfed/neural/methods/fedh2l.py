@@ -49,6 +49,18 @@ class FedH2L(Consulting):
     pairs : whether nodes teach each other in random pairs, drawn in every round ("asynchronous");
         where their number is odd, one is alone.
     labelled : without labels only KL teaches, and every Acc_j is 1 and not sent.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedH2L(task, Training(way="sequential"), conflict="ignore")
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [444, 364]
     """
 
     kl: bool = True

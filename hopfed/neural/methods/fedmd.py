@@ -34,6 +34,18 @@ class FedMD(Consulting):
     ----------
     digest : steps towards the consensus in a round.
     transfer : steps on public, then on own examples beforehand; 0 for none.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedMD(task, Training(way="sequential"), transfer=2)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [800, 800]
     """
 
     digest: int = 1

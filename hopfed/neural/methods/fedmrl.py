@@ -18,6 +18,8 @@ from hopfed.neural.models.registry import drawing
 from hopfed.neural.task import Params
 from hopfed.neural.training import Forward, cross_entropy
 
+__all__ = ["FedMRL"]
+
 
 class Matryoshka(nn.Module):
     """An own and a shared model whose headers read one projection of both features.
@@ -64,6 +66,18 @@ class FedMRL(Proxied):
     ----------
     width : coordinates of the projection that the shared header reads; 0 for as many as the
         shortest features in the federation have.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedMRL(task, Training(way="sequential"), width=8)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [1313360, 1313360]
     """
 
     width: int = 0

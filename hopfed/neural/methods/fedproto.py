@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hopfed.config import require
 from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message, Spec
 from hopfed.neural.classwise import (
     as_rows,
@@ -27,7 +28,9 @@ from hopfed.neural.evaluation import Classifier
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy, forward_of, masked_mean
+from hopfed.neural.training import Forward, Job, cross_entropy, forward_of, masked_mean
+
+__all__ = ["FedProto"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class FedProto(Standalone):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes, from a pass over its training
-    examples when it has trained, not while it does: a third of an epoch's FLOPs, which the count
-    leaves out. The server's prototype C of a class is the mean over the clients that hold the
+    examples when it has trained, not while it does: about a third of an epoch's FLOPs, which are
+    counted. The server's prototype C of a class is the mean over the clients that hold the
     class, weighed by their examples of it, as in the paper's (6) without its second division by
     the number of clients, which the authors' program does not make either. A class nobody sent
     this round keeps its last prototype; one that nobody ever sent pulls nobody. The squared
@@ -47,6 +50,18 @@ class FedProto(Standalone):
     ----------
     lam : strength of the pull; 0 is Standalone.
     nearest : classify by the nearest prototype, as the paper has it, instead of by the header.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedProto(task, Training(way="sequential"), lam=0.5)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [6464, 5656]
     """
 
     lam: float = 1.0
@@ -91,6 +106,9 @@ class FedProto(Standalone):
         state, _ = super().ends(state, params, client)
         features, _ = outputs(self.made, client, params)
         return state, class_means(features, labels_of(self.made, client))
+
+    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        return super()._outcome(call, job, flops + self._pass_flops(call, job))
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""

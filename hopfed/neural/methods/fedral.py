@@ -68,6 +68,18 @@ class FedRAL(Auxiliary):
     ----------
     least, levels : clients have, by turns, one of so many levels of resources; the first level has
         all diagonals, the last the share `least` of them, those between are evenly spaced.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedRAL(task, Training(way="sequential"), least=0.5)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [160008, 157608]
     """
 
     least: float = 0.2

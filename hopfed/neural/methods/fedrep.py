@@ -28,6 +28,18 @@ class FedRep(FedAvg):
     Attributes
     ----------
     head : epochs of the head; those of the body are the training's.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedRep(task, Training(way="sequential"), head=2)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [212808, 212808]
     """
 
     head: int = 10

@@ -64,6 +64,18 @@ class FedSSA(Standalone):
         Of the second, which takes away the blending: "m2-a" the whole global header replaces the
         client's, "m2-b" its rows of seen classes do. What goes down is what the client reads: the
         whole header in "m1-a" and "m2-a", otherwise the rows of seen classes.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FedSSA(task, Training(way="sequential"), mu_0=0.5)
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [6432, 5628]
     """
 
     fusion: str = "literal"
@@ -113,7 +125,7 @@ class FedSSA(Standalone):
         }
 
     def fused(self, own: Tensor, rows: Tensor, t: int) -> Tensor:
-        """Blend a client's rows with the server's in round t (4)."""
+        """Blend `own` rows of a client with the server's in round t (4)."""
         mu = self.mu(t)
         total = 1 + mu if self.fusion == "normalised" else 1.0
         return gate(own, rows, mu / total, 1 / total)

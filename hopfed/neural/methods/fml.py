@@ -27,6 +27,18 @@ class FML(Proxied):
     weight : of what the own model learns from the shared one, 1 - alpha in the paper; 0 is
         Standalone.
     weight_shared : of what the shared model learns from the own one, 1 - beta in the paper.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = FML(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [1333040, 1333040]
     """
 
     weight: float = 0.5

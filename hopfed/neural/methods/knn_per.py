@@ -51,6 +51,8 @@ from hopfed.neural.neighbours import (
 from hopfed.neural.prototypes import fit_prototypes
 from hopfed.rng import derive, stream
 
+__all__ = ["KNNPer"]
+
 STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
 TUNES = ("validation", "leave-one-out")
 
@@ -124,6 +126,18 @@ class KNNPer(FedAvg):
     dim, steps : of prototypes: length of their projection, 0 for none; steps of learning, 0 for
         those of k-means.
     beta : inverse temperature of "hopfield" and "archetypes".
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = KNNPer(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
     """
 
     k: int = 10

@@ -16,6 +16,8 @@ from hopfed.neural.method import NeuralMethod, above, below, pack, spec_of, unpa
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.task import Params
 
+__all__ = ["LGFedAvg"]
+
 WEIGHTS = ("size", "equal")
 SCORED = ("local", "global")
 
@@ -34,6 +36,18 @@ class LGFedAvg(Standalone):
     scored : by what a client classifies: "local", its model as it left training, which is what
         FedSSA's paper says of all it compares; or "global", with the latest mean header put in,
         as the authors' program does it.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = LGFedAvg(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [8048, 8048]
     """
 
     weights: str = "size"

@@ -15,6 +15,8 @@ from hopfed.neural.models.registry import drawing
 from hopfed.neural.task import Params
 from hopfed.neural.training import Forward, Phase, cross_entropy
 
+__all__ = ["PFedES"]
+
 
 class Preceded(nn.Module):
     """A model, and an extractor from images to images of the same size that may come before it."""
@@ -44,6 +46,18 @@ class PFedES(Auxiliary):
     mu : share of the extracted images in the loss of the model; 0 is Standalone.
     kernels : channels between the convolutions.
     turns : epochs of the second phase; 0 for as many as the first (the program has 10 more).
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = PFedES(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [620, 620]
     """
 
     mu: float = 0.5

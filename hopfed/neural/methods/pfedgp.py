@@ -21,6 +21,8 @@ from hopfed.neural.task import Params
 from hopfed.neural.training import Forward
 from hopfed.rng import stream
 
+__all__ = ["PFedGP"]
+
 
 class DeepKernel(nn.Module):
     """A feature extractor, and length and scale of a kernel on its features, as logarithms (1,)."""
@@ -67,6 +69,18 @@ class PFedGP(FedAvg):
     ----------
     most : examples that a client's process takes at most; its cost is their third power.
     scale : prior variance of the latent functions to start from.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = PFedGP(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [212816, 212816]
     """
 
     most: int = 500

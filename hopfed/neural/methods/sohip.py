@@ -69,6 +69,18 @@ class SoHip(Standalone):
         again m numbers. Where too few or too unlike memories show no archetype for certain,
         everyone gets the mean (16). The server's metric `archetypes` says how many there are, 0
         for the mean. With "class" it is refused: a pattern must stay with its class.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = SoHip(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [256, 256]
     """
 
     m: int = 64

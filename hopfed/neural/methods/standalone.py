@@ -14,7 +14,20 @@ from hopfed.neural.task import Params
 
 @dataclass(frozen=True)
 class Standalone(NeuralMethod):
-    """No exchange at all; also called IND and Local."""
+    """No exchange at all; also called IND and Local.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = Standalone(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [0, 0]
+    """
 
     name: ClassVar[str] = "standalone"
     source: ClassVar[str] = "baseline"

@@ -30,6 +30,18 @@ class StandaloneBias(Standalone):
     Attributes
     ----------
     header : "linear", or "mlp", a hidden layer before the classes, as SoHip has it.
+
+    Examples
+    --------
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.neural.task import TaskSpec
+    >>> from hopfed.neural.training import Training
+    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
+    >>> method = StandaloneBias(task, Training(way="sequential"))
+    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    >>> played.traffic.up.tolist()  # bytes that each client sent
+    [0, 0]
     """
 
     header: str = "linear"

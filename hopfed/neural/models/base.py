@@ -28,6 +28,15 @@ class Shape:
         cannot leak into the others. Batch normalisation is what the originals have; its running
         statistics are buffers, which a stacked step must get stacked too and then updates in
         place.
+
+    Raises
+    ------
+    ArgumentError : a number below 1, another norm.
+
+    Examples
+    --------
+    >>> Shape(channels=1, size=28, classes=10).norm
+    'group'
     """
 
     channels: int
@@ -43,7 +52,7 @@ class Shape:
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, what: str) -> None:
-        """Raise ArgumentError for images too small for the architecture `what`."""
+        """Raise ArgumentError for images of less than `least` pixels: too small for `what`."""
         require(self.size >= least, "size", f"at least {least} pixels for {what}", self.size)
 
 

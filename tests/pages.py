@@ -1,0 +1,101 @@
+"""The reference as HTML, one page for every public module: `make docs`.
+
+pdoc takes what follows the colon in ``name : text`` for a type; here it is a description, as all
+docstrings of this house have it, so they are turned into Markdown by hand.
+"""
+
+import importlib
+import re
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import ForwardRef
+
+import pdoc
+from reference import modules, names
+
+import hopfed
+
+ITEM = re.compile(r"(?P<name>\w[\w ,.]*?) +: (?P<text>\S.*)")
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
+
+
+def markdown(docstring):
+    """Markdown of a docstring in the NumPy format: items become lists, examples code."""
+    text = re.sub(r":\w+:`", "`", docstring)
+    text = HEADING.sub(r"###### \1", text)
+    parts = []
+    for is_code, lines in groupby(_marked(text.strip("\n").split("\n")), key=lambda m: m[0]):
+        block = [line for _, line in lines]
+        parts += ["```pycon", *block, "```"] if is_code else [_item(line) for line in block]
+    return "\n".join(parts)
+
+
+def _marked(lines):
+    """Every line, and whether it belongs to an example: from a prompt to the next empty line."""
+    code = False
+    for line in lines:
+        code = bool(line.strip()) and (code or line.lstrip().startswith(">>> "))
+        yield code, line
+
+
+def _item(line):
+    """A line ``name : text`` as an item of a list; those that continue it are indented alike."""
+    found = ITEM.fullmatch(line)
+    if found:
+        return f"- **{found['name']}**: {found['text']}"
+    return re.sub(r"^ {4}(?=\S)(?!.*  )", "  ", line)
+
+
+class Written:
+    """A type as the source has it: ArrayLike, not the union of a dozen that it stands for."""
+
+    def __init__(self, annotation):
+        self.text = getattr(annotation, "__forward_arg__", annotation)
+
+    def __repr__(self):
+        return self.text
+
+
+def _as_written(annotation, *_):
+    return Written(annotation) if isinstance(annotation, (str, ForwardRef)) else annotation
+
+
+def build(folder, wanted=None):
+    """Write the pages of the modules `wanted`, all by default, and return the names missing."""
+    pdoc.render.configure(include_undocumented=False, footer_text=f"hopfed {hopfed.__version__}")
+    pdoc.render.env.filters["to_markdown"] = markdown
+    pdoc.doc.safe_eval_type = _as_written
+    public = {name: dict(names(importlib.import_module(name))) for name in wanted or modules()}
+    for name, things in public.items():
+        vars(sys.modules[name]).update(things)  # pdoc looks for none that are loaded on first use
+    _list_modules(public)
+    pages = {name: pdoc.doc.Module.from_name(name) for name in public}
+    missing = []
+    for name, page in pages.items():
+        path = Path(folder, *name.split(".")).with_suffix(".html")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        html = pdoc.render.html_module(page, pages)
+        path.write_text(html, encoding="utf-8")
+        missing += [f"{name}.{n}" for n in public[name] if f'id="{n}"' not in html]
+    Path(folder, "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")
+    Path(folder, "search.js").write_text(pdoc.render.search_index(pages), encoding="utf-8")
+    return missing
+
+
+def _list_modules(pages):
+    """Let the first page, that of hopfed, lead to the others."""
+    lines = [
+        f"- [{name}]({name.replace('.', '/')}.html): {sys.modules[name].__doc__.splitlines()[0]}"
+        for name in pages
+        if name != "hopfed"
+    ]
+    hopfed.__doc__ = "\n".join([hopfed.__doc__ or "", "", *lines])
+
+
+if __name__ == "__main__":
+    lost = build(sys.argv[1])
+    print(
+        f"{len(list(modules()))} pages in {sys.argv[1]}; not on them: {', '.join(lost) or 'none'}"
+    )
+    sys.exit(bool(lost))

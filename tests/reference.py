@@ -1,0 +1,87 @@
+"""What is public: the modules that the reference has a page for, and the names in them.
+
+A name is public if it stands in the `__all__` of such a module, or, where there is none, if it is
+a class or a function that the module defines, without an underscore.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+
+PUBLIC = """
+hopfed hopfed.recovery hopfed.factorize hopfed.operators hopfed.spectrum hopfed.sample hopfed.rank
+hopfed.sharpen hopfed.lam hopfed.search hopfed.privacy hopfed.private_recovery hopfed.plasticity
+hopfed.agreement hopfed.aggregate hopfed.memory hopfed.metrics hopfed.rng hopfed.runs hopfed.report
+hopfed.config hopfed.errors hopfed.data hopfed.data.* hopfed.theory hopfed.theory.* hopfed.kernels
+hopfed.federation hopfed.federation.contract hopfed.federation.messages
+hopfed.federation.participation hopfed.federation.faults hopfed.federation.rounds
+hopfed.federation.recipes hopfed.federation.engines hopfed.federation.engines.local
+hopfed.federation.engines.pool hopfed.hopfield hopfed.hopfield.settings hopfed.hopfield.encoding
+hopfed.hopfield.robust hopfed.hopfield.private hopfed.neural.method hopfed.neural.methods
+hopfed.neural.methods.* hopfed.neural.task hopfed.neural.training hopfed.neural.data
+hopfed.neural.models
+"""
+
+
+def modules():
+    """Names of the public modules; `package.*` are those in it without an underscore."""
+    for entry in PUBLIC.split():
+        package = entry.removesuffix(".*")
+        if package == entry:
+            yield entry
+            continue
+        for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            if not found.name.startswith("_"):
+                yield f"{package}.{found.name}"
+
+
+def names(module):
+    """Public classes and functions of a module, by name."""
+    listed = getattr(module, "__all__", None)
+    for name in vars(module) if listed is None else listed:
+        thing = getattr(module, name)
+        own = listed is not None or getattr(thing, "__module__", None) == module.__name__
+        if not name.startswith("_") and own and callable(thing):
+            yield name, thing
+
+
+def members(cls):
+    """Public methods and properties that a class itself defines, by name."""
+    for name, thing in vars(cls).items():
+        function = getattr(thing, "__func__", getattr(thing, "fget", thing))
+        if not name.startswith("_") and inspect.isfunction(function):
+            yield name, function
+
+
+def written(thing):
+    """The docstring of a function or a class itself, not one that a class inherits or is given."""
+    text = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
+    made = isinstance(thing, type) and (text or "").startswith(f"{thing.__name__}(")
+    return "" if made or not text else inspect.cleandoc(text)
+
+
+def parameters(thing):
+    """Names of what a function takes, or of what a class is made of."""
+    if dataclasses.is_dataclass(thing) or hasattr(thing, "_fields"):
+        found = list(vars(thing).get("__annotations__", {}))
+        kept = getattr(thing, "_fields", None) or {f.name for f in dataclasses.fields(thing)}
+        found = [name for name in found if name in kept]
+    elif not isinstance(thing, type):
+        found = list(inspect.signature(thing).parameters)
+    elif "__init__" in vars(thing) and not getattr(thing, "_is_protocol", False):
+        found = list(inspect.signature(vars(thing)["__init__"]).parameters)
+    else:
+        found = []
+    return [name for name in found if name not in ("self", "cls") and not name.startswith("_")]
+
+
+def unnamed(thing, text):
+    """Parameters of `thing` that `text` does not name."""
+    return [p for p in parameters(thing) if not re.search(rf"(?<!\w){p}(?!\w)", text)]
+
+
+def notation(module):
+    """Section "Parameters" of a module's docstring: what all its functions call by one name."""
+    return re.split(r"\nParameters\n-+\n", module.__doc__ or "", maxsplit=1)[1:]

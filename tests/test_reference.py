@@ -1,0 +1,124 @@
+"""Every public name says what it is, names what it takes, and has an example that runs.
+
+The examples themselves are run by test_doctests.py.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reference import members, modules, names, notation, unnamed, written
+
+from hopfed.federation.contract import Method
+from hopfed.federation.engines import Engine
+
+CONTRACT = (Method, Engine)  # its methods are described there, by whichever class they are offered
+
+
+@pytest.fixture(autouse=True)
+def _torch(request):
+    if "hopfed.neural" in request.node.name:
+        pytest.importorskip("torch", reason="torch is not installed")
+
+
+def summary(text):
+    """The first paragraph, as one line."""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def complaints(module, name, thing):
+    text = written(thing)
+    if not summary(text).rstrip(")").endswith((".", ":")):
+        yield f"{name}: no summary"
+    if ">>> " not in text:
+        yield f"{name}: no example"
+    shared = "\n".join(notation(module))
+    missing = unnamed(thing, f"{text}\n{shared}")
+    if missing:
+        yield f"{name}: says nothing of {', '.join(missing)}"
+    if isinstance(thing, type):
+        yield from (f"{name}.{c}" for c in of_members(thing, shared))
+
+
+def of_members(cls, shared):
+    """What is missing in the methods of a class; its bases and the contract speak for them too."""
+    about = "\n".join([shared, *map(written, cls.__mro__)])
+    for name, function in members(cls):
+        found = [vars(base)[name] for base in (*cls.__mro__, *CONTRACT) if name in vars(base)]
+        texts = [member.__doc__ or "" for member in found]
+        owners = [written(base) for base in CONTRACT if name in vars(base)]
+        if not any(texts):
+            yield f"{name}: no docstring"
+        missing = unnamed(function, "\n".join([about, *texts, *owners]))
+        if missing:
+            yield f"{name}: says nothing of {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_every_public_name_is_documented(name):
+    module = importlib.import_module(name)
+    assert (module.__doc__ or "").strip()
+    found = [c for public, thing in names(module) for c in complaints(module, public, thing)]
+    assert found == []
+
+
+def test_what_is_missing_is_seen(tmp_path, monkeypatch):
+    (tmp_path / "poor.py").write_text(
+        '"""A module."""\n\n'
+        "def bare(): ...\n\n"
+        'def silent(x, y):\n    """Take `x`.\n\n    >>> silent(1, 2)\n    """\n\n'
+        'class Thing:\n    """A thing.\n\n    >>> Thing()\n    """\n\n'
+        '    def method(self, z):\n        """Do."""\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("poor")
+    found = [c for name, thing in names(module) for c in complaints(module, name, thing)]
+    assert found == [
+        "bare: no summary",
+        "bare: no example",
+        "silent: says nothing of y",
+        "Thing.method: says nothing of z",
+    ]
+
+
+def test_docstrings_become_markdown():
+    pytest.importorskip("pdoc", reason="pdoc is not installed")
+    from pages import markdown
+
+    text = "Do :func:`it`.\n\nParameters\n----------\nx, y : numbers,\n    both above 0.\n"
+    assert markdown(text) == (
+        "Do `it`.\n\n###### Parameters\n- **x, y**: numbers,\n  both above 0."
+    )
+    text = "Examples\n--------\n>>> def f():\n...     return 2\n>>> f()\n2\n"
+    assert markdown(text).split("\n") == [
+        "###### Examples",
+        "```pycon",
+        ">>> def f():",
+        "...     return 2",
+        ">>> f()",
+        "2",
+        "```",
+    ]
+
+
+def test_a_page_has_every_name_its_items_and_its_examples(tmp_path):
+    pytest.importorskip("pdoc", reason="pdoc is not installed")
+    code = (
+        f"import pages; print(pages.build({str(tmp_path)!r}, "
+        "['hopfed', 'hopfed.theory.spikes', 'hopfed.kernels', 'hopfed.rng']))"
+    )
+    got = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    )
+    assert (got.stdout.strip(), got.stderr) == ("[]", "")
+    page = (tmp_path / "hopfed" / "theory" / "spikes.html").read_text()
+    assert "<li><strong>kappa</strong>: spike strength in units of the bulk variance" in page
+    assert "ArrayLike" in page
+    assert "numpy._typing" not in page
+    assert 'href="hopfed/theory/spikes.html"' in (tmp_path / "hopfed.html").read_text()
