@@ -110,13 +110,11 @@ def joint_candidates(
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, config.steps)
         states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
-        before = found
+        states = space.refine(np.vstack([found, states]))
+        before = len(found)
         found = merge(space, found, states[accepted(space, states)])
-        if len(found) < space.dim:
-            states = space.refine(np.vstack([before, states]))
-            found = merge(space, found, states[accepted(space, states)])
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
-        if len(found) == len(before) or rest.shape[1] < 2:
+        if len(found) == before or rest.shape[1] < 2:
             break
     return found
 

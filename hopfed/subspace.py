@@ -127,7 +127,7 @@ class Subspace:
         Parameters
         ----------
         patterns : (C, N), close to as many archetypes; the others should be few.
-        sweeps : alternations at most; fewer when nothing changes.
+        sweeps : alternations at most; fewer once nothing changes, or sites only go to and fro.
 
         Examples
         --------
@@ -143,7 +143,7 @@ class Subspace:
         xp, N = namespace(V), self.n_sites
         signal = like(self.signal.astype(np.float32), V)
         own = (V * V) @ signal
-        states = xp.astype(like(patterns, V), V.dtype)
+        states = last = xp.astype(like(patterns, V), V.dtype)
         for _ in range(sweeps if len(patterns) else 0):
             a, overlaps = states @ V, states @ states.T
             p = _pair_weights(to_host(overlaps), to_host(a**2 @ signal - own.sum()), N)
@@ -151,9 +151,9 @@ class Subspace:
             fields = (a * signal) @ V.T - (overlaps * p) @ states
             fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
             new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-            if bool(xp.all(new == states)):
+            if bool(xp.all(new == states)) or bool(xp.all(new == last)):
                 break
-            states = new
+            states, last = new, states
         return to_host(xp.astype(states, np.int8))
 
 
