@@ -277,7 +277,9 @@ NEURAL = (
         "{methods/fedavg-prior/test|1 %}; at concentration .1: "
         "{heterogeneity/fedavg/0.1/test|1 % mean}, {heterogeneity/knn-per/0.1/test|1 % mean}, "
         "{heterogeneity/fedavg-prior/0.1/test|1 % mean}; pFedGP is best, "
-        "{methods/pfedgp/test|1 %}",
+        "{methods/pfedgp/test|1 %}. With features shifted in place of labels (rotations): "
+        "{feature shift/fedavg/test|1 % mean}, {feature shift/knn-per/test|1 % mean}, "
+        "{feature shift/fedavg-prior/test|1 % mean}",
         preset="default",
         setting="digits, Dirichlet(.3), LeNet, 6 seeds",
     ),

@@ -16,12 +16,15 @@ import numpy as np
 from hopfed.errors import ArgumentError
 from hopfed.lam import LayeredMemory
 from hopfed.rng import derive, stream
-from hopfed.select import DUPLICATE, SLACK, accepted, merge
+from hopfed.select import DUPLICATE, SLACK, accepted, distinct, merge
 from hopfed.spectrum import site_gauge
 from hopfed.subspace import Subspace
 
-# (p, beta), tried in turn; the next one after a pass without a find.
-SETTINGS = ((0.25, 3.0), (0.25, 3.5), (0.5, 3.0), (0.15, 3.3))
+# (p, beta), tried in turn; the next one after a pass without a find. Archetypes nucleate at random
+# times, at the highest rate for p from .25 to .35 and beta from 3.25 to 4: three times that of
+# beta = 3 at N = 1,000, K = 180. Longer passes, annealing or other starts change nothing.
+SETTINGS = ((0.25, 3.5), (0.3, 3.75))
+STOP = 0.03  # below the score of an archetype: a memory that scores more is on its way to one
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Search:
     slack : of the acceptance test (`hopfed.select.accepted`); inf lets every rest state pass.
     duplicate : overlap of two likenesses of one (`hopfed.select.merge`); 1 keeps all that differ.
     deflate : take what was found out of the operator before the next pass.
-    early_stop : stop a memory once its score is that of the weakest direction counted.
+    early_stop : stop a memory once its score is close to that of an archetype.
 
     Raises
     ------
@@ -111,11 +114,12 @@ def search_candidates(
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
     starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
     patience = config.reluctance
+    # One direction close to the threshold says nothing of the score of an archetype; the mean does.
+    floor = float(space.overlaps.mean()) - STOP if space.dim else None
     while len(found) < space.dim and failures < patience:
         p, beta = config.settings[turn % len(config.settings)]
         U, values = _remainder(base, space, found if config.deflate else found[:0])
         state = _mixtures(U, starts, stream(seed, "mixtures", number))
-        floor = float(space.overlaps.min()) - 0.03
         state = config.memory.run(
             state,
             U * (values / values.mean()) ** (p / 2),
@@ -126,8 +130,7 @@ def search_candidates(
             score_weights=(values / values.mean()) ** (-p),
         )
         number += 1
-        fresh = np.unique(_descend(state, U) * gauge.astype(np.int8), axis=0)
-        fresh = space.polish(fresh)
+        fresh = space.polish(distinct(_descend(state, U) * gauge.astype(np.int8)))
         before = len(found)
         fresh = fresh[accepted(space, fresh, config.slack)]
         found = merge(space, found, fresh, config.duplicate)

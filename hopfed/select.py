@@ -53,8 +53,7 @@ def merge(
     if len(new) == 0:
         return kept
     fresh = space.polish(new[np.argsort(-space.scores(new), kind="stable")])
-    both = np.unique(np.vstack([kept, fresh]), axis=0, return_index=True)[1]
-    both = np.vstack([kept, fresh])[np.sort(both)]
+    both = distinct(np.vstack([kept, fresh]))
     overlap = _likeness(space, both)
     duplicate = min(duplicate, 1 - 1e-9)
     chosen: list[int] = list(range(len(kept)))
@@ -62,6 +61,18 @@ def merge(
         if not (overlap[i, chosen] > duplicate).any():
             chosen.append(i)
     return both[chosen]
+
+
+def distinct(patterns: np.ndarray) -> np.ndarray:
+    """Patterns (C, N) without repetitions, in the order in which they come first.
+
+    Examples
+    --------
+    >>> distinct(np.array([[1, -1], [-1, -1], [1, -1]], np.int8)).tolist()
+    [[1, -1], [-1, -1]]
+    """
+    bits = np.packbits(patterns > 0, axis=1)  # sorting bytes of eight sites, not sites
+    return patterns[np.sort(np.unique(bits, axis=0, return_index=True)[1])]
 
 
 def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:

@@ -113,5 +113,12 @@ class SketchOperator(HebbianOperator):
 
 
 def sketch_matrix(n: int, width: int, seed: int) -> np.ndarray:
-    """Return the common (n, width) orthonormal test matrix of the sketches under `seed`."""
+    """Return the common (n, width) orthonormal test matrix of the sketches under `seed`.
+
+    Examples
+    --------
+    >>> Omega = sketch_matrix(5, 2, seed=0)
+    >>> Omega.shape, abs(Omega.T @ Omega).round(12).tolist()
+    ((5, 2), [[1.0, 0.0], [0.0, 1.0]])
+    """
     return np.linalg.qr(stream(seed, "sketch", n).standard_normal((n, width)))[0]
