@@ -104,8 +104,9 @@ def _outside(rows: PackedBits, inside: np.ndarray, basis: np.ndarray) -> Hebbian
     M, N = rows.shape
     mass = float(M)
     if N < M and N <= DENSE_SITES:
-        P = np.eye(N) - basis @ basis.T
-        return DenseOperator(N, mass, mass, P @ kernels.second_moment(rows) @ P)
+        S = kernels.second_moment(rows).astype(np.float64)
+        half = S - (S @ basis) @ basis.T
+        return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
     if M <= FULL_LIMIT:
         return DenseOperator(M, mass, mass, kernels.gram(rows) - inside @ inside.T)
     return _Projected(N, mass, mass, rows, np.ones(M), basis.astype(np.float32))

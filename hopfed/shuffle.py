@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -37,7 +38,8 @@ def null_eigenvalues(
             _scrambled(op, null, stream(seed, "shuffle", null, i, c))
             for c, op in enumerate(operators)
         ]
-        tops[i] = _largest(pool(copies), stream(seed, "shuffle", null, i, "start"))
+        pooled = cast(FactorOperator, pool(copies))
+        tops[i] = _largest(pooled, stream(seed, "shuffle", null, i, "start"))
     return tops
 
 
