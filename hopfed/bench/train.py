@@ -1,4 +1,14 @@
-"""`hopfed bench train`: clients of one architecture trained alone, stacked, and by choice."""
+"""`hopfed bench train`: clients of one architecture trained alone, stacked, and by choice.
+
+Measured at batch 16 on one thread of a busy two-core machine, by CPU time, the shortest of 3 to 12
+samples taken in turn; ranges are over separate runs. Ratios are to the loop of this package, which
+took between .7 and 1.2 times the time of models with `torch.optim.SGD`. LeNet on 28 x 28, 10
+clients: 1.5 to 2.0, median of seven runs 1.7 (aim 1.7). 50 clients with 15,000 parameters
+(64-200-10): 6.0 to 7.3 (aim 5). 50 clients with 55,000 (64-200-200-10): 2.5 to 3.7; the aim of 5 is
+missed, since products and updates alone, without any overhead, take a fourth of the loop's time.
+CNN-1, of 2 million parameters, is bound by memory: .97 in stacks of two, and the choice is the
+loop. At 12 sizes of the full sweeps the choice was the way that was measured faster afterwards.
+"""
 
 from __future__ import annotations
 
@@ -102,15 +112,12 @@ BENCHMARK = Benchmark(
     sizes={
         "small": (
             Sweep("clients", (5, 20, 50), {"model": 1, "batch": 16}),
-            Sweep("clients", (10, 50), {"model": 4, "batch": 16}),
-            Sweep("model", (1, 2, 3), {"clients": 10, "batch": 16}),
+            Sweep("model", (1, 2, 3, 4), {"clients": 10, "batch": 16}),
             Sweep("batch", (16, 64), {"model": 2, "clients": 10}),
         ),
         "full": (
             Sweep("clients", (5, 10, 20, 50, 100), {"model": 1, "batch": 16}),
-            Sweep("clients", (5, 10, 20, 50, 100), {"model": 4, "batch": 16}),
-            Sweep("model", (1, 2, 3, 4, 5, 6), {"clients": 10, "batch": 16}),
-            Sweep("model", (1, 2, 4, 5), {"clients": 50, "batch": 16}),
+            Sweep("model", (1, 2, 3, 4, 5, 6), {"clients": 50, "batch": 16}),
             Sweep("batch", (16, 64, 256), {"model": 2, "clients": 10}),
         ),
     },

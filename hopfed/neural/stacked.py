@@ -9,6 +9,7 @@ unequal size are padded and masked, and clients with fewer steps leave early.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -23,7 +24,10 @@ from hopfed.neural.training import Forward, Job, Objective, Training, clipped, f
 
 __all__: list[str] = []
 
-STACK_BYTES = 1 << 30  # of parameters, gradients and moments that are stacked at once
+# Bytes of parameters, gradients and moments that are stacked at once. On a CPU a wider stack gains
+# nothing more and leaves the caches; elsewhere this is about memory.
+ROOM = {"cpu": 1 << 26}
+MOST = 1 << 30
 
 
 def train_stacked(
@@ -106,8 +110,8 @@ def _batch(
     return x, y, weights
 
 
-def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs in groups of one architecture that fit into `STACK_BYTES` together.
+def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
+    """Jobs in groups of one architecture, as equal as can be, that fit into `room` bytes together.
 
     Optimizers that go on must be as many steps old in a group.
     """
@@ -117,7 +121,9 @@ def stacks(jobs: Sequence[Job]) -> list[list[Job]]:
         by_net.setdefault((id(job.net), age(job.moments or {})), []).append(job)
     for same in by_net.values():
         nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
-        width = max(1, STACK_BYTES // max(nbytes, 1))
+        width = max(1, room // max(nbytes, 1))
         ordered = sorted(same, key=lambda job: -len(job.rows))
-        groups += [ordered[i : i + width] for i in range(0, len(ordered), width)]
+        count = -(-len(ordered) // width)
+        cuts = [len(ordered) * i // count for i in range(count + 1)]
+        groups += [ordered[a:b] for a, b in pairwise(cuts)]
     return groups

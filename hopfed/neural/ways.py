@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from hopfed.neural.data.tensors import Augment, Tensors
-from hopfed.neural.stacked import stacks, train_stacked
+from hopfed.neural.stacked import MOST, ROOM, stacks, train_stacked
 from hopfed.neural.training import Job, Objective, Training, train_sequential
 from hopfed.runs import replacing
 
-TRIAL = 3  # steps that are timed at once
+TRIAL = 5  # steps that are timed at once
 REPEATS = 5  # of every timing at most
 PATIENCE = 1.0  # seconds after which two repeats are enough
 FEW = 24  # steps of a group below which measuring costs more than it can save
@@ -43,7 +43,7 @@ def train(
 ) -> None:
     """Train every job, by the way that `training` names or that is the faster one."""
     with one_thread():
-        for group in stacks(jobs):
+        for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
             way = training.way
             if way == "auto":
                 way = _faster(group, data, training, objective, augment)

@@ -184,6 +184,8 @@ def test_ctrl_c_keeps_what_is_committed(tmp_path):
         [*command, "--seeds", "200", "--workers", "2", "--out", str(out)],
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background jobs ignore the signal, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while not out.exists() or Run.load(out).committed < 1:
         assert process.poll() is None

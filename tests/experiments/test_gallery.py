@@ -19,7 +19,7 @@ from hopfed.experiments._pictures import PICTURES, Picture
 from hopfed.runs import Run
 
 BY_NAME = {picture.name: picture for picture in PICTURES}
-MOST_BYTES = 150_000
+MOST_BYTES = 200_000
 
 
 def parsed(words):

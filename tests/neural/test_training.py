@@ -234,14 +234,16 @@ def test_augmented_clients_draw_what_each_would_alone():
             torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-3, atol=2e-5)
 
 
-def test_stacks_hold_one_architecture_and_fit_the_memory(monkeypatch):
-    made = task_of(TaskSpec(models=("mlp", "lenet"), clients=6, examples=400))
-    groups = stacks(jobs_of(made))
-    assert sorted(len(g) for g in groups) == [3, 3]
+def test_stacks_hold_one_architecture_and_fit_the_memory():
+    made = task_of(TaskSpec(models=("mlp", "lenet"), clients=10, examples=400))
     nbytes = 4 * sum(t.numel() * 4 for t in made.initial(0).values())
-    monkeypatch.setattr("hopfed.neural.stacked.STACK_BYTES", 2 * nbytes)
-    mlp = [g for g in stacks(jobs_of(made)) if g[0].net is made.model(0)]
-    assert max(len(g) for g in mlp) == 2
+    groups = stacks(jobs_of(made), 100 * nbytes)
+    assert [{made.names[job.path[3]] for job in g} for g in groups] == [{"mlp"}, {"lenet"}]
+    assert [len(g) for g in groups] == [5, 5]
+    mlp = [g for g in stacks(jobs_of(made), 4 * nbytes) if g[0].net is made.model(0)]
+    assert [len(g) for g in mlp] == [2, 3]  # rather than 4 and one alone
+    assert sorted(job.path[3] for g in mlp for job in g) == [0, 2, 4, 6, 8]
+    assert max(len(g) for g in stacks(jobs_of(made), 1)) == 1
 
 
 def test_batch_norm_statistics_move_in_both_ways():
