@@ -1,38 +1,67 @@
-"""The figure of `hopfed run load`: what is found at which load, and how long it takes."""
+"""The figure of `hopfed run load`: what is found at which load, what stops it, how long."""
 
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-MODES = ("one operator", "one operator, unequal", "ten groups", "ten owners")
-LINES = ("-", "--", ":", "-.")
+MODES = (
+    "one operator",
+    "one operator, unequal",
+    "ten groups",
+    "ten groups, unequal",
+    "ten owners",
+)
+COLOURS = ("C0", "C0", "C1", "C1", "C2")
+LINES = ("-", ":", "-", ":", "-")  # dotted where exposures are unequal
+STOPS = ("threshold", "subspace", "search")  # numbers 1, 2, 3 in the run
+MARKS = ("v", "s", "X")
 
 
 def draw(run: Run) -> Figure:
     """Draw, by N, the part found (mean, range over seeds) and the seconds over K / N."""
     sizes, loads = run.config["N"], np.array(run.config["loads"])
-    found, seconds = run.arrays["found"], run.arrays["seconds"]
-    figure = new_figure(max(60 * len(sizes), 90), 95)
+    figure = new_figure(max(50 * len(sizes), 110), 110)
     grid = figure.subplots(2, len(sizes), sharex=True, sharey="row", squeeze=False)
     for j, N in enumerate(sizes):
-        top, bottom = grid[:, j]
-        for i, mode in enumerate(MODES):
-            tried = ~np.isnan(found[:, i, j]).any(axis=0)
-            part, spent = found[:, i, j][:, tried], seconds[:, i, j][:, tried]
-            style = {"color": f"C{i}", "ls": LINES[i]}
-            top.plot(loads[tried], part.mean(axis=0), marker="o", label=mode, **style)
-            top.fill_between(
-                loads[tried], part.min(axis=0), part.max(axis=0), alpha=0.15, color=f"C{i}"
-            )
-            bottom.plot(loads[tried], np.median(spent, axis=0), marker="o", **style)
-        top.set_title(f"N = {N:,}")
-        bottom.set(yscale="log", xlabel="load K / N")
-    grid[0, 0].set(ylabel="part of archetypes found", ylim=(-0.03, 1.03))
-    grid[1, 0].set_ylabel("seconds")
-    lines, names = grid[0, 0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside upper center", ncols=min(2 * len(sizes), len(names)))
+        arrays = {name: run.arrays[name][:, :, j] for name in ("found", "seconds", "stop")}
+        for i in range(len(MODES)):
+            _lines(grid[0, j], grid[1, j], loads, {k: a[:, i] for k, a in arrays.items()}, i)
+        grid[0, j].set_title(f"N = {N:,}")
+        grid[1, j].set(yscale="log", xlabel="load K / N")
+    grid[0, 0].set(ylabel="part of archetypes found", ylim=(-0.03, 1.04))
+    grid[1, 0].set_ylabel("seconds of processor time")
+    lines = [
+        Line2D([], [], color=colour, ls=line, label=mode)
+        for mode, colour, line in zip(MODES, COLOURS, LINES, strict=True)
+    ]
+    marks = [
+        Line2D([], [], color="0.3", ls="", marker=mark, ms=4, label=f"stopped by {stop}")
+        for mark, stop in zip(MARKS, STOPS, strict=True)
+    ]
+    columns = 3 if len(sizes) < 3 else 4
+    figure.legend(handles=[*lines, *marks], loc="outside upper center", ncols=columns)
     return figure
+
+
+def _lines(top: Axes, bottom: Axes, loads: np.ndarray, a: dict[str, np.ndarray], i: int) -> None:
+    """Draw mode `i` at one N from arrays (seeds, loads), as far as all seeds have tried it."""
+    tried = ~np.isnan(a["found"]).any(axis=0)
+    found, seconds, stop = (a[name][:, tried] for name in ("found", "seconds", "stop"))
+    at, mean = loads[tried], found.mean(axis=0)
+    style = {"color": COLOURS[i], "ls": LINES[i]}
+    top.plot(at, mean, **style)
+    top.fill_between(at, found.min(axis=0), found.max(axis=0), alpha=0.12, color=COLOURS[i], lw=0)
+    bottom.plot(at, np.median(seconds, axis=0), **style)
+    for number, mark in enumerate(MARKS, start=1):
+        # What most of the seeds that are not complete stopped at.
+        counts = [(stop == n).sum(axis=0) for n in range(1, len(MARKS) + 1)]
+        here = (counts[number - 1] > 0) & (np.argmax(counts, axis=0) == number - 1)
+        points = {"ls": "", "marker": mark, "ms": 4, "color": COLOURS[i]}
+        top.plot(at[here], mean[here], **points)
+        bottom.plot(at[here], np.median(seconds, axis=0)[here], **points)

@@ -58,7 +58,7 @@ class Search:
     starts: int = 24
     sweeps: int = 150
     settings: tuple[tuple[float, float], ...] = SETTINGS
-    patience: int = 12
+    patience: int = 24
     reluctance: int = 5
     memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
     slack: float = SLACK

@@ -15,8 +15,6 @@ from hopfed.arrays import Array, like, namespace, to_host
 from hopfed.rank import RankEstimate
 from hopfed.spectrum import Spectrum
 
-LEAST = 0.1  # gamma below which signs read off a direction agree with its archetype's by 0.25
-
 
 @dataclass(frozen=True)
 class Subspace:
@@ -97,12 +95,11 @@ class Subspace:
 
         For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2`` with the direction cosines ``<p_k, u>``
         adding up to one; solved for the score this is a harmonic mean of gamma, weighted by
-        ``a_k^2`` (A5). Directions close to the threshold count as gamma = `LEAST`: their own may
-        come out as nothing, and one of them would then promise no score to any pattern.
+        ``a_k^2`` (A5).
         """
         a2 = self.coefficients(patterns).astype(np.float64) ** 2
         total = np.maximum(a2.sum(axis=1), 1e-300)
-        return total / (a2 / np.maximum(self.overlaps, LEAST)).sum(axis=1).clip(1e-300)
+        return total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
 
     def polish(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
         """Follow the zero-noise dynamics of the projector, self-field removed, to rest (A7)."""

@@ -35,6 +35,16 @@ def test_matrices_that_commute_are_diagonalised_exactly(K, G, seed):
     assert off_diagonal(A, U) < 1e-8 * (A**2).sum()
 
 
+def test_single_precision_gives_the_same_basis():
+    rng = np.random.default_rng(1)
+    Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    A = np.stack([(Q * rng.standard_normal(20)) @ Q.T for _ in range(5)]).astype(np.float32)
+    U = joint_eigenbasis(A, rng, 100)
+    assert U.dtype == np.float32
+    np.testing.assert_allclose(U.T @ U, np.eye(20), atol=1e-5)
+    np.testing.assert_allclose(np.abs(Q.T @ U).max(axis=0), 1, atol=1e-5)
+
+
 def test_noise_leaves_the_basis_close():
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
@@ -61,7 +71,12 @@ def test_group_sums_add_up_to_the_operator():
 
 @pytest.mark.parametrize(
     ("K", "N", "M", "quality", "groups"),
-    [(40, 400, 4000, 0.8, 3), (60, 1000, 4000, 0.6, 5), (300, 1000, 10000, 0.8, 10)],
+    [
+        (40, 400, 4000, 0.8, 3),
+        (60, 1000, 4000, 0.6, 5),
+        (300, 1000, 10000, 0.8, 10),
+        (75, 200, 2000, 0.8, 6),  # basis vectors alone leave mixtures here
+    ],
 )
 def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, groups):
     xi, eta = sample(K, N, M, quality, 3)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import sample
@@ -44,6 +46,23 @@ def test_it_gives_up_where_there_is_nothing_binary():
     eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
     found = search_candidates(subspace(eta), Search(starts=8, sweeps=40), 0)
     assert len(found) < 10
+
+
+def test_one_direction_at_the_threshold_does_not_stop_the_others():
+    """Its overlap may come out as nothing; memories still run until they are close to one."""
+    xi, eta = sample(60, 400, 4000, 0.8, 5)
+    space = subspace(eta)
+    told = []
+
+    class Listening(LayeredMemory):
+        def run(self, states, W, **options):
+            told.append(options["stop_score"])
+            return super().run(states, W, **options)
+
+    faint = replace(space, overlaps=np.append(space.overlaps[:-1], 1e-6))
+    config = Search(patience=1, reluctance=1, memory=Listening(layers=1, order="serial"))
+    search_candidates(faint, config, 0)
+    assert min(told) > 0.9 * space.predicted_scores(xi).min()
 
 
 def test_bad_settings():

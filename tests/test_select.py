@@ -8,7 +8,15 @@ from hopfed.data.channel import rademacher
 from hopfed.operators import FactorOperator
 from hopfed.rank import TracyWidom
 from hopfed.sample import Sample
-from hopfed.select import accepted, descend, expected_overlap, fit_exposures, merge, select
+from hopfed.select import (
+    accepted,
+    descend,
+    distinct,
+    expected_overlap,
+    fit_exposures,
+    merge,
+    select,
+)
 from hopfed.spectrum import eigenpairs
 from hopfed.subspace import Subspace
 
@@ -93,12 +101,51 @@ def test_polish_rests_at_archetypes():
     assert space.polish(xi).dtype == np.int8
 
 
+@settings(max_examples=20)
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 12))
+def test_distinct_keeps_the_first_of_each(seed, N, C):
+    patterns = rademacher(3, N, np.random.default_rng(seed))
+    patterns = patterns[np.random.default_rng(seed).integers(0, 3, C)]
+    first = dict.fromkeys(x.tobytes() for x in patterns)
+    assert [x.tobytes() for x in distinct(patterns)] == list(first)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.floats(0.5, 1.0))
+def test_refining_rests_at_archetypes_and_repairs_them(seed, quality):
+    xi, eta = sample(20, 300, 3000, quality, seed)
+    space = subspace(eta)
+    rng = np.random.default_rng(seed)
+    np.testing.assert_array_equal(space.refine(xi), xi)
+    np.testing.assert_array_equal(space.refine(blur(xi, 0.9, rng)), xi)
+
+
+def test_refining_turns_a_mixture_into_what_nothing_else_explains():
+    """Polished alone it falls to an archetype that is there already."""
+    xi, eta = sample(100, 400, 8000, 0.8, 7)
+    space = subspace(eta)
+    rng = np.random.default_rng(0)
+    mixture = np.where(rng.random(400) < 0.6, xi[1], xi[0])  # closer to the one that is there
+    states = np.vstack([mixture, xi[1:]]).astype(np.int8)
+    assert abs(space.polish(states)[0].astype(int) @ xi[0]) < 0.95 * 400
+    np.testing.assert_array_equal(space.refine(states), xi)
+
+
+def test_refining_nothing_and_copies():
+    xi, eta = sample(3, 300, 2000, 0.8, 2)
+    space = subspace(eta)
+    assert space.refine(xi[:0]).shape == (0, 300)
+    copies = np.vstack([xi, xi])
+    np.testing.assert_array_equal(space.refine(copies), copies)
+
+
 @pytest.mark.parametrize("K", [1, 4])
 def test_subspace_quantities_are_invariant_under_sign(K):
     xi, eta = sample(K, 200, 800, 0.8, 6)
     space = subspace(eta)
     np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
     np.testing.assert_allclose(space.predicted_scores(-xi), space.predicted_scores(xi))
+    np.testing.assert_array_equal(space.refine(-xi), -space.refine(xi))
 
 
 def blur(xi, overlap, rng):

@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
+from helpers import sample
 
+from hopfed.config import to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import load, scale
 from hopfed.experiments._execute import execute
+from hopfed.figures import load as load_figure
+from hopfed.runs import Run
 
 
 def test_load_finds_everything_at_small_loads():
@@ -16,13 +20,50 @@ def test_load_finds_everything_at_small_loads():
 
 def test_a_load_counts_only_when_every_seed_and_every_smaller_load_is_complete():
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
-    found = np.ones((2, 4, 1, 3))
+    found = np.ones((2, 5, 1, 3))
     found[1, 0, 0, 1] = 0.9  # one operator: breaks at the second load
     found[:, 1, 0, 2] = np.nan  # unequal: the third was not tried
     false = np.zeros_like(found)
     false[0, 2, 0, 2] = 1  # ten groups: a false discovery at the third
-    arrays = {"found": found, "false": false}
-    np.testing.assert_array_equal(load.largest(config, arrays)[:, 0], [10, 20, 20, 30])
+    stop = np.zeros_like(found)
+    stop[1, 0, 0, 1] = load.STOPS.index("search")
+    stop[0, 2, 0, 2] = load.STOPS.index("subspace")
+    arrays = {"found": found, "false": false, "stop": stop}
+    np.testing.assert_array_equal(load.largest(config, arrays)[:, 0], [10, 20, 20, 30, 30])
+    summary = load.summarise(config, arrays)
+    assert summary["stop_one_operator"] == "K = 20: search, 1 of 2 seeds"
+    assert summary["stop_ten_groups"] == "K = 30: subspace, 1 of 2 seeds"
+
+
+def test_every_stop_is_told_from_the_others():
+    xi, eta = sample(150, 300, 1500, 0.8, 0)  # more archetypes than eigenvalues above the noise
+    assert load.stopped_at(eta, xi) == "threshold"
+    xi, eta = sample(4, 300, 3000, 0.1, 0)  # all counted, none of them sharp
+    assert load.stopped_at(eta, xi) == "subspace"
+    xi, eta = sample(10, 300, 3000, 0.8, 0)  # nothing is in the way of a search
+    assert load.stopped_at(eta, xi) == "search"
+
+
+@pytest.mark.parametrize("quality", [0.1, 0.8])
+def test_the_stop_is_asked_for_where_something_is_missing(quality):
+    config = load.Config(N=(100,), loads=(0.05,), quality=quality, examples=3.0, seeds=1)
+    arrays = load.run(config, 0)
+    missing = (arrays["found"] < 1) | (arrays["false"] > 0)
+    assert missing.all() == (quality == 0.1)
+    np.testing.assert_array_equal(arrays["stop"] > 0, missing)
+
+
+def test_the_figure_marks_what_stops_a_mode():
+    config = load.Config(N=(100, 200), loads=(0.1, 0.2), seeds=2)
+    shape = (2, 5, 2, 2)
+    arrays = {name: np.ones(shape) for name in ("found", "seconds", "stop")}
+    arrays["stop"][:] = load.STOPS.index("threshold")
+    arrays["found"][:, 1, 0, 1] = arrays["seconds"][:, 1, 0, 1] = np.nan
+    top = load_figure.draw(Run("load", to_plain(config), arrays, {})).axes[0]
+    marks = {line.get_marker() for line in top.lines if len(line.get_xdata())}
+    assert marks == {"None", load_figure.MARKS[0]}
+    assert tuple(load.MODES) == load_figure.MODES
+    assert load.STOPS[1:] == load_figure.STOPS
 
 
 def test_scale_measures_a_process_of_its_own():
