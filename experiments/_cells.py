@@ -58,10 +58,11 @@ class Cell(Place):
 
 @dataclass(frozen=True)
 class Reading(Place):
-    """The last round of the cell `base`, scored with other `options` of its method."""
+    """A round, from 1, of the cell `base`, scored with other `options` of its method."""
 
     base: str
     options: str
+    round: int
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
     readings = bench.readings()
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
-    ours = [i for i, reading in enumerate(readings) if ends and reading.base == cell.key]
+    here = cell.key, inner + 1
+    ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
     if bench.PICTURED:
@@ -235,8 +237,8 @@ def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
     keys = [cell.key for cell in bench.cells()]
     found = {}
     for i, reading in enumerate(bench.readings()):
-        last = (keys.index(reading.base) + 1) * bench.rounds - 1
-        found[reading.key] = arrays["readings"][:, last, i].mean(axis=1)
+        at = keys.index(reading.base) * bench.rounds + reading.round - 1
+        found[reading.key] = arrays["readings"][:, at, i].mean(axis=1)
     return found
 
 

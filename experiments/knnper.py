@@ -15,6 +15,9 @@ model, all others are trained anew:
 - `unseen clients`: a fifth of the clients never takes part; their accuracy stands apart.
 - `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
   logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
+- `global model`*: its accuracy, that of neighbours alone in its features, and the mix, by round.
+- `hardware`*: half of the clients are weak and keep a share 1/2 - x of their examples, the others
+  1/2 + x; neighbours alone, and mixed.
 - `stream`*: clients go on to receive examples, from some step on those of another client, and
   replace old by new ones (fifo), keep all (concatenate) or those they had (fixed).
 
@@ -59,6 +62,9 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
 HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
+QUALITY = "global model"
+QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"}
+TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which it is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
 COMPARED = ("standalone", *SWEPT, "ours: hopfield", "ours: archetypes")  # on shifts of features
@@ -102,6 +108,14 @@ SWEEPS: dict[str, tuple[dict[str, str], str, tuple[float, ...]]] = {
         "capacity",
         (0.05, 0.1, 0.25, 0.5, 1),
     ),
+    "hardware": (
+        {
+            "neighbours": "capacity=0.5,lam=1",
+            "knn-per": "capacity=0.5",
+        },
+        "spread",
+        (0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    ),
 }
 # Rule of the store -> options, the store full at the start; lambda .5 on both sides of the shift.
 RULES = {
@@ -110,7 +124,7 @@ RULES = {
     "fixed": "rule=fixed,capacity=0.5,lam=0.5",
     "fedavg": "rule=fixed,capacity=0.5,lam=0",
 }
-SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, STREAM)
+SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, QUALITY, STREAM)
 
 
 @dataclass(frozen=True)
@@ -155,17 +169,21 @@ class Config(Bench):
         return tuple(made)
 
     def readings(self) -> tuple[Reading, ...]:
-        """What is read off the trained model of `knn-per`."""
-        made = []
+        """What is read off the model of `knn-per`, trained or, in one section, on its way."""
+        made, last = [], self.rounds
         for section in (s for s in self.sections if s in SWEEPS):
             rows, setting, values = SWEEPS[section]
             for row, options in rows.items():
                 for value in values:
                     own = ",".join(part for part in (options, f"{setting}={value:g}") if part)
-                    made.append(Reading(section, row, f"{value:g}", READ, own))
+                    made.append(Reading(section, row, f"{value:g}", READ, own, last))
+        if QUALITY in self.sections:
+            for row, own in QUALITIES.items():
+                at = (t for t in TRAINED if t <= last)
+                made += [Reading(QUALITY, row, str(t), READ, own, t) for t in at]
         if STREAM in self.sections:
             for row, own in RULES.items():
-                made += [Reading(STREAM, row, str(t), READ, own) for t in range(self.steps)]
+                made += [Reading(STREAM, row, str(t), READ, own, last) for t in range(self.steps)]
         return tuple(made)
 
     def score(
@@ -190,7 +208,7 @@ PRESETS = {
         early=1,
         lr=0.05,
         shift="rotation:0,180",
-        sections=(TABLE, "k", STREAM),
+        sections=(TABLE, "k", "hardware", QUALITY, STREAM),
         seeds=1,
     ),
     "default": Config(

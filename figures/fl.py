@@ -16,14 +16,13 @@ from hopfed.runs import Run
 def draw(run: Run) -> Figure:
     """Draw validation and test accuracy of a run against what they cost, and over its clients."""
     config = run.config
-    title = f"{config['method']}, {config['models'][0]}"
-    return _panels({"validation": (run, "validation"), "test": (run, "test")}, [run], title)
+    return _panels({"validation": (run, "validation"), "test": (run, "test")}, config["method"])
 
 
 def draw_several(runs: Sequence[Run]) -> Figure:
     """Draw the test accuracy of several runs, one colour each."""
     lines = {label: (run, "test") for label, run in zip(labels(runs), runs, strict=True)}
-    return _panels(lines, runs, ", ".join(sorted({run.config["models"][0] for run in runs})))
+    return _panels(lines)
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -53,8 +52,10 @@ def _word(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
 
 
-def _panels(lines: dict[str, tuple[Run, str]], runs: Sequence[Run], title: str) -> Figure:
-    figure = new_figure(160, 56)
+def _panels(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:
+    figure = new_figure(160, 58)
+    setting = _setting([run.config for run, _ in lines.values()])
+    figure.suptitle(f"{title}, {setting}" if title else setting)
     over_rounds, over_bytes, over_flops, over_clients = figure.subplots(1, 4)
     for i, (label, (run, part)) in enumerate(lines.items()):
         a, color = run.arrays, f"C{i}"
@@ -69,14 +70,17 @@ def _panels(lines: dict[str, tuple[Run, str]], runs: Sequence[Run], title: str) 
     for axes in (over_bytes, over_flops):
         axes.sharey(over_rounds)
         axes.tick_params(labelleft=False)
-    over_rounds.set(xlabel="round", ylabel="accuracy, mean over clients", title=title)
-    data = ", ".join(sorted({_word(run.config["data"]) for run in runs}))
-    over_bytes.set(xlabel="MB of a client", title=data)
-    partitions = ", ".join(sorted({run.config["partition"] for run in runs}))
-    over_flops.set(xlabel="GFLOP of a client", title=partitions)
+    over_rounds.set(xlabel="round", ylabel="accuracy, mean over clients")
+    over_bytes.set(xlabel="MB of a client")
+    over_flops.set(xlabel="GFLOP of a client")
     over_clients.set(xlabel="test accuracy", ylabel="share of clients", ylim=(0, 1))
-    over_clients.set_title("over clients")
     return figure
+
+
+def _setting(configs: Sequence[dict[str, Any]]) -> str:
+    """Model, data and partition that the runs have in common, or all that they have."""
+    each = ((c["models"][0], _word(c["data"]), c["partition"]) for c in configs)
+    return ", ".join(" / ".join(dict.fromkeys(words)) for words in zip(*each, strict=True))
 
 
 def _spent(values: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ class Store:
 
     Attributes
     ----------
-    capacity : most rows, at least 1; None for no limit, with "concatenate" only.
+    capacity : most rows; None for no limit, with "concatenate" only.
     rule : what happens when the store is full.
     seed : of the reservoir's draws.
     columns : name -> array; all have one row per entry, (n, ...).
@@ -83,8 +83,8 @@ class Store:
             raise ArgumentError("rule", f"one of {', '.join(RULES)}", self.rule)
         if (self.capacity is None) != (self.rule == "concatenate"):
             raise ArgumentError("capacity", "given, except for concatenate", self.capacity)
-        if self.capacity is not None and self.capacity < 1:
-            raise ArgumentError("capacity", "at least 1", self.capacity)
+        if self.capacity is not None and self.capacity < 0:
+            raise ArgumentError("capacity", "at least 0", self.capacity)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0

@@ -46,8 +46,9 @@ class Toy(Bench):
         return (*table, *swept)
 
     def readings(self):
-        at = (Reading("tune", "fedavg+", str(n), f"{TABLE}/fedavg+", f"tune={n}") for n in (0, 3))
-        return tuple(at)
+        base = f"{TABLE}/fedavg+"
+        tuned = [Reading("tune", "fedavg+", str(n), base, f"tune={n}", 2) for n in (0, 3)]
+        return (*tuned, Reading("way", "fedavg", "1", base, "tune=0", 1))
 
 
 class Module:
@@ -90,6 +91,8 @@ def test_a_reading_scores_the_trained_model_by_other_options(arrays):
     last = fedavg.arrays["test"][:, -1].mean(axis=1)
     np.testing.assert_array_equal(read["tune/fedavg+/0"], last)
     assert not np.array_equal(read["tune/fedavg+/3"], last)
+    first = fedavg.arrays["test"][:, 0].mean(axis=1)
+    np.testing.assert_array_equal(read["way/fedavg/1"], first)
     assert np.isnan(arrays["readings"][:, 0]).all()
 
 
@@ -108,7 +111,7 @@ def test_gains_are_paired_seed_by_seed(arrays):
 
 def test_tables_hold_every_cell_and_reading(arrays):
     made = _cells.tables(Toy(), _cells.summarise(Toy(), arrays), {"fedavg+": "12.3"})
-    assert [t.title for t in made] == ["methods", "rate", "tune"]
+    assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
     assert made[0].columns[-1] == "paper"
     assert made[0].rows[1][-1] == "12.3"
     assert made[1].columns == ("0.4", "1.0")

@@ -184,6 +184,20 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
         assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
 
 
+@pytest.mark.parametrize("store", ["neighbours", "prototypes", "hopfield"])
+def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
+    method, extreme = (made(capacity=0.5, spread=s, store=store) for s in (0.2, 0.5))
+    for client, share in ((0, 0.3), (1, 0.7)):
+        n = len(method.made.split.train[client])
+        memory = method.classifier({}, down, client).memory
+        assert len(memory) == round(share * n)
+    assert len(extreme.remember(down, 1)) == len(extreme.made.split.train[1])
+    with pytest.warns(SmallStoreWarning, match="an empty store: the global model alone"):
+        weak = extreme.classifier({}, down, 0)
+    x = inputs(extreme, 0)[0]
+    torch.testing.assert_close(weak(x), made(lam=0.0).classifier({}, down, 0)(x))
+
+
 def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
     labels = made(capacity=0.2).remember(down, 0).columns["label"]
     assert len(np.unique(labels)) > 1
@@ -303,6 +317,8 @@ def test_pooled_labels_are_divided_out():
         ({"lam": -0.5}, r"lam must be in \[0, 1\], or -1"),
         ({"lam": 1.5}, r"lam must be in \[0, 1\]"),
         ({"capacity": 0.0}, "capacity must be a number above 0"),
+        ({"capacity": 0.5, "spread": 0.6}, "spread must be a share such that"),
+        ({"capacity": 9.0, "spread": 0.1}, "spread must be a share such that"),
         ({"rule": "lifo"}, "rule must be one of concatenate"),
         ({"rule": "concatenate", "capacity": 0.5}, "capacity must be 1 with the rule conc"),
         ({"index": "tree"}, "index must be exact, hnsw"),

@@ -117,6 +117,8 @@ class KNNPer(FedAvg):
         itself (not with prototypes and archetypes, which were made from them).
     capacity : most examples kept, or prototypes made: up to 1 a share of the client's training
         examples, above 1 their number.
+    spread : clients of even number keep that share less and those of odd number that share more
+        than `capacity`: weak and strong hardware. A client that keeps nothing has the global model.
     rule : which examples stay, see `hopfed.memory.Store`; they arrive in random order.
     index : "exact", "hnsw[:EF]" or "ivf[:LISTS]", see `hopfed.neural.neighbours.Index`.
     kernel : "paper" or "program".
@@ -145,6 +147,7 @@ class KNNPer(FedAvg):
     lam: float = -1.0
     tune: str = "validation"
     capacity: float = 1.0
+    spread: float = 0.0
     rule: str = "fifo"
     index: str = "exact"
     kernel: str = "paper"
@@ -179,6 +182,9 @@ class KNNPer(FedAvg):
         parse_index(self.index)
         rule = "1 with the rule concatenate, which keeps all"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)
+        inside = self.spread == 0 or 0 < self.spread <= min(self.capacity, 1 - self.capacity)
+        rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
+        require(inside, "spread", rule, self.spread)
         apart = self.store in ("neighbours", "hopfield")
         rule = f"validation with {self.store}"
         require(apart or self.tune == "validation", "tune", rule, repr(self.tune))
@@ -241,7 +247,7 @@ class KNNPer(FedAvg):
         if self.store == "archetypes":
             return class_archetypes(keys, labels, classes, self.beta, seed)
         if self.store == "prototypes":
-            count = self._room(len(keys))
+            count = self._room(len(keys), client)
             return fit_prototypes(
                 keys, labels, classes, count=count, dim=self.dim, steps=self.steps, seed=seed
             )
@@ -260,17 +266,21 @@ class KNNPer(FedAvg):
         )
         return found
 
-    def _room(self, count: int) -> int:
-        """Examples or prototypes that the capacity allows of `count` examples."""
-        share = self.capacity <= 1
-        return max(1, min(round(self.capacity * count) if share else int(self.capacity), count))
+    def _room(self, count: int, client: int) -> int:
+        """Examples or prototypes that the client's capacity allows of `count` examples."""
+        if self.capacity > 1:
+            return min(int(self.capacity), count)
+        share = self.capacity + (self.spread if client % 2 else -self.spread)
+        return max(1, round(share * count)) if share > 0 else 0
 
     def _empty(self, client: int) -> Store:
         if self.rule == "concatenate":
             return Store()
         count = len(self.made.split.train[client])
         # Prototypes are made from all examples: they are what there is little room for.
-        room = count if self.store == "prototypes" else self._room(count)
+        room = self._room(count, client)
+        if self.store == "prototypes" and room:
+            room = count
         return Store(room, self.rule, derive(self.task.seed, "store", client))
 
     def _left_out(self, memory: Memory, store: Store, extractor: Extractor) -> float:
