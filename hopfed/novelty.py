@@ -100,13 +100,17 @@ class _Projected(FactorOperator):
 
 
 def _outside(rows: PackedBits, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
-    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is."""
+    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is.
+
+    In single precision: what is read off are eigenvalues beside a threshold.
+    """
     M, N = rows.shape
-    mass = float(M)
+    mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
     if N < M and N <= DENSE_SITES:
-        S = kernels.second_moment(rows).astype(np.float64)
+        S = kernels.second_moment(rows).astype(np.float32)
         half = S - (S @ basis) @ basis.T
         return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
     if M <= FULL_LIMIT:
-        return DenseOperator(M, mass, mass, kernels.gram(rows) - inside @ inside.T)
-    return _Projected(N, mass, mass, rows, np.ones(M), basis.astype(np.float32))
+        G = kernels.gram(rows).astype(np.float32)
+        return DenseOperator(M, mass, mass, G - inside @ inside.T)
+    return _Projected(N, mass, mass, rows, np.ones(M), basis)

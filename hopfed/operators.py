@@ -180,6 +180,8 @@ class FactorOperator(HebbianOperator):
 class DenseOperator(HebbianOperator):
     """``S`` itself, `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
 
+    A float32 matrix is worked on in single precision.
+
     Examples
     --------
     >>> DenseOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]])).matrix.tolist()
@@ -273,27 +275,52 @@ class PooledOperator(HebbianOperator):
         return type(self).over([op * weight for op in self.parts])
 
 
-def pool(operators: Sequence[HebbianOperator]) -> HebbianOperator:
+def pool(
+    operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
+) -> HebbianOperator:
     """Pool all examples: the sample-weighted mean of the clients' `operators` (A2).
+
+    Parameters
+    ----------
+    operators : of one form, over the same sites.
+    weights : of the examples of each operator, above 0; 1 when left out.
 
     Examples
     --------
     >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
-    >>> pool([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
+    >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]
+    >>> pool(owners).matmat(np.eye(2)).tolist()
     [[1.0, -0.5], [-0.5, 1.0]]
+    >>> pool(owners, [3.0, 1.0]).matmat(np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     if not operators:
         raise ArgumentError("operators", "at least one", 0)
-    if len(operators) > 2 and all(isinstance(op, FactorOperator) for op in operators):
-        return _stacked([op for op in operators if isinstance(op, FactorOperator)])
-    return reduce(lambda a, b: a + b, operators)
+    for op in operators[1:]:
+        operators[0]._check_addable(op)
+    weights = [1.0] * len(operators) if weights is None else list(weights)
+    if all(isinstance(op, DenseOperator) for op in operators):
+        return _summed([op for op in operators if isinstance(op, DenseOperator)], weights)
+    scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
+    if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
+        return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
+    return reduce(lambda a, b: a + b, scaled)
+
+
+def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> DenseOperator:
+    """Pool matrices in one more of their size, whatever their number."""
+    pairs = list(zip(operators, weights, strict=True))
+    masses = [op._scaled(w) for op, w in pairs]
+    total = operators[0].matrix * weights[0]
+    for op, w in pairs[1:]:
+        total += op.matrix if w == 1 else op.matrix * w
+    mass, mass2 = (sum(m[name] for m in masses) for name in ("mass", "mass2"))
+    return DenseOperator(operators[0].n_sites, mass, mass2, total)
 
 
 def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
     """Pool factors with one copy of their rows, not one for each sum."""
     first = operators[0]
-    for op in operators[1:]:
-        first._check_addable(op)
     weights = [op.weights for op in operators]
     return FactorOperator(
         first.n_sites,
@@ -313,7 +340,7 @@ def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
     >>> average([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return pool([op.normalized() for op in operators])
+    return pool(operators, [1.0 / op.mass for op in operators])
 
 
 def batches(examples: Examples) -> Iterable[Any]:

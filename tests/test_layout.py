@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "verdict": {"rank", "select", "spectrum", "theory"},
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
-    "data": LOW | {"config", "kernels", "data"},
+    "recent": set(),
+    "data": LOW | {"config", "kernels", "data", "recent"},
     "exchange": CORE | {"joint", "operators", "sample", "spectrum"},
     "recovery": CORE
     | {"data", "exchange", "factorize", "joint", "operators", "rank"}
@@ -52,11 +53,12 @@ MAY_IMPORT = {
     "privacy": CORE | {"config", "operators", "sketch"},
     "private_recovery": CORE
     | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
-    "neural": LOW | {"aggregate", "config", "federation", "memory", "neural", "recovery", "runs"},
+    "neural": LOW
+    | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
     | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
-    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "runs"}
+    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
     | {"sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},

@@ -17,7 +17,11 @@ from numpy.typing import ArrayLike
 
 from hopfed.config import require
 from hopfed.data.channel import draw_examples
+from hopfed.recent import Recent
 from hopfed.rng import check_seed, stream
+
+# Federations that are compared on the same examples ask for them one after the other.
+_DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +93,7 @@ class ArchetypeStream:
         return self.mixtures.shape[1]
 
     def examples(self, round: int, client: int) -> np.ndarray:  # noqa: A002
-        """Draw the batch of `client` in `round`: int8 (M, N)."""
+        """Draw the batch of `client` in `round`: int8 (M, N), read-only."""
         return self._draw(round, client, self.archetypes)[0]
 
     def labels(self, round: int, client: int) -> np.ndarray:  # noqa: A002
@@ -111,9 +115,18 @@ class ArchetypeStream:
     def _draw(self, t: int, c: int, archetypes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
         require(0 <= c < self.clients, "client", f"in 0 .. {self.clients - 1}", c)
-        rng = stream(self.seed, "examples", int(t), int(c))
-        M, r = int(self.sample_sizes[t, c]), float(self.qualities[c])
-        return draw_examples(archetypes, M, r, rng, exposures=self.mixtures[t, c])
+        M, r, mixture = int(self.sample_sizes[t, c]), float(self.qualities[c]), self.mixtures[t, c]
+        where = self.seed, "examples", int(t), int(c)
+
+        def draw() -> tuple[np.ndarray, np.ndarray]:
+            drawn = draw_examples(archetypes, M, r, stream(*where), exposures=mixture)
+            for array in drawn:
+                array.flags.writeable = False
+            return drawn
+
+        key = *where, M, r, mixture.tobytes(), archetypes.shape, archetypes.tobytes()
+        found: tuple[np.ndarray, np.ndarray] = _DRAWN.get(key, draw)
+        return found
 
 
 def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:

@@ -19,14 +19,18 @@ import scipy.linalg
 from hopfed import kernels
 from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import PackedBits
 from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
+from hopfed.recent import Recent
 from hopfed.sketch import SketchOperator
 from hopfed.spectrum import FULL_LIMIT, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
 ROUNDING = 1e-5  # of single precision, in sums
+
+# Rules that are compared on the same examples encode them one after the other.
+_ENCODED = Recent(1 << 26, nbytes)
 
 
 @dataclass(frozen=True)
@@ -84,19 +88,27 @@ class Encoding:
         return {**arrays[self.form], "examples": Field((), "iu", least=1)}
 
     def encode(self, rows: PackedBits) -> Message:
-        """Encode the operator of packed examples, `rows` (M, N)."""
-        M = rows.shape[0]
-        message: Message = {"examples": np.asarray(M)}
+        """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
+        key = self, rows.shape, digest({"rows": rows.words})
+        return dict(_ENCODED.get(key, lambda: self._encoded(rows)))
+
+    def _encoded(self, rows: PackedBits) -> Message:
+        message = {"examples": np.asarray(rows.shape[0]), **self._operator(rows)}
+        for array in message.values():
+            array.flags.writeable = False
+        return message
+
+    def _operator(self, rows: PackedBits) -> Message:
         if self.form == "counts":
             matrix = DenseOperator.from_examples(rows).matrix
-            whole = np.int16 if np.iinfo(np.int16).max >= M else np.int32
-            return message | {"counts": lower(matrix).astype(whole)}
+            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+            return {"counts": lower(matrix).astype(whole)}
         if self.form == "sketch":
             exact = FactorOperator.from_examples(rows)
             sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
-            return message | {"sketch": sketch.astype(np.float32)}
+            return {"sketch": sketch.astype(np.float32)}
         values, vectors = leading_factors(rows, self.width)
-        return message | {"values": values, "vectors": vectors}
+        return {"values": values, "vectors": vectors}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""

@@ -77,15 +77,18 @@ class Evidence:
     def extend(self, batches: Iterable[Batch]) -> Evidence:
         """Return the evidence with more batches: (owner, operator, column sums, weight) each."""
         operators = [] if self.operator is None else [self.operator]
+        weights = [1.0] * len(operators)
         sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
         atoms = self.counts, self.weights, self.owners
         for owner, operator, columns, weight in batches:
-            operators.append(operator * weight)
+            operators.append(operator)
+            weights.append(weight)
             sums = sums + columns * weight
             atoms = _with(*atoms, (operator.mass, weight, owner))
         if not operators:
             return self
-        return Evidence(self.encoding, _bounded(pool(operators), self.encoding), sums, *atoms)
+        pooled = _bounded(pool(operators, weights), self.encoding)
+        return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
         """Law of the noise, from what each client's trace holds along the leading eigenvectors.

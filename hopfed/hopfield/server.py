@@ -92,7 +92,7 @@ def hear_votes(
     # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
     asked = np.isin(np.arange(len(memory)), told[apart])
     memory = memory.select((memory.voters > 0) | ~asked).merged()
-    state = closed(state, memory)
+    state = closed(method, state, memory)
     return state, {EVERYONE: broadcast(method, state)}, {"archetypes": len(memory)}
 
 
@@ -119,7 +119,7 @@ def remember(
     context: Context,
 ) -> tuple[State, Metrics]:
     """Factor the spectrum, and bring the remembered archetypes up to date."""
-    memory, evidence, rank = _memory(method, state), _evidence(method, state), counted.rank
+    memory, rank = _memory(method, state), counted.rank
     found: Archetypes = factorize(
         counted.spectrum,
         rank,
@@ -138,14 +138,14 @@ def remember(
         memory = memory.select(descent >= 0)
     new = np.setdiff1d(np.arange(len(found)), descent)
     memory = memory.learn(found.patterns[new], sure[new], context.round)
-    if evidence.operator is not None:
-        memory = memory.oriented(evidence.columns / evidence.mass)
+    if "evidence/columns" in state:
+        memory = memory.oriented(state["evidence/columns"] / state["evidence/mass"][0])
     memory = _confirmed(method, state, memory, counted, context.round)
     state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if rank.khat:
         state["quality"] = np.array(rank.quality)
     if not method.votes:
-        state = closed(state, memory)
+        state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.fit, "ok": found.status == "ok"}
     return state, metrics
 
@@ -214,9 +214,10 @@ def broadcast(method: HopfieldSettings, state: State) -> Message:
     return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}
 
 
-def closed(state: State, memory: Remembered) -> State:
-    """Drop what only the exchanges of one round need."""
-    state = _without(state, "heard", "weights", "counted", "memory")
+def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
+    """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
+    passing = ("evidence",) if method.carry == 0 else ()
+    state = _without(state, "heard", "weights", "counted", "memory", *passing)
     return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +18,7 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.recall import Scorer
 from hopfed.neural.task import Params
 from hopfed.neural.training import forward_of
+from hopfed.recent import Recent
 from hopfed.rng import derive
 
 WAYS = ("pca", "t-sne")
@@ -106,33 +104,6 @@ def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     law = derive(seed, "t-sne") % 2**32
     return np.asarray(TSNE(2, perplexity=perplexity, random_state=law).fit_transform(features))
-
-
-class Recent:
-    """The results asked for last, up to a total of `room` bytes by their `nbytes`.
-
-    Examples
-    --------
-    >>> recent = Recent(room=16)
-    >>> [int(recent.get(key, lambda: np.full(1, key))[0]) for key in (1, 2, 1, 3)]
-    [1, 2, 1, 3]
-    >>> list(recent.held)
-    [1, 3]
-    """
-
-    def __init__(self, room: int):
-        self.room, self.used = room, 0
-        self.held: OrderedDict[Hashable, Any] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of `key`, made by `make` if it is not held."""
-        if key not in self.held:
-            self.held[key] = make()
-            self.used += self.held[key].nbytes
-        self.held.move_to_end(key)
-        while self.used > self.room and len(self.held) > 1:
-            self.used -= self.held.popitem(last=False)[1].nbytes
-        return self.held[key]
 
 
 _EXTRACTORS = Recent(1 << 28)

@@ -15,7 +15,7 @@ from hopfed.federation.messages import nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.memory import Store  # noqa: E402
-from hopfed.neural.embedding import Extractor, Recent  # noqa: E402
+from hopfed.neural.embedding import Extractor  # noqa: E402
 from hopfed.neural.evaluation import accuracies  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.methods.fedavg_prior import FedAvgPrior  # noqa: E402
@@ -159,16 +159,6 @@ def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
     assert len(calls) == 2
     assert made().classifier({}, down, 3) is not first
     assert made().classifier({}, fresh, 2) is not first
-
-
-def test_what_was_asked_for_long_ago_is_let_go():
-    recent = Recent(room=100)
-    for key in range(20):
-        recent.get(key, lambda: np.zeros(5))
-    assert list(recent.held) == [18, 19]
-    assert recent.used == 80
-    recent.get(20, lambda: np.zeros(1000))  # too large for the room, and kept as the last
-    assert list(recent.held) == [20]
 
 
 @pytest.mark.parametrize(("capacity", "count"), [(1.0, None), (0.25, 0.25), (7.0, 7), (1e9, None)])

@@ -38,7 +38,7 @@ from hopfed.federation.messages import Message, digest
 from hopfed.memory import RULES, Store
 from hopfed.neural import neighbours
 from hopfed.neural.associative import class_archetypes, stored_examples
-from hopfed.neural.embedding import Embedded, Extractor, Recent, shared_extractor
+from hopfed.neural.embedding import Embedded, Extractor, shared_extractor
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.neighbours import (
     Index,
@@ -49,6 +49,7 @@ from hopfed.neural.neighbours import (
     parse_index,
 )
 from hopfed.neural.prototypes import fit_prototypes
+from hopfed.recent import Recent
 from hopfed.rng import derive, stream
 
 __all__ = ["KNNPer"]
