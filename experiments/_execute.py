@@ -71,21 +71,8 @@ def execute(
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
-    by_round = hasattr(experiment, "run_round")
-    _check(by_round, engine, workers, memory)
-    ledger = Ledger(
-        experiment.__name__.rpartition(".")[2],
-        to_plain(config),
-        lambda arrays: experiment.summarise(config, arrays),
-        by_round=by_round,
-        rounds=getattr(config, "units", getattr(config, "rounds", 1)) if by_round else 1,
-        path=out,
-        memory=memory,
-    )
-    if resume:
-        ledger.resume()
-    elif out is not None and Path(out).exists():
-        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
+    _check(hasattr(experiment, "run_round"), engine, workers, memory)
+    ledger = _begun(experiment, config, out, resume, memory)
     if not ledger.pending():
         return ledger.run()
     if out is not None:
@@ -113,6 +100,27 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
     require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
     alone = engine in ("local", "pool") or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
+
+
+def _begun(
+    experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int
+) -> Ledger:
+    """Ledger of a run, with what `out` holds of it if it is to be continued."""
+    by_round = hasattr(experiment, "run_round")
+    ledger = Ledger(
+        experiment.__name__.rpartition(".")[2],
+        to_plain(config),
+        lambda arrays: experiment.summarise(config, arrays),
+        by_round=by_round,
+        rounds=getattr(config, "units", getattr(config, "rounds", 1)) if by_round else 1,
+        path=out,
+        memory=memory,
+    )
+    if resume:
+        ledger.resume()
+    elif out is not None and Path(out).exists():
+        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
+    return ledger
 
 
 def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine]:

@@ -24,12 +24,7 @@ from hopfed import kernels
 from hopfed.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import PackedBits
-from hopfed.operators import (
-    DenseOperator,
-    FactorOperator,
-    HebbianOperator,
-    transposed_times,
-)
+from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, transposed_times
 from hopfed.rng import stream
 from hopfed.sketch import SketchOperator
 from hopfed.tridiagonal import Tridiagonal

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -70,11 +71,11 @@ class PackedBits:
     def __len__(self) -> int:
         return self.words.shape[0]
 
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> PackedBits:
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
         """Rows `rows` (a slice, a mask or an index array); a view where NumPy gives one."""
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        return PackedBits(self.words[rows], self.n)
+        return type(self)(self.words[rows], self.n)
 
 
 def n_words(n: int) -> int:
@@ -122,7 +123,7 @@ def pack(x: np.ndarray) -> PackedBits:
 
     def task(span: tuple[int, int]) -> None:
         rows = slice(*span)
-        seen.append(pack_rows(_as_int8(x[rows]), words[rows]))
+        seen.append(pack_rows(as_int8(x[rows]), words[rows]))
 
     for_each(task, spans(m, max(1, _CHUNK // n)))
     found = int(np.bitwise_or.reduce(seen))
@@ -131,11 +132,11 @@ def pack(x: np.ndarray) -> PackedBits:
     return PackedBits(words, n)
 
 
-def _as_int8(x: np.ndarray) -> np.ndarray:
-    """Return `x` as contiguous int8 in which every value but -1, 0 and 1 has become 2."""
+def as_int8(x: Any, xp: Any = np) -> Any:
+    """Return `x`, an array of `xp`, as contiguous int8 with 2 for all but -1, 0 and 1."""
     if x.dtype == np.int8 or x.dtype == np.bool_:
-        return np.ascontiguousarray(x).view(np.int8)
-    out = np.full(x.shape, 2, np.int8)
+        return xp.ascontiguousarray(x).view(np.int8)
+    out = xp.full(x.shape, 2, np.int8)
     for value in (-1, 0, 1):
         if value >= 0 or x.dtype.kind != "u":
             out[x == value] = value

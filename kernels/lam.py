@@ -173,15 +173,8 @@ def _update(
     if n_layers == 0:
         raise ArgumentError("state", "of at least one layer", state.shape)
     W = check_factor(W, n)
-    if updates < 1:
-        raise ArgumentError("updates", "at least 1", updates)
-    if coupling not in COUPLINGS:
-        raise ArgumentError("coupling", f"one of {', '.join(COUPLINGS)}", repr(coupling))
-    for name, number in (("repulsion", repulsion), ("field", field)):
-        if not (np.isfinite(number) and number >= 0):
-            raise ArgumentError(name, "finite and at least 0", number)
-    betas = check_schedule("beta", beta, (updates,))
-    noises = check_schedule("noise", noise, (updates,))
+    _check(updates, coupling, repulsion, field)
+    schedule = _schedule(beta, noise, updates)
     counters = check_counters(
         seed,
         stream,
@@ -190,10 +183,6 @@ def _update(
     )
     given = _cue(cue, field, state.shape)
 
-    levels, level = np.unique(noises, return_inverse=True)
-    lookup = np.stack([thresholds(float(x)) for x in levels])
-    silent = (noises == 0) & (betas > 0)
-    still = np.logical_and.accumulate(silent[::-1])[::-1].copy()  # no noise from here to the end
     layout = lay_out(W)
     out = LamUpdate(
         state.copy(),
@@ -212,13 +201,37 @@ def _update(
         run(
             *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
             out.changed, out.score, out.updates, given, layout.rows, layout.columns,
-            layout.overlaps, diagonal, betas, lookup, level, still, *counters,
+            layout.overlaps, diagonal, *schedule, *counters,
             coupling == "quadratic", float(repulsion), float(field),
         )  # fmt: skip
 
     together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
     for_each(task, spans(n_blocks, 1 if serial else together))
     return out
+
+
+def _check(updates: int, coupling: str, repulsion: float, field: float) -> None:
+    if updates < 1:
+        raise ArgumentError("updates", "at least 1", updates)
+    if coupling not in COUPLINGS:
+        raise ArgumentError("coupling", f"one of {', '.join(COUPLINGS)}", repr(coupling))
+    for name, number in (("repulsion", repulsion), ("field", field)):
+        if not (np.isfinite(number) and number >= 0):
+            raise ArgumentError(name, "finite and at least 0", number)
+
+
+def _schedule(beta: ArrayLike, noise: ArrayLike, updates: int) -> tuple[np.ndarray, ...]:
+    """Return (betas, thresholds of each noise level, level of each update, where all is still).
+
+    An update is still if from it to the end there is no noise.
+    """
+    betas = check_schedule("beta", beta, (updates,))
+    noises = check_schedule("noise", noise, (updates,))
+    levels, level = np.unique(noises, return_inverse=True)
+    lookup = np.stack([thresholds(float(x)) for x in levels])
+    silent = (noises == 0) & (betas > 0)
+    still = np.logical_and.accumulate(silent[::-1])[::-1].copy()
+    return betas, lookup, level, still
 
 
 def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:

@@ -6,6 +6,8 @@ the Gram route): one exclusive-or and one population count do the work of 64 mul
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hopfed.errors import ArgumentError
@@ -176,13 +178,17 @@ def work_spaces(words: int, tasks: int) -> list[tuple[np.ndarray, np.ndarray, np
 
     width = min(CHUNK, -(-words // WORDS) * WORDS)
     return [
-        (
-            np.empty((TILE, width), np.uint64),
-            np.empty((TILE, width), np.uint64),
-            np.empty((TILE, TILE), np.int64),
-        )
+        (*_aligned(2, TILE, width), np.empty((TILE, TILE), np.int64))
         for _ in range(min(thread_count(), tasks))
     ]
+
+
+def _aligned(*shape: int) -> np.ndarray:
+    """Words that start where a line of the cache does: no vector of them lies across two."""
+    line = 64
+    spare = np.empty(8 * math.prod(shape) + line, np.uint8)
+    start = -spare.ctypes.data % line
+    return spare[start : start + 8 * math.prod(shape)].view(np.uint64).reshape(shape)
 
 
 def _check_out(out: object, shape: tuple[int, int]) -> None:

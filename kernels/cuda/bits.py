@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, PackedBits, n_words
+from hopfed.kernels.bits import WORD, PackedBits, as_int8, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
@@ -50,12 +50,6 @@ class DevicePacked(PackedBits):
         """Device of the words."""
         return device_of("words", self.words)
 
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> DevicePacked:
-        """Rows `rows` (a slice, a mask or an index array, on the host or on the device)."""
-        if isinstance(rows, int | np.integer):
-            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        return DevicePacked(self.words[rows], self.n)
-
 
 def check_packed(name: str, p: object) -> DevicePacked:
     """Return `p` if it is a DevicePacked, else raise the ArgumentError for argument `name`."""
@@ -91,23 +85,12 @@ def pack(x: Any) -> DevicePacked:
     words = xp.empty((m, n_words(n)), np.uint64)
     if x.size:
         seen = xp.zeros(1, np.uint32)
-        args = (_as_int8(xp, x), np.int64(m), np.int64(n), words, seen)
+        args = (as_int8(x, xp), np.int64(m), np.int64(n), words, seen)
         device.launch("bits", "pack_rows", blocks(words.size, WARPS), args)
         found = int(seen[0])
         if found & 4 or found & 3 == 3:
             raise _bad_value(x)
     return DevicePacked(words, n)
-
-
-def _as_int8(xp: Any, x: Any) -> Any:
-    """Return `x` as contiguous int8 in which every value but -1, 0 and 1 has become 2."""
-    if x.dtype == np.int8 or x.dtype == np.bool_:
-        return xp.ascontiguousarray(x).view(np.int8)
-    out = xp.full(x.shape, 2, np.int8)
-    for value in (-1, 0, 1):
-        if value >= 0 or x.dtype.kind != "u":
-            out[x == value] = value
-    return out
 
 
 def _bad_value(x: Any) -> ArgumentError:

@@ -161,7 +161,7 @@ def test_files_that_are_none_of_ours(hopfed, run_file, tmp_path):
 
 
 def test_kill_and_resume_on_the_command_line(hopfed, tmp_path):
-    """The real command, killed once in the middle; the other killings are in test_execute."""
+    """The real command, killed once in the middle; see test_execute_killed for the others."""
     out, whole = tmp_path / "killed.h5", tmp_path / "whole.h5"
     settings = ("--set", "N=200", "--set", "M=400,800", "--seeds", "30")
     command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]

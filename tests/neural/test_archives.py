@@ -1,0 +1,144 @@
+"""Datasets in `.npz` files: their layouts, their optional columns, and those that are refused."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from stand_ins import IMAGES, LABELS, npz, one_line
+
+from hopfed.errors import DataError
+from hopfed.neural.data import load
+from hopfed.neural.data.archives import read_npz
+
+
+@pytest.mark.parametrize(
+    ("images", "want"),
+    [
+        (IMAGES, IMAGES[:, None]),
+        (IMAGES > 99, (IMAGES > 99)[:, None].astype(np.uint8)),
+        (IMAGES.astype(np.int64), IMAGES[:, None]),
+        (IMAGES / 255, (IMAGES / 255).astype(np.float32)[:, None]),
+        (np.stack([IMAGES] * 3, axis=3), np.stack([IMAGES] * 3, axis=1)),
+        (np.stack([IMAGES] * 3, axis=1), np.stack([IMAGES] * 3, axis=1)),
+    ],
+)
+def test_every_layout_of_images_becomes_channels_first(tmp_path, images, want):
+    data = read_npz(npz(tmp_path, images=images))
+    assert data.inputs.dtype == want.dtype
+    np.testing.assert_array_equal(data.inputs, want)
+    np.testing.assert_array_equal(data.labels, LABELS)
+
+
+def test_optional_columns_as_numbers_and_as_words(tmp_path):
+    path = npz(
+        tmp_path,
+        class_names=["a", "b", "c", "never"],
+        domain=np.array(["photo", "art", "art", "photo", "art", "photo"]),
+        writer=np.array([2, 0, 0, 2, 1, 1], dtype=np.uint8),
+        writer_names=["x", "y", "z"],
+        coarse_labels=[0, 1, 1, 0, 1, 1],
+        labels=LABELS,
+        train=[True, True, False, False, True, True],
+    )
+    with pytest.raises(DataError, match="every class must have one coarse label"):
+        read_npz(path)  # the class that never occurs has none
+    data = read_npz(npz(tmp_path, **dict(np.load(path)) | {"class_names": ["a", "b", "c"]}))
+    assert data.class_names == ("a", "b", "c")
+    assert data.domain_names == ("art", "photo")
+    assert data.domain.tolist() == [1, 0, 0, 1, 0, 1]
+    assert data.writer.tolist() == [2, 0, 0, 2, 1, 1]
+    assert data.writer_names == ("x", "y", "z")
+    assert data.coarse.tolist() == [0, 1, 1]
+    assert data.train.tolist() == [True, True, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "train"),
+    [
+        (["train", "train", "test", "test", "train", "test"], [1, 1, 0, 0, 1, 0]),
+        (["train", "val", "test", "test", "train", "test"], [1, 1, 0, 0, 1, 0]),
+        (["Train", "valid", "valid", "train", "train", "valid"], [1, 0, 0, 1, 1, 0]),
+    ],
+)
+def test_a_published_validation_set_trains_only_beside_a_test_set(tmp_path, words, train):
+    assert read_npz(npz(tmp_path, split=words)).train.tolist() == [bool(t) for t in train]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"labels": LABELS[:5]}, "6 inputs for 5 labels"),
+        ({"labels": LABELS - 1}, "label -1 of row 0 is outside of 0..1"),
+        ({"labels": LABELS, "class_names": ["a", "b"]}, "label 2 of row 2 is outside of 0..1"),
+        ({"labels": LABELS / 2}, "whole numbers or words"),
+        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, "whole numbers or words"),
+        ({"images": np.array([IMAGES[0], IMAGES[0, :2]], dtype=object)}, "Object arrays"),
+        ({"images": np.where(IMAGES > 9, np.nan, 1.0)}, "NaN"),
+        ({"images": IMAGES.astype(int) + 256 - IMAGES.max()}, r"in 0..255, got \d+\.\.256"),
+        ({"images": IMAGES.reshape(6, 20)}, r"shape \(6, 20\)"),
+        ({"images": IMAGES.astype(str)}, "must be numbers"),
+        (
+            {"split": ["train", "test", "new", "train", "test", "test"]},
+            "split must be of the words",
+        ),
+        ({"domain": [0, 1]}, r"domain has shape \(2,\)"),
+        ({"writer": [0, 1, 2, 3, 4, 9], "writer_names": ["a"]}, "writer 1 of row 1"),
+        ({"coarse_labels": [0, 1, 1, 1, 1, 1]}, "one coarse label"),
+        ({"coarse_labels": [0, 1]}, "cannot be read"),
+    ],
+)
+def test_malformed_archives_get_one_line(tmp_path, arrays, message):
+    path = npz(tmp_path, **arrays)
+    with pytest.raises(DataError, match=message) as caught:
+        read_npz(path)
+    assert one_line(caught)
+
+
+def test_missing_foreign_and_truncated_archives(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        load("nowhere.npz", root=tmp_path)
+    np.savez(tmp_path / "b.npz", x=IMAGES)
+    with pytest.raises(DataError, match="labels and images, jpeg or text are due, found x"):
+        load(str(tmp_path / "b.npz"))
+    path = npz(tmp_path)
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match="cannot be read") as caught:
+            load("a.npz", root=tmp_path)
+        assert one_line(caught)
+
+
+def sheets(images, grid, quality=95):
+    """Lay pictures (n, s, s, 3) out on JPEG sheets of grid x grid."""
+    side = images.shape[1]
+    empty = -len(images) % grid**2
+    padded = np.concatenate([images, np.zeros((empty, *images.shape[1:]), np.uint8)])
+    blobs = []
+    for block in padded.reshape(-1, grid, grid, side, side, images.shape[3]):
+        sheet = block.transpose(0, 2, 1, 3, 4).reshape(grid * side, grid * side, -1)
+        out = io.BytesIO()
+        Image.fromarray(sheet.squeeze()).save(out, "JPEG", quality=quality, subsampling=0)
+        blobs.append(np.frombuffer(out.getvalue(), np.uint8))
+    offsets = np.cumsum([0, *(len(b) for b in blobs)])
+    return {"jpeg": np.concatenate(blobs), "offsets": offsets, "tile": [grid, side]}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
+    rng = np.random.default_rng(0)
+    colours = rng.integers(0, 256, size=(7, 1, 1, channels), dtype=np.uint8)
+    arrays = sheets(np.broadcast_to(colours, (7, 8, 8, channels)), grid=2)
+    np.savez(tmp_path / "a.npz", labels=np.arange(7), **arrays)
+    data = load("a.npz", root=tmp_path)
+    assert data.inputs.shape == (7, channels, 8, 8)
+    want = np.broadcast_to(colours.transpose(0, 3, 1, 2), data.inputs.shape)
+    np.testing.assert_allclose(data.inputs.astype(int), want, atol=3)
+    np.savez(tmp_path / "a.npz", labels=np.arange(9), **arrays)
+    with pytest.raises(DataError, match="too few pictures for 9 labels"):
+        load("a.npz", root=tmp_path)
+    arrays["offsets"][1] -= 40
+    np.savez(tmp_path / "a.npz", labels=np.arange(7), **arrays)
+    with pytest.raises(DataError, match="cannot be read"):
+        load("a.npz", root=tmp_path)
