@@ -14,8 +14,8 @@ from scipy.special import betainc, entr
 from hopfed import kernels
 from hopfed.config import require
 from hopfed.kernels import PackedBits
-from hopfed.operators import times
 from hopfed.rng import stream
+from hopfed.rows import times
 
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
 REFERENCES = ("batch", "example")

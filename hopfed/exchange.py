@@ -20,7 +20,8 @@ import numpy as np
 from hopfed import kernels
 from hopfed.arrays import Array, like, namespace, to_host
 from hopfed.joint import group_projections
-from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool, times
+from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool
+from hopfed.rows import times
 from hopfed.sample import NoiseProfile, Sample
 from hopfed.spectrum import Spectrum, Wanted, eigenpairs
 

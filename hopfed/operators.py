@@ -16,7 +16,7 @@ otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Self
@@ -27,6 +27,7 @@ from hopfed import kernels
 from hopfed.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
+from hopfed.rows import Examples, batches, concatenate, held, packed, times, transposed_times
 
 __all__ = [
     "DenseOperator",
@@ -36,8 +37,6 @@ __all__ = [
     "average",
     "pool",
 ]
-
-Examples = Any  # an (M, N) array of +-1, 0/1 or booleans, a PackedBits, or an iterable of those
 
 
 @dataclass(frozen=True)
@@ -139,10 +138,10 @@ class FactorOperator(HebbianOperator):
     @classmethod
     def from_examples(cls, examples: Examples) -> Self:
         """Build the exact operator of `examples`: its rows are the examples, packed to bits."""
-        parts = [_rows(p) for p in batches(examples)]
+        parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
-        return cls(n, float(m), float(m), rows, like(np.ones(m), _held(rows)))
+        return cls(n, float(m), float(m), rows, like(np.ones(m), held(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         inner = times(self.rows, X)
@@ -152,7 +151,7 @@ class FactorOperator(HebbianOperator):
 
     @property
     def home(self) -> Array:  # noqa: D102
-        return _held(self.rows)
+        return held(self.rows)
 
     @property
     def trace(self) -> float:  # noqa: D102
@@ -196,7 +195,7 @@ class DenseOperator(HebbianOperator):
         total: Any = 0.0
         count = 0
         for part in batches(examples):
-            bits = _rows(part)
+            bits = packed(part)
             total = total + kernels.second_moment(bits).astype(np.float64)
             count += bits.shape[0]
         return cls(total.shape[0], float(count), float(count), total)
@@ -299,8 +298,8 @@ def pool(
     for op in operators[1:]:
         operators[0]._check_addable(op)
     weights = [1.0] * len(operators) if weights is None else list(weights)
-    if all(isinstance(op, DenseOperator) for op in operators):
-        return _summed([op for op in operators if isinstance(op, DenseOperator)], weights)
+    if all(type(op) is DenseOperator for op in operators):
+        return _summed(operators, weights)  # type: ignore[arg-type]
     scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
     if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
         return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
@@ -309,10 +308,9 @@ def pool(
 
 def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> DenseOperator:
     """Pool matrices in one more of their size, whatever their number."""
-    pairs = list(zip(operators, weights, strict=True))
-    masses = [op._scaled(w) for op, w in pairs]
+    masses = [op._scaled(w) for op, w in zip(operators, weights, strict=True)]
     total = operators[0].matrix * weights[0]
-    for op, w in pairs[1:]:
+    for op, w in zip(operators[1:], weights[1:], strict=True):
         total += op.matrix if w == 1 else op.matrix * w
     mass, mass2 = (sum(m[name] for m in masses) for name in ("mass", "mass2"))
     return DenseOperator(operators[0].n_sites, mass, mass2, total)
@@ -320,10 +318,9 @@ def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> Den
 
 def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
     """Pool factors with one copy of their rows, not one for each sum."""
-    first = operators[0]
     weights = [op.weights for op in operators]
     return FactorOperator(
-        first.n_sites,
+        operators[0].n_sites,
         sum(op.mass for op in operators),
         sum(op.mass2 for op in operators),
         concatenate([op.rows for op in operators]),
@@ -341,47 +338,3 @@ def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return pool(operators, [1.0 / op.mass for op in operators])
-
-
-def batches(examples: Examples) -> Iterable[Any]:
-    """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
-        yield examples
-        return
-    empty = True
-    for part in examples:
-        empty = False
-        yield part if isinstance(part, PackedBits) or hasattr(part, "shape") else np.asarray(part)
-    if empty:
-        raise ArgumentError("examples", "at least one batch of rows", "none")
-
-
-def times(rows: PackedBits | Array, X: Array) -> Array:
-    """Return ``rows @ X``, (R, k)."""
-    if isinstance(rows, PackedBits):
-        return kernels.matmat(rows, X)
-    return namespace(rows, X).astype(rows, X.dtype) @ X
-
-
-def transposed_times(rows: PackedBits | Array, U: Array) -> Array:
-    """Return ``rows^T @ U``, (N, k)."""
-    if isinstance(rows, PackedBits):
-        return kernels.rmatmat(rows, U)
-    return namespace(rows, U).astype(rows.T, U.dtype) @ U
-
-
-def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
-    """Stack rows of one kind."""
-    if all(isinstance(p, PackedBits) for p in parts):
-        return kernels.concatenate(parts)
-    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, PackedBits) else p for p in parts]
-    return namespace(*plain).concat(plain)
-
-
-def _rows(part: Any) -> PackedBits:
-    """Pack a batch to bits, on the device where it is."""
-    return part if isinstance(part, PackedBits) else kernels.pack(part)
-
-
-def _held(rows: PackedBits | Array) -> Array:
-    return rows.words if isinstance(rows, PackedBits) else rows

@@ -30,7 +30,7 @@ from hopfed.agreement import (
 from hopfed.config import check_types, require
 from hopfed.kernels import PackedBits
 from hopfed.novelty import memory_share, novel_shares
-from hopfed.operators import times
+from hopfed.rows import times
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 
 from hopfed.arrays import Array, like, to_host
 from hopfed.errors import ArgumentError
-from hopfed.operators import Examples, FactorOperator, HebbianOperator, batches
+from hopfed.operators import FactorOperator, HebbianOperator
 from hopfed.rng import stream
+from hopfed.rows import Examples, batches
 
 __all__ = ["SketchOperator", "sketch_matrix"]
 

@@ -24,8 +24,9 @@ from hopfed import kernels
 from hopfed.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import PackedBits
-from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, transposed_times
+from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.rng import stream
+from hopfed.rows import inner_products, transposed_times
 from hopfed.sketch import SketchOperator
 from hopfed.tridiagonal import Tridiagonal
 
@@ -146,11 +147,7 @@ def _choose(operator: HebbianOperator) -> str:
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
     xp = namespace(operator.weights)
     root = xp.sqrt(operator.weights / operator.mass)
-    if isinstance(operator.rows, PackedBits):
-        G = xp.astype(kernels.gram(operator.rows), xp.float64)
-    else:
-        rows = xp.astype(operator.rows, xp.float64)
-        G = rows @ rows.T
+    G = inner_products(operator.rows)
     G *= root[:, None] * root[None, :]
     values, small, iterated = _leading(G, wanted)
     lift = root[:, None] * small / like(np.sqrt(values[: small.shape[1]]), small)
@@ -223,8 +220,7 @@ def _checked(
     residuals = to_host(missed)
     status = iterated or "converged"
     # Not "any above": a solver that failed on a device leaves NaN.
-    single = isinstance(operator, DenseOperator) and operator.matrix.dtype.itemsize < 8
-    limit = 1e-4 if single else 1e-6
+    limit = 1e-4 if operator.home.dtype == xp.float32 else 1e-6
     if iterated is None and not (residuals <= limit * values[:1].max(initial=1.0)).all():
         status = f"residuals above {limit:g}: use route='krylov'"
     return Spectrum(

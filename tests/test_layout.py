@@ -20,10 +20,11 @@ MAY_IMPORT = {
     "config": {"errors"},
     "runs": {"errors"},
     "kernels": {"arrays", "errors", "kernels"},
-    "operators": CORE,
-    "sketch": CORE | {"operators"},
+    "rows": CORE,
+    "operators": CORE | {"rows"},
+    "sketch": CORE | {"operators", "rows"},
     "tridiagonal": CORE,
-    "spectrum": CORE | {"operators", "sketch", "tridiagonal"},
+    "spectrum": CORE | {"operators", "rows", "sketch", "tridiagonal"},
     "sharpen": CORE,
     "shuffle": CORE | {"operators", "spectrum"},
     "sample": CORE | {"operators"},
@@ -39,14 +40,14 @@ MAY_IMPORT = {
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "recent": set(),
     "data": LOW | {"config", "kernels", "data", "recent"},
-    "exchange": CORE | {"joint", "operators", "sample", "spectrum"},
+    "exchange": CORE | {"joint", "operators", "rows", "sample", "spectrum"},
     "recovery": CORE
     | {"data", "exchange", "factorize", "joint", "operators", "rank"}
     | {"sample", "search", "spectrum"},
     "metrics": {"errors"},
-    "agreement": CORE | {"config", "operators"},
+    "agreement": CORE | {"config", "rows"},
     "novelty": CORE | {"operators", "rank", "sample", "spectrum"},
-    "plasticity": CORE | {"agreement", "config", "novelty", "operators"},
+    "plasticity": CORE | {"agreement", "config", "novelty", "rows"},
     "aggregate": {"arrays", "errors"},
     "memory": LOW,
     "workers": set(),
@@ -59,7 +60,7 @@ MAY_IMPORT = {
     "hopfield": CORE
     | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
     | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
-    | {"sample", "search", "select", "sketch", "spectrum"},
+    | {"rows", "sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},
 }

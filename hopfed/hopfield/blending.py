@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from hopfed.hopfield.evidence import Evidence
-from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator, concatenate
+from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.rank import RankEstimate, TracyWidom
+from hopfed.rows import concatenate
 from hopfed.spectrum import Spectrum, eigenpairs
 
 MEMORIES = ("separate", "common", "literal")

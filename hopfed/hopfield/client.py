@@ -9,8 +9,8 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.joint import group_projections
 from hopfed.kernels import PackedBits
-from hopfed.operators import times, transposed_times
 from hopfed.plasticity import Broadcast
+from hopfed.rows import times, transposed_times
 
 SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
 

@@ -124,7 +124,8 @@ class Encoding:
 def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Shrink values of factors that no examples have: none negative, their trace at most N."""
     values = np.maximum(values.astype(np.float64), 0.0)
-    trace, most = float(values @ (vectors.astype(np.float64) ** 2).sum(axis=1)), vectors.shape[1]
+    squares = np.einsum("kn,kn->k", vectors, vectors, dtype=np.float64)
+    trace, most = float(values @ squares), vectors.shape[1]
     return values * (most / trace) if trace > most * (1 + ROUNDING) else values
 
 

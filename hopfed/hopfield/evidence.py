@@ -27,6 +27,7 @@ from hopfed.spectrum import eigenpairs
 
 Batch = tuple[int, HebbianOperator, np.ndarray, float]  # owner, operator, column sums, weight
 
+PILED, KEPT = 8, 4  # times the width: rows from which factors are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
 
 
@@ -178,9 +179,11 @@ def _with(
 
 def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
     """Compress factors that have piled up over rounds to their leading part."""
-    limit = 32 * encoding.width
-    if not isinstance(operator, FactorOperator) or operator.rows.shape[0] <= limit:
+    if not isinstance(operator, FactorOperator):
         return operator
-    pairs = eigenpairs(operator, limit // 4)
+    if len(operator.weights) <= PILED * encoding.width:
+        return operator
+    pairs = eigenpairs(operator, KEPT * encoding.width)
     values = pairs.values[: pairs.vectors.shape[1]] * operator.mass
-    return replace(operator, rows=np.ascontiguousarray(pairs.vectors.T), weights=values)
+    rows = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
+    return replace(operator, rows=rows, weights=values)
