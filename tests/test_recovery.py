@@ -178,6 +178,16 @@ def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
     assert "not that of one quality" in found.advice
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_complete_recovery_near_the_load_limit_is_no_poor_fit(seed):
+    # So many archetypes push the bulk of the spectrum off its law.
+    rng = np.random.default_rng(seed)
+    xi = rademacher(76, 200, rng)
+    found = hopfed.recover(draw_examples(xi, 2000, 0.8, rng)[0], seed=seed)
+    assert complete(found, xi)
+    assert found.status == "ok"
+
+
 def test_noise_alone_gives_nothing():
     eta = np.random.default_rng(13).choice([-1, 1], size=(500, 200))
     found = hopfed.recover(eta, seed=0)
