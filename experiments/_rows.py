@@ -136,11 +136,6 @@ EXPERIMENTS = (
         "below 6 at N = 400",
         "140, then 200 / 300, then 500",
         preset="default",
-        typed=(
-            "180 (200 in four seeds of five) / 380 (400 in four of five); at N = 400: 100 / 140; "
-            "none false where complete",
-            "20, estimated",
-        ),
     ),
     Row(
         "scale",
