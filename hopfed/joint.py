@@ -110,13 +110,24 @@ def joint_candidates(
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, config.steps)
         states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
-        states = space.refine(np.vstack([found, states]))
+        states = _fitted(space, np.vstack([found, states]))
         before = len(found)
-        found = merge(space, found, states[accepted(space, states)])
+        found = merge(space, found, states)
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
         if len(found) == before or rest.shape[1] < 2:
             break
     return found
+
+
+def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
+    """Accepted ones of `states` as they are or after the common fit, whichever scores higher.
+
+    The fit takes mixtures apart, and blurs an archetype of few examples among heavy ones.
+    """
+    fitted = space.refine(states)
+    good, better = accepted(space, states), accepted(space, fitted)
+    better &= ~good | (space.scores(fitted) > space.scores(states))
+    return np.where(better[:, None], fitted, states)[good | better]
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from hopfed.theory import marchenko_pastur
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
 
-# Kolmogorov distance of the bulk from its law. In the channel a small one is that of a small sample,
+# Kolmogorov distance of the bulk from its law. In the channel it is that of a small sample only,
 # but many archetypes push the bulk: by .005 at K / N = .1, .034 at .3, .052 at .35, .085 at .4.
 STRAY_BULK = 0.06
 PUSHED = 0.5  # times (K / N)^2 is allowed for that
