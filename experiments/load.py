@@ -9,7 +9,7 @@ Where a recovery is not complete, the truth tells why: an eigenvalue is below th
 else an archetype is no rest state of the signal `subspace`, whose error turns too many of its
 sites; else the `search` did not get there.
 
-Measured (default preset: r = .8, M = 10 N, five seeds; "complete" is all archetypes in all seeds and
+Measured (default preset: r = .8, M = 10 N, five seeds; complete is all archetypes in all seeds and
 none false; seconds of processor time on one thread beside another, eigenpairs included):
 
 - N = 1,000, one operator: K = 140 complete in 2.8 to 3.8 s, 180 in 12 to 27 s; 200 in four seeds of
@@ -25,11 +25,11 @@ none false; seconds of processor time on one thread beside another, eigenpairs i
   on in single ones. So 500 is out of reach of these examples: at load a the least eigenvalue of
   the signal, about ``r^2 (1 - a^.5)^2 / a``, sinks to the resolution ``(1 - r^2) q^.5`` at a = .49
   for equal counts, and earlier for random ones;
-- N = 400: one operator 120, ten groups 152. Above a load of .3 spurious states of one operator score
-  as archetypes do: at K = 140 up to 113 false, status "poor fit";
-- unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 60, one pattern in
-  a hundred wrong from 100 on: the lightest archetypes are blurred in the subspace. Ten owners of
-  unlike mixtures: 60;
+- N = 400: one operator 120, ten groups 152. Above a load of .3 spurious states of one operator
+  score as archetypes do: at K = 140 up to 113 false, status "poor fit";
+- unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 60, with a
+  pattern in a hundred missing from 100 on: the lightest archetypes are blurred in the subspace.
+  Ten owners of unlike mixtures: 60;
 - larger N, one seed: ten groups K = 800 at N = 2,000 in 35 s, one operator K = 200 at N = 2,000 in
   18 s and K = 240 at N = 4,000 in 68 s.
 

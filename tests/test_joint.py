@@ -4,6 +4,7 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.joint import (
     JointDiagonalization,
@@ -15,6 +16,7 @@ from hopfed.kernels import pack
 from hopfed.metrics import retrieval
 from hopfed.operators import FactorOperator
 from hopfed.rank import TracyWidom
+from hopfed.recovery import recover
 from hopfed.sample import Sample
 from hopfed.spectrum import eigenpairs
 from hopfed.subspace import Subspace
@@ -103,3 +105,14 @@ def test_bad_settings():
         JointDiagonalization(groups=1)
     with pytest.raises(ArgumentError, match="starts must be at least 1"):
         JointDiagonalization(starts=0)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5])
+def test_the_common_fit_loses_no_archetype_that_was_found_before_it(seed):
+    # Ten owners of unlike mixtures: some archetypes have a handful of examples among heavy ones.
+    rng = np.random.default_rng(seed)
+    xi = rademacher(40, 200, rng)
+    mixtures = (rng.dirichlet(np.full(40, 0.3)) for _ in range(10))
+    owners = [draw_examples(xi, 200, 0.8, rng, exposures=e)[0] for e in mixtures]
+    found = retrieval(recover(owners, method="joint", seed=seed).patterns, xi)
+    assert (found.found(0.95), found.false_discoveries) == (40, 0)
