@@ -95,7 +95,7 @@ PRESETS = {
 RECORD = Record(
     claim="an attacker's weight collapses and the archetypes are kept",
     source="hopfield federation, Fig. 6",
-    minutes={"quick": 0.2, "default": 1.5, "paper": 6},
+    minutes={"quick": 0.2, "default": 1.5, "paper": 5},
     measures={
         f"{key}/{name}": Measure(
             f"{label}, {name}",

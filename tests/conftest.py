@@ -1,16 +1,12 @@
 """Fixtures shared by all tests."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from helpers import DATA
 from hypothesis import settings
 
 settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
 settings.load_profile("hopfed")
-
-DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,13 @@
-"""What several tests need: one strict comparison, and data from one seed."""
+"""What several tests need: one strict comparison, data from one seed, where real data are."""
+
+import os
+from pathlib import Path
 
 import numpy as np
 
 from hopfed.data.channel import draw_examples, rademacher
+
+DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 def assert_close(got, want, *, rtol=1e-7, atol=0.0):

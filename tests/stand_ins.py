@@ -1,15 +1,12 @@
 """Small stand-ins for datasets, the real ones where at hand, and what many tests ask of them."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from helpers import DATA
 from hypothesis import strategies as st
 
 from hopfed.neural.data import Dataset, load
 
-DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 IMAGES = np.random.default_rng(0).integers(0, 256, size=(6, 5, 4), dtype=np.uint8)
 LABELS = np.array([0, 1, 2, 0, 1, 2])
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from hopfed import kernels
 from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import PackedBits
 from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.recent import Recent
+from hopfed.rows import inner_products, transposed_times
 from hopfed.sketch import SketchOperator
-from hopfed.spectrum import FULL_LIMIT, eigenpairs
+from hopfed.spectrum import FULL_LIMIT, SMALL, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
 ROUNDING = 1e-5  # of single precision, in sums
@@ -50,7 +50,8 @@ class Encoding:
 
     Examples
     --------
-    >>> rows = kernels.pack(np.sign(np.random.default_rng(0).standard_normal((50, 40))))
+    >>> from hopfed.kernels import pack
+    >>> rows = pack(np.sign(np.random.default_rng(0).standard_normal((50, 40))))
     >>> for form in FORMS:
     ...     sent = Encoding(40, form, width=8).encode(rows)
     ...     print(form, sum(array.nbytes for array in sent.values()), "bytes")
@@ -107,7 +108,7 @@ class Encoding:
             exact = FactorOperator.from_examples(rows)
             sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
             return {"sketch": sketch.astype(np.float32)}
-        values, vectors = leading_factors(rows, self.width)
+        values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
         return {"values": values, "vectors": vectors}
 
     def decode(self, message: Message) -> HebbianOperator:
@@ -129,35 +130,31 @@ def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return values * (most / trace) if trace > most * (1 + ROUNDING) else values
 
 
-def leading_factors(rows: PackedBits, width: int) -> tuple[np.ndarray, np.ndarray]:
+def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
 
-    Those of the Gram matrix, lifted; nothing else of the spectrum is computed.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
+    Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
 
     Examples
     --------
-    >>> rows = kernels.pack(np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]]))
-    >>> values, vectors = leading_factors(rows, 1)
+    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> values, vectors = leading_factors(FactorOperator.from_examples(x), 1)
     >>> values.round(2), vectors.shape
     (array([2.67], dtype=float32), (1, 4))
     """
-    M, N = rows.shape
-    if not M <= N or M > FULL_LIMIT:
-        pairs = eigenpairs(FactorOperator.from_examples(rows), min(width, M, N))
+    R, N = operator.rows.shape
+    if not R <= N or R > FULL_LIMIT:
+        pairs = eigenpairs(operator, min(width, R, N))
         values, vectors = pairs.values[: pairs.vectors.shape[1]], pairs.vectors
     else:
-        k = min(width, M)
-        with blas_threads(1):
-            G = kernels.gram(rows).astype(np.float64) / M
-            values, small = scipy.linalg.eigh(G, subset_by_index=(M - k, M - 1), driver="evr")
+        k, root = min(width, R), np.sqrt(operator.weights / operator.mass)
+        G = inner_products(operator.rows) * root[:, None] * root
+        with blas_threads(1 if R < SMALL else None):
+            values, small = scipy.linalg.eigh(G, subset_by_index=(R - k, R - 1), driver="evr")
         found = values > 1e-9 * values[-1]
         values, small = values[found][::-1], small[:, found][:, ::-1]
-        lift = (small / np.sqrt(M * values)).astype(np.float32)
-        vectors = kernels.rmatmat(rows, lift)
+        lift = (root[:, None] * small / np.sqrt(values)).astype(np.float32)
+        vectors = transposed_times(operator.rows, lift)
     columns = np.ascontiguousarray(vectors.T, dtype=np.float32)
     return values.astype(np.float32), columns
 

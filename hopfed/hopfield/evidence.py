@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hopfed.federation.messages import Message
-from hopfed.hopfield.encoding import Encoding, lower, symmetric
+from hopfed.hopfield.encoding import Encoding, leading_factors, lower, symmetric
 from hopfed.operators import (
     DenseOperator,
     FactorOperator,
@@ -23,7 +23,6 @@ from hopfed.operators import (
 )
 from hopfed.sample import NoiseProfile, Sample
 from hopfed.sketch import SketchOperator
-from hopfed.spectrum import eigenpairs
 
 Batch = tuple[int, HebbianOperator, np.ndarray, float]  # owner, operator, column sums, weight
 
@@ -183,7 +182,5 @@ def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
         return operator
     if len(operator.weights) <= PILED * encoding.width:
         return operator
-    pairs = eigenpairs(operator, KEPT * encoding.width)
-    values = pairs.values[: pairs.vectors.shape[1]] * operator.mass
-    rows = np.ascontiguousarray(pairs.vectors.T, dtype=np.float32)
-    return replace(operator, rows=rows, weights=values)
+    values, rows = leading_factors(operator, KEPT * encoding.width)
+    return replace(operator, rows=rows, weights=values.astype(np.float64) * operator.mass)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from helpers import DATA
 
 from hopfed.cli import cli
 from hopfed.data.channel import draw_examples, rademacher
@@ -65,6 +66,21 @@ def test_a_transcript_is_what_the_command_prints(hopfed):
     shown = [line.split() for line in lines[start + 1 : start + 4]]
     assert status == 0
     assert [line.split() for line in text.splitlines() if line.strip()][:3] == shown
+
+
+@pytest.mark.slow
+def test_raw_digits_are_refused_in_the_words_that_it_shows(hopfed, tmp_path, monkeypatch):
+    if not (DATA / "mnist.npz").is_file():
+        pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mnist.npz").symlink_to(DATA / "mnist.npz")
+    lines = TEXT.splitlines()
+    start = next(i for i, line in enumerate(lines) if "$ python -c" in line)
+    exec(shlex.split(lines[start].strip())[3], {})
+    status, text, _ = hopfed(*shlex.split(lines[start + 1].strip())[2:])
+    verdict = next(line.strip() for line in lines[start:] if "poor fit:" in line)
+    assert status == 0
+    assert verdict in text.splitlines()
 
 
 def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_path, monkeypatch):

@@ -1,18 +1,16 @@
 """Pictures: the loader, its stand-in, a spread without near-duplicates, decorrelation."""
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.data.silhouettes import Pictures, decorrelate, load_silhouettes, overlaps
 from hopfed.errors import ArgumentError, DataError
 
-DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
 
 

@@ -1,11 +1,10 @@
 """Pictures come out as they went in, from the evidence of all rounds, and the file holds them."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import structured as figure
 from hopfed.runs import Run
 
-DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 # What no single round shows: 13 letters, 40 examples of each client in a round.
 SPARSE = Config(pictures=(13,), overlap=(1.0,), qualities=(0.4,), rounds=3, examples=360, seeds=1)
 TINY = replace(SPARSE, pictures=(3,), qualities=(0.6,), rounds=2, examples=240, seeds=2)
