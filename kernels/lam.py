@@ -173,7 +173,7 @@ def _update(
     if n_layers == 0:
         raise ArgumentError("state", "of at least one layer", state.shape)
     W = check_factor(W, n)
-    _check(updates, coupling, repulsion, field)
+    check_options(updates, coupling, repulsion, field)
     schedule = _schedule(beta, noise, updates)
     counters = check_counters(
         seed,
@@ -210,7 +210,8 @@ def _update(
     return out
 
 
-def _check(updates: int, coupling: str, repulsion: float, field: float) -> None:
+def check_options(updates: int, coupling: str, repulsion: float, field: float) -> None:
+    """Raise for numbers of `lam_step` and `lam_sweep` that are out of range."""
     if updates < 1:
         raise ArgumentError("updates", "at least 1", updates)
     if coupling not in COUPLINGS:

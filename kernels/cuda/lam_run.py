@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of, same_device, shrinking
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
-from hopfed.kernels.lam import COUPLINGS, LamUpdate
+from hopfed.kernels.lam import LamUpdate, check_options
 from hopfed.kernels.layout import SITES, check_counters, check_schedule
 from hopfed.kernels.philox import thresholds
 
@@ -48,13 +48,7 @@ class LamRun:
         if n_layers == 0:
             raise ArgumentError("state", "of at least one layer", state.shape)
         W = check_factor(self.device, W, n)
-        if updates < 1:
-            raise ArgumentError("updates", "at least 1", updates)
-        if coupling not in COUPLINGS:
-            raise ArgumentError("coupling", f"one of {', '.join(COUPLINGS)}", repr(coupling))
-        for name, number in (("repulsion", repulsion), ("field", field)):
-            if not (np.isfinite(number) and number >= 0):
-                raise ArgumentError(name, "finite and at least 0", number)
+        check_options(updates, coupling, repulsion, field)
         self.quadratic = np.int32(coupling == "quadratic")
         self.repulsion, self.field = float(repulsion), float(field)
         xp = self.device.xp
