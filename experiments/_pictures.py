@@ -49,7 +49,7 @@ def _of(name: str, preset: str, caption: str, data: str = "") -> Picture:
 
 def _fl_runs(*methods: str) -> tuple[str, ...]:
     shared = "--partition dirichlet:0.3 --rounds 15 --seeds 2"
-    runs = [f"hopfed fl run {m} {shared} --set published=true --out {m}.h5" for m in methods]
+    runs = [f"hopfed fl run {m} {shared} --out {m}.h5" for m in methods]
     return (*runs, f"hopfed figure {' '.join(f'{m}.h5' for m in methods)} --out fl.png")
 
 

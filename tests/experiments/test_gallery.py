@@ -139,3 +139,18 @@ def test_real_data_are_used_where_they_are(tmp_path, monkeypatch):
     (Path(tmp_path) / structured.data).touch()
     first = gallery.commands_here(structured)[0]
     assert first == f"{structured.commands[0]} --set data=$HOPFED_DATA/{structured.data}"
+
+
+@pytest.mark.skipif(not find_spec("torch"), reason="needs the extra neural")
+def test_the_commands_of_neural_methods_run_when_shortened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    *runs, drawn = BY_NAME["fl"].commands
+    for line in runs:
+        short = shlex.split(line)[1:] + shlex.split(
+            "--rounds 1 --seeds 1 --set examples=300 --set models=mlp --set clients=3"
+        )
+        answer = CliRunner().invoke(cli, short)
+        assert answer.exit_code == 0, answer.output
+    answer = CliRunner().invoke(cli, shlex.split(drawn)[1:])
+    assert answer.exit_code == 0, answer.output
+    assert Path("fl.png").is_file()
