@@ -290,8 +290,8 @@ def pool(
     >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]
     >>> pool(owners).matmat(np.eye(2)).tolist()
     [[1.0, -0.5], [-0.5, 1.0]]
-    >>> pool(owners, [3.0, 1.0]).matmat(np.eye(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    >>> pool(owners, [3.0, 1.0]).mass
+    6.0
     """
     if not operators:
         raise ArgumentError("operators", "at least one", 0)

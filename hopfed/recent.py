@@ -18,6 +18,7 @@ class Recent:
 
     Examples
     --------
+    >>> import numpy as np
     >>> recent = Recent(room=16)
     >>> [int(recent.get(key, lambda: np.full(1, key))[0]) for key in (1, 2, 1, 3)]
     [1, 2, 1, 3]

@@ -50,13 +50,15 @@ def _product(A: Array, X: Array) -> Array:
 def inner_products(rows: PackedBits | Array) -> Array:
     """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits.
 
-    Numbers are multiplied in their own precision over blocks of sites, whose sums are added up.
+    Floating numbers are multiplied in their own precision over blocks of sites, and added up.
     """
     if isinstance(rows, PackedBits):
         G = kernels.gram(rows)
         return namespace(G).astype(G, namespace(G).float64)
     xp = namespace(rows)
     parts = (rows[:, a : a + SITES] for a in range(0, rows.shape[1], SITES))
+    if not xp.isdtype(rows.dtype, "real floating"):
+        parts = (xp.astype(part, xp.float64) for part in parts)
     return sum(xp.astype(part @ part.T, xp.float64) for part in parts)
 
 

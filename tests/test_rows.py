@@ -18,7 +18,7 @@ def test_products_of_bits_are_exact(M, N, seed):
     for rows in (pack(x), x.astype(float), x):
         np.testing.assert_array_equal(times(rows, X), whole @ X)
         np.testing.assert_array_equal(transposed_times(rows, U), whole.T @ U)
-    for rows in (pack(x), x.astype(float), x.astype(np.float32)):
+    for rows in (pack(x), x.astype(float), x.astype(np.float32), x):
         np.testing.assert_array_equal(inner_products(rows), whole @ whole.T)
         assert inner_products(rows).dtype == np.float64
 
