@@ -135,6 +135,11 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
 
     Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
 
+    Parameters
+    ----------
+    operator : of R rows, packed bits or numbers, over N sites.
+    width : most pairs.
+
     Examples
     --------
     >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
