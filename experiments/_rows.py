@@ -143,11 +143,6 @@ EXPERIMENTS = (
         "slowest {seconds_longest|1} s, most {peak_largest|2} GB; least part found {found|3}, "
         "{false_discoveries} false",
         aim="60 s, 3 GB; 8 GB",
-        typed=(
-            "N = 100,000, M = 5,000, K = 50: 11 s, 0.72 GB; N = 1,000,000, M = 2,000, K = 20: "
-            "13 s, 1.3 GB",
-            "2",
-        ),
     ),
     Row(
         "attacker",
