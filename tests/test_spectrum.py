@@ -197,3 +197,15 @@ def test_a_solver_that_fails_is_found_out(torch, monkeypatch):
     monkeypatch.setattr("hopfed.spectrum._all", broken)
     op = elsewhere(torch, DenseOperator.from_examples(draw((5, 9, 0))))
     assert "residuals" in eigenpairs(op, 1).status
+
+
+def test_a_matrix_in_single_precision_is_worked_on_in_it():
+    rng = np.random.default_rng(3)
+    x = rng.choice([-1.0, 1.0], size=(300, 80))
+    x[:200] *= x[:200, :1] * np.where(rng.random((200, 80)) < 0.9, 1, -1) * x[:200]
+    double = DenseOperator(80, 300.0, 300.0, x.T @ x)
+    single = DenseOperator(80, 300.0, 300.0, (x.T @ x).astype(np.float32))
+    exact, found = eigenpairs(double, 2), eigenpairs(single, 2)
+    assert found.status == exact.status == "converged"
+    np.testing.assert_allclose(found.values, exact.values, atol=1e-5 * exact.values[0])
+    np.testing.assert_allclose(abs((found.vectors * exact.vectors).sum(axis=0)), 1, atol=1e-4)

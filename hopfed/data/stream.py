@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,7 +125,8 @@ class ArchetypeStream:
                 array.flags.writeable = False
             return drawn
 
-        key = *where, M, r, mixture.tobytes(), archetypes.shape, archetypes.tobytes()
+        which = blake2b(archetypes.tobytes(), digest_size=16).digest()
+        key = *where, M, r, mixture.tobytes(), archetypes.shape, which
         found: tuple[np.ndarray, np.ndarray] = _DRAWN.get(key, draw)
         return found
 

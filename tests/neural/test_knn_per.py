@@ -188,6 +188,10 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
     torch.testing.assert_close(weak(x), made(lam=0.0).classifier({}, down, 0)(x))
 
 
+def test_a_spread_may_reach_the_ends():
+    assert made(capacity=0.9, spread=0.1).spread == 0.1
+
+
 def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
     labels = made(capacity=0.2).remember(down, 0).columns["label"]
     assert len(np.unique(labels)) > 1

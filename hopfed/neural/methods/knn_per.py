@@ -183,7 +183,8 @@ class KNNPer(FedAvg):
         parse_index(self.index)
         rule = "1 with the rule concatenate, which keeps all"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)
-        inside = self.spread == 0 or 0 < self.spread <= min(self.capacity, 1 - self.capacity)
+        most = min(self.capacity, 1 - self.capacity) + 1e-9  # 1 - .9 is a little below .1
+        inside = self.spread == 0 or 0 < self.spread <= most
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
         apart = self.store in ("neighbours", "hopfield")
