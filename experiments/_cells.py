@@ -10,7 +10,7 @@ What only changes how a trained federation is read is not trained again: a readi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -71,7 +71,8 @@ class Bench(ABC):
 
     Attributes
     ----------
-    sections : tables and sweeps to play, among `SECTIONS`.
+    sections : tables and sweeps to play, among `SECTIONS`: the table of methods, unless all are
+        among `ALONE`, which hold what they are compared with.
     rounds : communication rounds of a cell.
     early : round, from 1, whose accuracy is reported beside that of the chosen one.
     choose : round that is reported: "validation", the best by it; or "last", for methods that use
@@ -105,6 +106,7 @@ class Bench(ABC):
     seeds: int = 6
 
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
+    ALONE: ClassVar[tuple[str, ...]] = ()
     PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane,
     PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # by what and how, see `_planes`
 
@@ -114,7 +116,9 @@ class Bench(ABC):
         require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
         require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
-        require(TABLE in self.sections, "sections", f"{TABLE} among them", self.sections)
+        rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
+        whole = TABLE in self.sections or set(self.sections) <= set(self.ALONE)
+        require(bool(self.sections) and whole, "sections", rule, self.sections)
         for cell in self.cells():  # each cell's own settings are checked there
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
@@ -277,11 +281,11 @@ def tables(
     paper : row -> what the paper reports in this setting.
     """
     cells = [*bench.cells(), *bench.readings()]
-    made = []
+    made: list[Table] = []
     for section in dict.fromkeys(cell.section for cell in cells):
         ours = [cell for cell in cells if cell.section == section]
         if any(cell.at for cell in ours):
-            made.append(_sweep(section, ours, summary))
+            made += _sweep(section, ours, summary)
         else:
             made.append(_table(section, ours, summary, bench, paper or {}))
     return made
@@ -311,15 +315,26 @@ def _table(
 _SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
 
 
-def _sweep(section: str, cells: Iterable[Place], summary: dict[str, Any]) -> Table:
-    cells = list(cells)
-    at = tuple(dict.fromkeys(cell.at for cell in cells))
-    rows = []
-    for row in dict.fromkeys(cell.row for cell in cells):
-        keys = {cell.at: cell.key for cell in cells if cell.row == row}
-        found = (percent(summary[f"{keys[x]}/test"], 1) if x in keys else "" for x in at)
-        rows.append((row, *found))
-    return Table(section, at, tuple(rows))
+def _sweep(section: str, cells: Iterable[Place], summary: dict[str, Any]) -> Iterator[Table]:
+    """Accuracy; and what is gained at each value over the section's own reference, if it has one.
+
+    What is compared with nothing here, or is the reference, has no row among the gains.
+    """
+    keys: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        keys.setdefault(cell.row, {})[cell.at] = cell.key
+    at = tuple(dict.fromkeys(x for found in keys.values() for x in found))
+
+    def rows(name: str, digits: int, sign: bool) -> Iterator[tuple[str, ...]]:
+        for row, found in keys.items():
+            values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
+            texts = {x: percent(v, digits, sign=sign) for x, v in values.items() if v}
+            if name == "test" or any(any(v) for v in values.values() if v):
+                yield row, *(texts.get(x, "") for x in at)
+
+    yield Table(section, at, tuple(rows("test", 1, False)))
+    if len(keys) > 1 and (gains := tuple(rows("gain", 2, True))):
+        yield Table(f"{section}: gain ± s.e.", at, gains)
 
 
 def percent(value: Sequence[float | None], digits: int, *, sign: bool = False) -> str:

@@ -41,6 +41,7 @@ SWEEPS = {
     "participation": ("rate", (0.2, 0.5, 1.0)),
 }
 STABLE = "stabilised for"
+ALONE = tuple(SWEEPS)  # these play `standalone` too
 SECTIONS = (TABLE, "M1", "M2", STABLE, *SWEEPS)
 
 METHODS = {
@@ -88,6 +89,7 @@ class Config(Bench):
     """Settings; see `hopfed.experiments._cells.Bench`."""
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
+    ALONE: ClassVar[tuple[str, ...]] = ALONE
     PICTURED: ClassVar[tuple[str, ...]] = PICTURED
 
     @property
@@ -98,6 +100,7 @@ class Config(Bench):
     def cells(self) -> tuple[Cell, ...]:
         """The sections asked for, in their order."""
         methods = METHODS | (HOMOGENEOUS if self.homogeneous else {})
+        methods = methods if TABLE in self.sections else {}
         made = [self._row(TABLE, row, *methods[row]) for row in methods]
         for family in (s for s in self.sections if s in FAMILIES):
             made += [self._row(family, row, "fedssa", o) for row, o in FAMILIES[family].items()]

@@ -47,6 +47,7 @@ SWEEPS = {
     "participation": ("rate", (0.2, 0.5, 1.0)),
     "learning rate": ("lr", (0.003, 0.01, 0.03)),
 }
+ALONE = ("classes", "dirichlet", "participation", "learning rate")  # these play `standalone` too
 SECTIONS = (TABLE, "ablation", "mlp header", *SWEEPS)
 
 # Row -> method and its options; {rounds} is the number of rounds.
@@ -121,11 +122,13 @@ class Config(Bench):
     m: int = 64
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
+    ALONE: ClassVar[tuple[str, ...]] = ALONE
     PICTURED: ClassVar[tuple[str, ...]] = PICTURED
 
     def cells(self) -> tuple[Cell, ...]:
         """The sections asked for, in their order."""
-        made = [self._row(TABLE, row, *METHODS[row]) for row in METHODS]
+        table = METHODS if TABLE in self.sections else {}
+        made = [self._row(TABLE, row, *table[row]) for row in table]
         if "ablation" in self.sections:
             made += [self._row("ablation", row, "sohip", o) for row, o in ABLATIONS.items()]
         if "mlp header" in self.sections:

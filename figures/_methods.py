@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from hopfed.figures import _planes, new_figure
@@ -106,27 +106,41 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     table = [cell for cell in cells if cell.section == TABLE]
     sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
     style = styles(list(dict.fromkeys(c.row for c in cells)), reference)
-    extra = math.ceil(len(sections) / 3)
+    columns = 2 if len(sections) in (2, 4) else 3
+    rows = math.ceil(len(sections) / columns)
     planes = planes_of(table)
-    heights = [62, 12 + 4.2 * len(table)] + [52 * extra] * bool(extra) + [64] * bool(planes)
+    heights = [62, 12 + 4.2 * len(table)] * bool(table)
+    heights += [52 * rows] * bool(rows) + [64] * bool(planes)
     figure = new_figure(180, sum(heights))
-    parts = np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights))
-    curves, price, work = parts[0].subplots(1, 3, sharey=True)
-    _curves(curves, table, style)
-    _price(price, table, style, "megabytes", "MB of a client, both ways")
-    _price(work, table, style, "gigaflops", "GFLOP of a client")
-    gains, clients = parts[1].subplots(1, 2, sharey=True)
-    _gains(gains, table, style, reference)
-    _clients(clients, table, style)
-    if extra:
-        grid = parts[2].subplots(extra, 3, squeeze=False).ravel()
+    parts = list(np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights)))
+    if table:
+        _table(parts.pop(0), parts.pop(0), table, style, reference)
+    if sections:
+        grid = parts.pop(0).subplots(rows, columns, squeeze=False).ravel()
         for axes, section in zip(grid, sections, strict=False):
             _section(axes, section, [c for c in cells if c.section == section], style)
         for axes in grid[len(sections) :]:
             axes.set_axis_off()
     if planes:
-        _planes.draw(parts[-1], planes, "client")
+        _planes.draw(parts.pop(0), planes, "client")
     return figure
+
+
+def _table(
+    above: SubFigure,
+    below: SubFigure,
+    table: list[Cell],
+    style: dict[str, dict[str, str]],
+    reference: str,
+) -> None:
+    """Curves and prices; gains and clients."""
+    curves, price, work = above.subplots(1, 3, sharey=True)
+    _curves(curves, table, style)
+    _price(price, table, style, "megabytes", "MB of a client, both ways")
+    _price(work, table, style, "gigaflops", "GFLOP of a client")
+    gains, clients = below.subplots(1, 2, sharey=True)
+    _gains(gains, table, style, reference)
+    _clients(clients, table, style)
 
 
 def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> None:
