@@ -22,7 +22,19 @@ if TYPE_CHECKING:
     from hopfed.bench.record import Benchmark
 
 NEURAL = ("train", "neighbours")
-PAIRS = ("gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e", *NEURAL)
+PAIRS = (
+    "gram",
+    "build",
+    "products",
+    "eig",
+    "dream",
+    "lam",
+    "heatbath",
+    "shuffle",
+    "e2e",
+    "round",
+    *NEURAL,
+)
 NAMES = (*PAIRS, "recover", "all")
 
 

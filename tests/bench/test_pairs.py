@@ -18,6 +18,7 @@ TINY = {
     "heatbath": {"S": 3, "N": 100, "R": 5},
     "shuffle": {"M": 60, "N": 200},
     "e2e": {"M": 120, "N": 100, "K": 2},
+    "round": {"L": 3, "M": 80, "N": 100, "K": 2},
     "train": {"model": 1, "clients": 3, "batch": 4},
     "neighbours": {"n": 700, "Q": 40},
 }

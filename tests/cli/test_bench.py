@@ -34,7 +34,7 @@ def test_list_as_json(hopfed):
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
     assert set(found["benchmarks"]) == {
         "gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e",
-        "train", "neighbours", "recover", "all",
+        "round", "train", "neighbours", "recover", "all",
     }  # fmt: skip
 
 

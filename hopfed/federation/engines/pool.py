@@ -29,6 +29,7 @@ from hopfed.federation.faults import Fault
 from hopfed.workers import begin_worker, end_processes
 
 KEPT = 64  # methods that a worker remembers
+PATIENCE = 1.0  # seconds that the end of a pool is waited for
 
 
 class PoolEngine:
@@ -119,8 +120,11 @@ class PoolEngine:
 
     def _end_workers(self) -> None:
         if self._pool is not None:
+            manager = getattr(self._pool, "_executor_manager_thread", None)
             self._pool.shutdown(wait=False, cancel_futures=True)
             end_processes(self._others)
+            if manager is not None:
+                manager.join(PATIENCE)  # it closes pipes that the interpreter, if it ends now, uses
             self._pool = None
 
     def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:
