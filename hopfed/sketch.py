@@ -14,6 +14,8 @@ from hopfed.operators import FactorOperator, HebbianOperator
 from hopfed.rng import stream
 from hopfed.rows import Examples, batches
 
+ROUNDING = 1e-5  # of single precision, in sums
+
 __all__ = ["SketchOperator", "sketch_matrix"]
 
 
@@ -75,6 +77,37 @@ class SketchOperator(HebbianOperator):
         U, s, _ = np.linalg.svd(np.linalg.solve(root, shifted.T).T, full_matrices=False)
         values = np.maximum(s**2 - shift, 0.0)
         return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, values * self.mass)
+
+    def possible(self) -> Self:
+        """Return the sketch itself if examples can have it, else one of those that can.
+
+        Examples have ``B = Omega^T Y`` positive semi-definite, and ``Y B^+ Y^T``, which is at most
+        S, has at most its trace. Of what breaks this, that operator is kept with B made so, and
+        scaled to the trace: a client can add nothing that its number of examples could not.
+
+        Examples
+        --------
+        >>> honest = SketchOperator.from_examples(np.ones((5, 4)), width=2, seed=0)
+        >>> honest.possible() is honest
+        True
+        >>> (honest * -1.0).possible().sketch.tolist() == (0 * honest.sketch).tolist()
+        True
+        """
+        Y = np.asarray(to_host(self.sketch), dtype=np.float64)
+        Omega = sketch_matrix(self.n_sites, Y.shape[1], self.seed)
+        least = ROUNDING * float(np.linalg.norm(Y)) + np.finfo(float).tiny
+        B = Omega.T @ Y
+        values, U = np.linalg.eigh((B + B.T) / 2)
+        root = Y @ U / np.sqrt(np.maximum(values, 0.0) + least)  # S is at least root @ root.T
+        trace = float((root**2).sum())
+        most = self.trace_sum * (1 + ROUNDING)
+        if values[0] >= -least and np.linalg.norm(B - B.T) <= least and trace <= most:
+            return self
+        known = values > least
+        root = root[:, known]
+        trace = float((root**2).sum())
+        scale = min(1.0, self.trace_sum / trace) if known.any() else 0.0
+        return replace(self, sketch=scale * root @ (root.T @ Omega))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         return self.factors().matmat(X)

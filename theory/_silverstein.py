@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ._solve import increasing_root
 
@@ -123,15 +124,17 @@ def _bare_distance(law: Law, t: float, weight: float) -> float:
     """Distance d > 0 from the outer pole t with q sum w t^2 / (d + |t - t_i|)^2 = 1."""
     offset, mass = np.abs(law.t - t), law.q * law.w * law.t**2
 
-    def defect(d: np.ndarray) -> np.ndarray:
-        return 1 - np.sum(mass / (d[..., None] + offset) ** 2, axis=-1)
+    def defect(d: float) -> float:
+        return float(1 - np.sum(mass / (d + offset) ** 2))
 
     # The outer pole alone bounds d from below, all poles moved onto it bound it from above; the
     # two meet for a flat spectrum.
     low, high = np.sqrt(law.q * weight) * t, np.sqrt(mass.sum())
-    return float(
-        increasing_root(defect, np.array([low * (1 - 1e-12)]), np.array([high * (1 + 1e-12)]))[0]
+    ulp = np.finfo(float).eps
+    found: float = brentq(
+        defect, low * (1 - 1e-12), high * (1 + 1e-12), xtol=ulp * low, rtol=4 * ulp
     )
+    return found
 
 
 def _pushed_out(slope: Callable[[np.ndarray], np.ndarray], d: float) -> float:

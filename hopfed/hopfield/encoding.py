@@ -23,12 +23,10 @@ from hopfed.kernels import PackedBits
 from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.recent import Recent
 from hopfed.rows import inner_products, transposed_times
-from hopfed.sketch import SketchOperator
+from hopfed.sketch import ROUNDING, SketchOperator
 from hopfed.spectrum import FULL_LIMIT, SMALL, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
-ROUNDING = 1e-5  # of single precision, in sums
-
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
 
@@ -119,7 +117,8 @@ class Encoding:
         if self.form == "factors":
             weights = _possible(message["values"], message["vectors"]) * M
             return FactorOperator(N, M, M, message["vectors"], weights)
-        return SketchOperator(N, M, M, message["sketch"].astype(np.float64), N * M, self.seed)
+        sketch = message["sketch"].astype(np.float64)
+        return SketchOperator(N, M, M, sketch, N * M, self.seed).possible()
 
 
 def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:

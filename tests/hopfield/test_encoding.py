@@ -110,6 +110,39 @@ def test_factors_that_no_examples_have_weigh_what_some_could():
     assert encoding.decode(honest).rows is vectors
 
 
+@given(st.integers(1, 40), st.integers(1, 25), st.integers(0, 99))
+def test_an_honest_sketch_is_taken_as_it_is(M, width, seed):
+    encoding = Encoding(50, "sketch", width=width, seed=seed)
+    sent = encoding.encode(kernels.pack(examples(M, 50, seed)))
+    np.testing.assert_array_equal(encoding.decode(sent).sketch, sent["sketch"])
+
+
+def lies():
+    """Sketches that no 30 examples over 60 sites have."""
+    rng = np.random.default_rng(1)
+    encoding = Encoding(60, "sketch", width=8, seed=2)
+    sketch = encoding.encode(kernels.pack(examples(30, 60)))["sketch"]
+    return [
+        ("louder", 1000 * sketch),
+        ("negative", -sketch),
+        ("beside the test matrix", sketch + 30 * rng.standard_normal(sketch.shape)),
+        ("anything", 1e6 * rng.standard_normal(sketch.shape)),
+        ("huge", np.full_like(sketch, 1e30)),
+    ]
+
+
+@pytest.mark.parametrize(("name", "lie"), lies())
+def test_a_sketch_that_no_examples_have_adds_what_some_could(name, lie):
+    encoding = Encoding(60, "sketch", width=8, seed=2)
+    message = {"sketch": lie.astype(np.float32), "examples": np.asarray(30)}
+    heard = encoding.decode(message)
+    assert not np.array_equal(heard.sketch, message["sketch"])
+    S = heard.factors()
+    assert S.trace <= 60 * (1 + 1e-4)
+    assert S.weights.min() >= 0
+    np.testing.assert_allclose(heard.possible().sketch, heard.sketch, atol=1e-3)
+
+
 def test_counts_of_few_sites_do_not_mind_a_width_that_they_have_no_use_for():
     encoding = Encoding(10)
     x = kernels.pack(examples(7, 10))
