@@ -16,6 +16,8 @@ from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.threads import for_each, spans, thread_count
 
 _BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights
+_TALLEST = 4  # tiles of a strip
+_STRIPS = 4  # strips that a thread takes at least before they grow taller
 
 
 @with_twin("gram")
@@ -70,20 +72,20 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     _check_out(out, (m, m))
     if m == 0 or n == 0:
         return
-    from hopfed.kernels.moments_cpu import TILE, add_tile, mirror_tile
+    from hopfed.kernels.moments_cpu import TILE, add_strip, mirror_tile
 
-    rows = spans(m, TILE)
-    spare = work_spaces(p.words.shape[1], len(rows))
+    rows = strips(m)
+    spare = work_spaces(p.words.shape[1], rows)
 
-    def task(i: int) -> None:
+    def task(strip: tuple[int, int]) -> None:
         work = spare.pop()
-        for columns in rows[: i + 1]:
-            add_tile(p.words, *rows[i], p.words, *columns, n, out, *work)
-        for columns in rows[:i]:
-            mirror_tile(out, *rows[i], *columns)
+        first, last = strip
+        add_strip(p.words, first, last, p.words, last, n, True, out, *work)
+        for top in range(first, last, TILE):
+            mirror_tile(out, top, min(top + TILE, last), 0, top)
         spare.append(work)
 
-    for_each(task, reversed(range(len(rows))))  # the longest first
+    for_each(task, reversed(rows))  # the longest first
 
 
 @with_twin("gram")
@@ -110,18 +112,17 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     out = np.zeros((len(a), len(b)), np.int32)
     if out.size == 0 or a.n == 0:
         return out
-    from hopfed.kernels.moments_cpu import TILE, add_tile
+    from hopfed.kernels.moments_cpu import add_strip
 
-    tasks = spans(len(a), TILE)
-    spare = work_spaces(a.words.shape[1], len(tasks))
+    rows = strips(len(a))
+    spare = work_spaces(a.words.shape[1], rows)
 
-    def task(rows: tuple[int, int]) -> None:
+    def task(strip: tuple[int, int]) -> None:
         work = spare.pop()
-        for columns in spans(len(b), TILE):
-            add_tile(a.words, *rows, b.words, *columns, a.n, out, *work)
+        add_strip(a.words, *strip, b.words, len(b), a.n, False, out, *work)
         spare.append(work)
 
-    for_each(task, tasks)
+    for_each(task, rows)
     return out
 
 
@@ -172,14 +173,31 @@ def _by_group(p: PackedBits, values: np.ndarray, group: np.ndarray) -> np.ndarra
     return total
 
 
-def work_spaces(words: int, tasks: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """One work space of `add_tile` for each thread, for rows of `words` words."""
+def strips(m: int) -> list[tuple[int, int]]:
+    """Rows that a thread takes at a time: many share a copy of the others, if all have work.
+
+    Examples
+    --------
+    >>> strips(100)
+    [(0, 64), (64, 100)]
+    """
+    from hopfed.kernels.moments_cpu import TILE
+
+    tiles = m // (TILE * _STRIPS * thread_count())
+    return spans(m, TILE * min(max(tiles, 1), _TALLEST))
+
+
+def work_spaces(
+    words: int, rows: list[tuple[int, int]]
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """One work space of `add_strip` for each thread, for such strips of rows of `words` words."""
     from hopfed.kernels.moments_cpu import CHUNK, TILE, WORDS
 
     width = min(CHUNK, -(-words // WORDS) * WORDS)
+    height = -(-(rows[0][1] - rows[0][0]) // TILE) * TILE
     return [
-        (*_aligned(2, TILE, width), np.empty((TILE, TILE), np.int64))
-        for _ in range(min(thread_count(), tasks))
+        (_aligned(height, width), _aligned(TILE, width), np.empty((TILE, TILE), np.int64))
+        for _ in range(min(thread_count(), len(rows)))
     ]
 
 

@@ -1,10 +1,12 @@
-"""Compiled tile of a Gram matrix: exclusive-or and population count, blocked for registers.
+"""Compiled strip of a Gram matrix: exclusive-or and population count, blocked for registers.
 
 Two ways to count. With AVX-512 the words of a vector are counted by an instruction of their own.
-Elsewhere counting a vector takes ten times as many operations as making it, so that bits are first
+Elsewhere counting a vector takes many times as many operations as making it, so that bits are first
 added up: a carry-save adder takes two vectors of differing bits into a third, in which every bit
-stands for itself, and only what it carries over, bits that stand for two, is counted; by bytes,
-which are widened before they could overflow.
+stands for itself, and carries over bits that stand for two; of those a second adder takes two, and
+only what that carries over, bits that stand for four, is counted; by bytes, which are widened
+before they could overflow. The sum of two vectors of differing bits is that of sums of each row,
+``(x0 ^ y0) ^ (x1 ^ y1) = (x0 ^ x1) ^ (y0 ^ y1)``: rows are copied with odd vectors so summed.
 """
 
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
@@ -20,15 +22,16 @@ from hopfed.kernels.compiled import inner, kernel
 from hopfed.kernels.vectors import BYTE, INDEX, has_mask_registers, load, operands, store
 
 TILE = 64  # rows of a tile on each side
-WORDS = 8  # words in a step
 SAFE = 31  # steps after which a byte that grows by up to 8 in each is still below 256
-CHUNK = 2 * SAFE * WORDS  # words of a row handled at a time: two tiles of them are half a megabyte
 COUNTED = has_mask_registers()  # whether vectors are counted as they are
-ROWS = 4 if COUNTED else 2  # ROWS x ROWS counts stay in registers
-VECTOR = ir.VectorType(INDEX, WORDS if COUNTED else WORDS // 2)
-BYTES = ir.VectorType(BYTE, 8 * VECTOR.count)
+LANES = 8 if COUNTED else 4  # words of a vector
+WORDS = LANES if COUNTED else 4 * LANES  # words in a step
+CHUNK = 496  # words of a row handled at a time: two tiles of them are half a megabyte
+LEFT, RIGHT = (4, 4) if COUNTED else (2, 1)  # rows whose LEFT x RIGHT counts stay in registers
+VECTOR = ir.VectorType(INDEX, LANES)
+BYTES = ir.VectorType(BYTE, 8 * LANES)
 SUMS = ir.VectorType(ir.IntType(16), BYTES.count)
-PAIRS = [(i, j) for i in range(ROWS) for j in range(ROWS)]
+PAIRS = [(i, j) for i in range(LEFT) for j in range(RIGHT)]
 
 
 def _call(builder, name, result, argument):
@@ -79,9 +82,16 @@ def _count_words(builder, rows, length, totals):
         _increase(builder, totals[pair], _call(builder, "vector.reduce.add", INDEX, sums))
 
 
+def _carry(builder, cell, x, both):
+    """Add `x` and the vector that differs from it by `both` to `cell`; return the carries."""
+    ones = builder.load(cell, typ=VECTOR)
+    builder.store(builder.xor(ones, both), cell)
+    return builder.xor(x, builder.and_(both, builder.xor(x, ones)))
+
+
 def _count_carries(builder, rows, length, totals):
-    """Add up bits, and count by bytes what is carried over."""
-    single, double = _cells(builder, VECTOR), _cells(builder, BYTES)
+    """Add up bits, and count by bytes what stands for four."""
+    ones, twos, fours = _cells(builder, VECTOR), _cells(builder, VECTOR), _cells(builder, BYTES)
     steps = builder.udiv(length, INDEX(WORDS))
     parts = builder.udiv(builder.add(steps, INDEX(SAFE - 1)), INDEX(SAFE))
     with cgutils.for_range(builder, parts) as part:
@@ -90,30 +100,37 @@ def _count_carries(builder, rows, length, totals):
         whole = builder.icmp_unsigned("<", left, INDEX(SAFE))
         with cgutils.for_range(builder, builder.select(whole, left, INDEX(SAFE))) as loop:
             at = builder.mul(builder.add(first, loop.index), INDEX(WORDS))
-            (x, y), (u, v) = rows(at), rows(builder.add(at, INDEX(VECTOR.count)))
+            even0, both0, even1, both1 = (
+                rows(builder.add(at, INDEX(k * LANES))) for k in range(WORDS // LANES)
+            )
             for i, j in PAIRS:
-                ones = builder.load(single[i, j], typ=VECTOR)
-                one, two = builder.xor(x[i], y[j]), builder.xor(u[i], v[j])
-                odd = builder.xor(ones, one)
-                carried = builder.or_(builder.and_(ones, one), builder.and_(odd, two))
-                builder.store(builder.xor(odd, two), single[i, j])
-                by_bytes = _call(builder, "ctpop", BYTES, builder.bitcast(carried, BYTES))
-                _increase(builder, double[i, j], by_bytes)
+                two, also = (
+                    _carry(
+                        builder,
+                        ones[i, j],
+                        builder.xor(even[0][i], even[1][j]),
+                        builder.xor(both[0][i], both[1][j]),
+                    )
+                    for even, both in ((even0, both0), (even1, both1))
+                )
+                four = _carry(builder, twos[i, j], two, builder.xor(two, also))
+                by_bytes = _call(builder, "ctpop", BYTES, builder.bitcast(four, BYTES))
+                _increase(builder, fours[i, j], by_bytes)
         for pair in PAIRS:
-            wide = builder.zext(builder.load(double[pair], typ=BYTES), SUMS)
+            wide = builder.zext(builder.load(fours[pair], typ=BYTES), SUMS)
             sums = _call(builder, "vector.reduce.add", SUMS.element, wide)
-            twice = builder.shl(builder.zext(sums, INDEX), INDEX(1))
-            _increase(builder, totals[pair], twice)
-        _clear(builder, double)
+            _increase(builder, totals[pair], builder.shl(builder.zext(sums, INDEX), INDEX(2)))
+        _clear(builder, fours)
     for pair in PAIRS:
-        _increase(builder, totals[pair], _ones(builder, builder.load(single[pair], typ=VECTOR)))
+        one, two = (_ones(builder, builder.load(c[pair], typ=VECTOR)) for c in (ones, twos))
+        _increase(builder, totals[pair], builder.add(one, builder.shl(two, INDEX(1))))
 
 
 @intrinsic
 def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
-    """counts[at + TILE i + j] += bits in which row i of `a` and row j of `b` differ, i, j < ROWS.
+    """counts[at + TILE i + j] += bits in which row i < LEFT of `a` and j < RIGHT of `b` differ.
 
-    Rows are `stride` words apart and `length`, a multiple of WORDS, words long.
+    Rows are as `_copy` leaves them, `stride` words apart, and `length`, a multiple of WORDS, long.
     """
 
     def codegen(context, builder, signature, args):
@@ -123,9 +140,9 @@ def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
             return [
                 [
                     load(builder, base, builder.add(builder.add(start, step), place), VECTOR)
-                    for place in (builder.mul(stride, INDEX(i)) for i in range(ROWS))
+                    for place in (builder.mul(stride, INDEX(i)) for i in range(count))
                 ]
-                for base, start in ((a, a_at), (b, b_at))
+                for base, start, count in ((a, a_at, LEFT), (b, b_at, RIGHT))
             ]
 
         totals = _cells(builder, INDEX)
@@ -141,40 +158,60 @@ def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
 
 
 @inner
-def _copy(words, first, last, lo, hi, out):
-    """Copy words lo..hi-1 of some rows; zeros up to whole vectors and whole groups of rows."""
+def _copy(words, first, last, lo, hi, group, out):
+    """Copy words lo..hi-1 of some rows; zeros up to whole steps and whole groups of rows.
+
+    Where carries are counted, every odd vector is added to the one before it.
+    """
     width = (hi - lo + WORDS - 1) // WORDS * WORDS
     for i in range(last - first):
         for w in range(hi - lo):
             out[i, w] = words[first + i, lo + w]
         for w in range(hi - lo, width):
             out[i, w] = 0
-    for i in range(last - first, (last - first + ROWS - 1) // ROWS * ROWS):
+        for w in range(width if COUNTED else 0, width, 2 * LANES):
+            for lane in range(w, w + LANES):
+                out[i, lane + LANES] ^= out[i, lane]
+    for i in range(last - first, (last - first + group - 1) // group * group):
         for w in range(width):
             out[i, w] = 0
     return width
 
 
 @kernel
-def add_tile(a, i0, i1, b, j0, j1, n, out, x, y, counts):
-    """Add to out[i0:i1, j0:j1] the inner products of those rows of `a` and `b`, of n columns.
+def add_strip(a, i0, i1, b, j1, n, lower, out, x, y, counts):
+    """Add to out[i0:i1, :j1] the inner products of those rows of `a` and `b`, of n columns.
 
-    x, y, counts : as made by `moments.work_spaces`.
+    lower : whether tiles above the diagonal are left out; i0 is a multiple of TILE then.
+    x, y, counts : as made by `moments.work_spaces`, x for i1 - i0 rows.
     """
+    stride = x.shape[1]
+    for lo in range(0, a.shape[1], stride):
+        hi = min(lo + stride, a.shape[1])
+        columns = min(64 * hi, n) - 64 * lo
+        width = _copy(a, i0, i1, lo, hi, LEFT, x)
+        for j0 in range(0, j1, TILE):
+            across = min(TILE, j1 - j0)
+            _copy(b, j0, j0 + across, lo, hi, RIGHT, y)
+            for top in range(max(j0 - i0, 0) if lower else 0, i1 - i0, TILE):
+                down = min(TILE, i1 - i0 - top)
+                _count_tile(x, top, down, y, across, width, counts)
+                for i in range(down):
+                    for j in range(across):
+                        out[i0 + top + i, j0 + j] += np.int32(columns - 2 * counts[i, j])
+
+
+@inner
+def _count_tile(x, top, down, y, across, width, counts):
+    """Bits in which `down` rows of x from `top` on and `across` rows of y differ, into counts."""
     stride = x.shape[1]
     for i in range(TILE):
         for j in range(TILE):
             counts[i, j] = 0
-    for lo in range(0, a.shape[1], stride):
-        hi = min(lo + stride, a.shape[1])
-        width = _copy(a, i0, i1, lo, hi, x)
-        _copy(b, j0, j1, lo, hi, y)
-        for i in range(0, i1 - i0, ROWS):
-            for j in range(0, j1 - j0, ROWS):
-                _add_differing(x, i * stride, y, j * stride, stride, width, counts, i * TILE + j)
-    for i in range(i1 - i0):
-        for j in range(j1 - j0):
-            out[i0 + i, j0 + j] += np.int32(n - 2 * counts[i, j])
+    for i in range(0, down, LEFT):
+        for j in range(0, across, RIGHT):
+            at = (top + i) * stride
+            _add_differing(x, at, y, j * stride, stride, width, counts, i * TILE + j)
 
 
 @kernel

@@ -38,6 +38,21 @@ def test_gram_beyond_one_tile_and_one_chunk(m, n):
     np.testing.assert_array_equal(kernels.gram(kernels.pack(x)), reference.gram(x.astype(float)))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("m", [512, 700, 1100])
+def test_strips_of_several_tiles(m, threads, monkeypatch):
+    monkeypatch.setenv("HOPFED_NUM_THREADS", str(threads))
+    x, y = spins((m, 70), m), spins((m - 30, 70), 1)
+    p = kernels.pack(x)
+    np.testing.assert_array_equal(kernels.gram(p), reference.gram(x))
+    np.testing.assert_array_equal(
+        kernels.cross_gram(p, kernels.pack(y)), x.astype(int) @ y.T.astype(int)
+    )
+    assert moments.strips(m)[-1][1] == m
+    if threads == 1:
+        assert moments.strips(m)[0][1] > 64
+
+
 def test_gram_streams_over_blocks_of_columns():
     x = spins((140, 1000), 5)
     out = np.zeros((140, 140), np.int32)
