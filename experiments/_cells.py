@@ -24,6 +24,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
 CLIENT = ("client/loss", "client/flops")  # what every method tells of a client
+ALL = "all"
 CHOICES = ("validation", "last")
 TABLE = "methods"  # the section in which every method stands once
 
@@ -73,6 +74,7 @@ class Bench(ABC):
     ----------
     sections : tables and sweeps to play, among `SECTIONS`: the table of methods, unless all are
         among `ALONE`, which hold what they are compared with.
+    rows : what to play of them, with the rows `COMPARED`; or "all".
     rounds : communication rounds of a cell.
     early : round, from 1, whose accuracy is reported beside that of the chosen one.
     choose : round that is reported: "validation", the best by it; or "last", for methods that use
@@ -103,10 +105,12 @@ class Bench(ABC):
     every: int = 1
     choose: str = "validation"
     sections: tuple[str, ...] = (TABLE,)
+    rows: tuple[str, ...] = (ALL,)
     seeds: int = 6
 
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
     ALONE: ClassVar[tuple[str, ...]] = ()
+    COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # rows that gains are over
     PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane,
     PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # by what and how, see `_planes`
 
@@ -119,15 +123,19 @@ class Bench(ABC):
         rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
         whole = TABLE in self.sections or set(self.sections) <= set(self.ALONE)
         require(bool(self.sections) and whole, "sections", rule, self.sections)
+        known = {cell.row for cell in self.cells()}
+        rule = f"{ALL}, or among {', '.join(sorted(known))}, with {' and '.join(self.COMPARED)}"
+        whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= known
+        require(whole, "rows", rule, ",".join(self.rows))
         for cell in self.cells():  # each cell's own settings are checked there
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]:
-        """All cells, in the order in which they are played."""
+        """All cells of the sections, in the order in which they are played."""
 
     def readings(self) -> tuple[Reading, ...]:
-        """All readings."""
+        """All readings of the sections."""
         return ()
 
     def score(
@@ -161,8 +169,15 @@ class Bench(ABC):
 
 @lru_cache(8)
 def cells_of(bench: Bench) -> tuple[Cell, ...]:
-    """Cells of `bench`, made once: every round asks for them."""
-    return bench.cells()
+    """Cells of the rows asked for, made once: every round asks for them."""
+    return tuple(cell for cell in bench.cells() if bench.rows == (ALL,) or cell.row in bench.rows)
+
+
+@lru_cache(8)
+def readings_of(bench: Bench) -> tuple[Reading, ...]:
+    """Readings of the cells that are played."""
+    keys = {cell.key for cell in cells_of(bench)}
+    return tuple(reading for reading in bench.readings() if reading.base in keys)
 
 
 def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
@@ -171,7 +186,7 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
     cell, ends = cells_of(bench)[number], inner + 1 == bench.rounds
     arrays, after, method = fl.play(cell.config, seed, inner, state or None, engine)
     arrays = {n: a for n, a in arrays.items() if not n.startswith("client/") or n in CLIENT}
-    readings = bench.readings()
+    readings = readings_of(bench)
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
     here = cell.key, inner + 1
@@ -189,7 +204,7 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
     """Arrays of each cell, (seeds, rounds, ...), by its key."""
-    cells = bench.cells()
+    cells = cells_of(bench)
     return {
         cell.key: {n: a[:, i * bench.rounds : (i + 1) * bench.rounds] for n, a in arrays.items()}
         for i, cell in enumerate(cells)
@@ -212,7 +227,7 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     ``unseen`` is that of the clients that never take part, where there are any.
     """
     found = {}
-    settings = {cell.key: cell.config for cell in bench.cells()}
+    settings = {cell.key: cell.config for cell in cells_of(bench)}
     for key, a in by_cell(bench, arrays).items():
         seen = settings[key].seen
         best, chosen = counted_round(bench, a)
@@ -238,22 +253,22 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
 
 def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
     """Test accuracy of each reading, mean over clients: (seeds,)."""
-    keys = [cell.key for cell in bench.cells()]
+    keys = [cell.key for cell in cells_of(bench)]
     found = {}
-    for i, reading in enumerate(bench.readings()):
+    for i, reading in enumerate(readings_of(bench)):
         at = keys.index(reading.base) * bench.rounds + reading.round - 1
         found[reading.key] = arrays["readings"][:, at, i].mean(axis=1)
     return found
 
 
-def summarise(bench: Bench, arrays: Arrays, reference: str = "standalone") -> dict[str, Any]:
-    """Mean and deviation over seeds of every measure; gains over `reference` are paired.
+def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
+    """Mean and deviation over seeds of every measure; gains over a row to compare are paired.
 
     Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors.
     """
-    cells = per_seed(bench, arrays)
+    cells, reference = per_seed(bench, arrays), bench.COMPARED[0]
     summary: dict[str, Any] = {}
-    for cell in bench.cells():
+    for cell in cells_of(bench):
         values = cells[cell.key]
         beside = Place(cell.section, reference, cell.at).key
         base = cells.get(beside) or cells[f"{TABLE}/{reference}"]
@@ -280,12 +295,12 @@ def tables(
     ----------
     paper : row -> what the paper reports in this setting.
     """
-    cells = [*bench.cells(), *bench.readings()]
+    cells = [*cells_of(bench), *readings_of(bench)]
     made: list[Table] = []
     for section in dict.fromkeys(cell.section for cell in cells):
         ours = [cell for cell in cells if cell.section == section]
         if any(cell.at for cell in ours):
-            made += _sweep(section, ours, summary)
+            made += _sweep(section, ours, summary, bench.COMPARED[0])
         else:
             made.append(_table(section, ours, summary, bench, paper or {}))
     return made
@@ -315,11 +330,10 @@ def _table(
 _SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
 
 
-def _sweep(section: str, cells: Iterable[Place], summary: dict[str, Any]) -> Iterator[Table]:
-    """Accuracy; and what is gained at each value over the section's own reference, if it has one.
-
-    What is compared with nothing here, or is the reference, has no row among the gains.
-    """
+def _sweep(
+    section: str, cells: Iterable[Place], summary: dict[str, Any], reference: str
+) -> Iterator[Table]:
+    """Accuracy; and what is gained over the reference at the same value, where it is swept too."""
     keys: dict[str, dict[str, str]] = {}
     for cell in cells:
         keys.setdefault(cell.row, {})[cell.at] = cell.key
@@ -329,12 +343,13 @@ def _sweep(section: str, cells: Iterable[Place], summary: dict[str, Any]) -> Ite
         for row, found in keys.items():
             values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
             texts = {x: percent(v, digits, sign=sign) for x, v in values.items() if v}
-            if name == "test" or any(any(v) for v in values.values() if v):
+            if texts:
                 yield row, *(texts.get(x, "") for x in at)
 
     yield Table(section, at, tuple(rows("test", 1, False)))
-    if len(keys) > 1 and (gains := tuple(rows("gain", 2, True))):
-        yield Table(f"{section}: gain ± s.e.", at, gains)
+    if reference in keys:
+        others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
+        yield Table(f"{section}: gain ± s.e.", at, others)
 
 
 def percent(value: Sequence[float | None], digits: int, *, sign: bool = False) -> str:

@@ -244,7 +244,7 @@ NEURAL = (
         "sohip",
         "does a shared memory of {config/m} numbers help? Points over Standalone",
         "SoHip {methods/sohip/gain|2 % +}, without collective memory "
-        "{methods/sohip, not collective/gain|2 % +}, a learned bias alone "
+        "{methods/sohip not collective/gain|2 % +}, a learned bias alone "
         "{methods/standalone-bias/gain|2 % +}: the paper's gain does not come out, and its memory "
         "is a logit offset at test time. Ours, recalled by the sample: "
         "{methods/ours: by sample/gain|2 % +}; FedProto {methods/fedproto/gain|2 % +}",
@@ -256,7 +256,7 @@ NEURAL = (
         "do predictions on public images carry over domains? ACC / CDP",
         "IND {methods/ind/acc|1 % mean} / {methods/ind/cdp|1 % mean}, AGG "
         "{methods/agg/acc|1 % mean} / {methods/agg/cdp|1 % mean}, at equal images "
-        "{methods/agg, equal images/acc|1 % mean} / {methods/agg, equal images/cdp|1 % mean}, "
+        "{methods/agg equal images/acc|1 % mean} / {methods/agg equal images/cdp|1 % mean}, "
         "FedH2L {methods/fedh2l/acc|1 % mean} / {methods/fedh2l/cdp|1 % mean} (paper, 10,000 "
         "rounds: 68.5, 85.3, -, 89.1 ACC), FedMD {methods/fedmd/acc|1 % mean} / "
         "{methods/fedmd/cdp|1 % mean}; at equal images FedH2L's lead over AGG "

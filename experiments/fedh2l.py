@@ -4,7 +4,7 @@ Every node holds a domain and shows a share alpha of it to all. ACC is its accur
 examples of all domains, WDP on its own, CDP on the others, means over nodes.
 
 In a round a node of FedH2L learns from four minibatches (its own and one of each peer), one of AGG
-from a single one: the row `agg, equal images` gives it as many.
+from a single one: the row `agg equal images` gives it as many.
 
 Sections, chosen by ``--set sections=methods,...``:
 
@@ -47,6 +47,7 @@ from hopfed.experiments._cells import TABLE, Bench, Cell
 from hopfed.experiments._statistics import mean_and_sd
 from hopfed.experiments.fl import DOMAINS
 
+EQUAL = "agg equal images"
 ALPHAS = (0.05, 0.15)
 STEPS = (5, 10)
 SECTIONS = (TABLE, "averaging", "variants", "local steps", "alpha")
@@ -75,7 +76,7 @@ PAPER = {
     "alpha/fedh2l/0.15": "89.63 / 92.67 / 88.61",
 }
 ROTATED = "rotation:0,20,40,60:100:same"
-PICTURED = (f"{TABLE}/ind", f"{TABLE}/agg, equal images", f"{TABLE}/fedh2l")
+PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Config(Bench):
     alpha: float = 0.10
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
+    COMPARED: ClassVar[tuple[str, ...]] = ("ind", EQUAL)
     PICTURED: ClassVar[tuple[str, ...]] = PICTURED
     PLANE: ClassVar[tuple[str, str]] = ("domains", "pca")
 
@@ -125,7 +127,7 @@ class Config(Bench):
                 own = f"{share},steps={E}"
                 made.append(self.cell("local steps", "fedh2l", E, method="fedh2l", options=own))
         if "alpha" in self.sections:
-            for row in ("agg", "agg, equal images", "fedh2l"):
+            for row in ("agg", EQUAL, "fedh2l"):
                 for alpha in ALPHAS:
                     what = self._methods(alpha)[row]
                     made.append(self.cell("alpha", row, f"{alpha:g}", **what))
@@ -137,7 +139,7 @@ class Config(Bench):
         rows = {
             "ind": ("agg", "public=0"),
             "agg": ("agg", share),
-            "agg, equal images": ("agg", f"{share},images={images}"),
+            EQUAL: ("agg", f"{share},images={images}"),
             "fedmd": ("fedmd", share),
             "fedh2l": ("fedh2l", share),
         }
@@ -181,8 +183,8 @@ def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """ACC, WDP, CDP; the gain in ACC over `agg` at equal images is paired, with standard error."""
     found = scores(config, arrays)
-    base = found[f"{TABLE}/agg, equal images"]
-    summary = _cells.summarise(config, arrays, "ind")
+    base = found[f"{TABLE}/{EQUAL}"]
+    summary = _cells.summarise(config, arrays)
     for key, values in found.items():
         for i, name in enumerate(DOMAINS):
             summary[f"{key}/{name}"] = mean_and_sd(values[:, i])
@@ -193,11 +195,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """One table per section, with the paper's numbers where the setting is theirs."""
     theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
-    columns = ["ACC", "WDP", "CDP", "ACC gained over agg, equal images", "kB/round"]
+    columns = ["ACC", "WDP", "CDP", "ACC gained over agg equal images", "kB/round"]
     made = []
-    for section in dict.fromkeys(cell.section for cell in config.cells()):
+    for section in dict.fromkeys(cell.section for cell in _cells.cells_of(config)):
         rows = []
-        for cell in (c for c in config.cells() if c.section == section):
+        for cell in (c for c in _cells.cells_of(config) if c.section == section):
             s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
             kilobytes = 1e3 * s["megabytes"][0] / s["round"][0]
             row = [_cells.percent(s[n], 1) for n in DOMAINS]

@@ -61,7 +61,7 @@ METHODS = {
     "fedmrl": ("fedmrl", ""),
     "pfedes": ("pfedes", ""),
     "sohip": ("sohip", ""),
-    "sohip, not collective": ("sohip", "ablation=c"),
+    "sohip not collective": ("sohip", "ablation=c"),
     "ours: by class": ("sohip", "memory=class"),
     "ours: by sample": ("sohip", "memory=sample"),
     "ours: archetypes": ("sohip", "aggregation=hopfield"),

@@ -28,7 +28,7 @@ def draw(run: Run) -> Figure:
     upper, lower, *rest = figure.subfigures(len(parts), 1, height_ratios=parts)
     curves, *maps = upper.subplots(1, 4, width_ratios=(2, 1, 1, 1))
     _curves(curves, table, style)
-    for axes, row in zip(maps, ("ind", "agg, equal images", "fedh2l"), strict=True):
+    for axes, row in zip(maps, ("ind", "agg equal images", "fedh2l"), strict=True):
         _domains(axes, next(c for c in table if c.row == row))
     grid = lower.subplots(len(sections), 1, sharex=True, height_ratios=heights, squeeze=False)
     for axes, section in zip(grid[:, 0], sections, strict=True):

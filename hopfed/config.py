@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -128,7 +128,8 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     Parameters
     ----------
     cls : its class.
-    values : a value for every field, no more.
+    values : values of its fields; one that is missing, as in a file of before there was such a
+        setting, has its default.
 
     Raises
     ------
@@ -144,9 +145,10 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     Config(M=(100,))
     """
     kinds = _kinds(cls)
-    same = set(values) == set(kinds)
-    require(same, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
-    return cls(**{name: _from_plain(values[name], kind) for name, kind in kinds.items()})
+    due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
+    known = due & set(kinds) <= set(values) <= set(kinds)
+    require(known, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
+    return cls(**{name: _from_plain(value, kinds[name]) for name, value in values.items()})
 
 
 def describe(value: Any) -> str:

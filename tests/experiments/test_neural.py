@@ -96,6 +96,47 @@ def test_a_reading_scores_the_trained_model_by_other_options(arrays):
     assert np.isnan(arrays["readings"][:, 0]).all()
 
 
+def test_rows_are_played_as_they_are_beside_others(arrays):
+    alone = Toy(rows=("standalone",))
+    assert [cell.key for cell in _cells.cells_of(alone)] == [f"{TABLE}/standalone"]
+    assert _cells.readings_of(alone) == ()
+    part = {n: a[:, : alone.rounds] for n, a in arrays.items() if n != "readings"}
+    both = _cells.summarise(Toy(), arrays)
+    for name, value in _cells.summarise(alone, part).items():
+        assert value == pytest.approx(both[name])
+
+
+@pytest.mark.parametrize(
+    ("rows", "sections"),
+    [
+        (("fedavg+",), (TABLE,)),  # without what gains are over
+        (("standalone", "fedsgd"), (TABLE,)),
+        (("standalone", "all"), (TABLE,)),
+        (("all",), ()),
+        (("all",), ("rate",)),  # of no method alone
+    ],
+)
+def test_rows_and_sections_that_cannot_be_played(rows, sections):
+    with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
+        Toy(rows=rows, sections=sections)
+
+
+def test_a_sweep_alone_has_its_gains_and_its_figure(tmp_path):
+    quick = find("sohip").PRESETS["quick"]
+    config = replace(quick, sections=("participation",), rows=("standalone", "sohip"))
+    with pytest.raises(ArgumentError, match="methods among them or only classes"):
+        replace(config, sections=("m",))
+    execute(find("sohip"), config, out=tmp_path / "run.h5")
+    run = Run.load(tmp_path / "run.h5", complete=True)
+    accuracy, gain = tables_of(run)
+    assert (accuracy.title, gain.title) == ("participation", "participation: gain ± s.e.")
+    assert [row[0] for row in accuracy.rows] == ["standalone", "sohip"]
+    assert [row[0] for row in gain.rows] == ["sohip"]
+    assert [axes.get_title() for axes in drawer("sohip")(run).axes if axes.axison] == [
+        "participation"
+    ]
+
+
 def test_gains_are_paired_seed_by_seed(arrays):
     summary = _cells.summarise(Toy(), arrays)
     by_seed = _cells.per_seed(Toy(), arrays)
@@ -227,6 +268,8 @@ def test_a_stream_under_every_rule_ends_where_its_store_says():
 def test_unseen_clients_stand_apart_in_tables():
     @dataclass(frozen=True)
     class Apart(Toy):
+        COMPARED = ("fedavg",)
+
         def cells(self):
             return tuple(
                 self.cell(section, "fedavg", method="fedavg", unseen=share)
@@ -238,7 +281,7 @@ def test_unseen_clients_stand_apart_in_tables():
 
     test = np.tile([0.5, 0.5, 0.9], (2, 4, 1))
     zeros = {n: np.zeros((2, 4, 3)) for n in ("traffic/up", "traffic/down", "client/flops")}
-    summary = _cells.summarise(Apart(), {"test": test, "validation": test, **zeros}, "fedavg")
+    summary = _cells.summarise(Apart(), {"test": test, "validation": test, **zeros})
     assert summary["unseen/fedavg/unseen"][0] == pytest.approx(0.9)
     assert "methods/fedavg/unseen" not in summary
     plain, apart = _cells.tables(Apart(), summary)
