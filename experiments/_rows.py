@@ -7,8 +7,10 @@ summary has come and the typed words must go.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
+from hopfed.config import describe, to_plain
 from hopfed.experiments import find
 from hopfed.experiments._quote import fill, number
 from hopfed.experiments._summaries import Summary, read
@@ -20,12 +22,13 @@ class Row:
 
     Attributes
     ----------
-    name : of the experiment, and of its kept summary.
+    name : of the experiment.
     claim : what is claimed, or asked.
     ours : what came out.
     paper, aim : what the paper reports and what this project set out to reach.
     preset : that was run.
     setting : said behind the command.
+    part : behind the name of the kept summary, of a run beside that of the preset.
     typed : the cells "ours" and "minutes" written by hand, until there is a summary.
     """
 
@@ -36,11 +39,12 @@ class Row:
     aim: str = "-"
     preset: str = "paper"
     setting: str = ""
+    part: str = ""
     typed: tuple[str, str] | None = None
 
     def summary(self) -> Summary | None:
         """What is kept of its run."""
-        return read(self.name)
+        return read(f"{self.name}_{self.part}" if self.part else self.name)
 
     def cells(self) -> tuple[str, str, str, str] | None:
         """Command, claim, "ours" and minutes; None while nothing is known."""
@@ -53,14 +57,16 @@ class Row:
         return None
 
     def _command(self, kept: Summary | None) -> str:
-        """The command, with the seeds and the data where they are not those of the preset."""
+        """The command, with what is not as in the preset."""
         words = f"hopfed run {self.name}"
         if kept is not None:
-            preset = find(self.name).PRESETS[self.preset]
-            if kept["config"]["seeds"] != preset.seeds:
-                words += f" --seeds {kept['config']['seeds']}"
-            if kept["config"].get("data", "").endswith(".npz"):
-                words += " --set data=FILE"
+            preset = to_plain(find(self.name).PRESETS[self.preset])
+            changed = {k: v for k, v in kept["config"].items() if preset.get(k) != v}
+            if "seeds" in changed:
+                words += f" --seeds {changed.pop('seeds')}"
+            for name, value in changed.items():
+                text = f"{name}={'FILE' if str(value).endswith('.npz') else describe(value)}"
+                words += f" --set {shlex.quote(text)}"
         return f"`{words}`" + (f" ({self.setting})" if self.setting else "")
 
     def _minutes(self, kept: Summary) -> str:
@@ -250,6 +256,20 @@ NEURAL = (
         "{methods/ours: by sample/gain|2 % +}; FedProto {methods/fedproto/gain|2 % +}",
         preset="default",
         setting="digits, 10 clients of 4 classes, CNN-3 to 5, 6 seeds",
+    ),
+    Row(
+        "sohip",
+        "the same at other partitions, participations and learning rates",
+        "SoHip {classes/sohip/2/gain|2 % +} at 2 classes a client, {classes/sohip/8/gain|2 % +} "
+        "at 8, {dirichlet/sohip/0.1/gain|2 % +} at Dirichlet(.1), {dirichlet/sohip/0.5/gain|2 % +} "
+        "at .5, {participation/sohip/0.2/gain|2 % +} with a fifth of the clients, "
+        "{learning rate/sohip/0.03/gain|2 % +} at three times the rate; of 13 settings one is two "
+        "errors above 0 ({learning rate/sohip/0.003/gain|2 % +}, a third of the rate). FedMRL "
+        "{classes/fedmrl/8/gain|2 % +} at 8 classes, {participation/fedmrl/0.2/gain|2 % +} with a "
+        "fifth",
+        preset="default",
+        setting="5 seeds",
+        part="sweeps",
     ),
     Row(
         "fedh2l",

@@ -21,7 +21,9 @@ PARTS = ("kind", "config", "summary", "provenance")
 Summary = dict[str, Any]
 
 
-def keep(path: str | Path, minutes: float | None = None, folder: Path = FOLDER) -> str:
+def keep(
+    path: str | Path, minutes: float | None = None, name: str = "", folder: Path = FOLDER
+) -> str:
     """Keep the summary of a run file, under its kind; of `hopfed fl run` under ``fl_FILE``.
 
     Parameters
@@ -29,6 +31,7 @@ def keep(path: str | Path, minutes: float | None = None, folder: Path = FOLDER) 
     path : a complete run.
     minutes : how long it took, where that was measured; a run file does not know, because a run
         that was interrupted has the bytes of one that was not.
+    name : to keep it by, for a run beside that of the preset.
 
     Returns
     -------
@@ -39,7 +42,7 @@ def keep(path: str | Path, minutes: float | None = None, folder: Path = FOLDER) 
     RunFileError : there is no such run, or it is not complete.
     """
     run = Run.load(path, complete=True)
-    name = f"fl_{Path(path).stem}" if run.kind == "fl" else run.kind
+    name = name or (f"fl_{Path(path).stem}" if run.kind == "fl" else run.kind)
     kept: Summary = {part: getattr(run, part) for part in PARTS}
     if minutes is not None:
         kept["minutes"] = minutes

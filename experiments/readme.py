@@ -83,9 +83,9 @@ def _known(rows: Iterable[Row]) -> Iterator[tuple[Row, tuple[str, str, str, str]
         if cells is None:
             continue
         command, claim, ours, minutes = cells
-        first = row.name != before
+        first = command != before
         yield row, (command if first else "", claim, ours, minutes if first else "")
-        before = row.name
+        before = command
 
 
 def fl_run() -> str:
@@ -237,16 +237,17 @@ SECTIONS: dict[str, Callable[[], str]] = {
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--minutes", type=float, help="How long the run took, where there is one.")
-def main(runs: tuple[Path, ...], minutes: float | None) -> None:
+@click.option("--name", default="", help="Keep the one run by it, beside that of the preset.")
+def main(runs: tuple[Path, ...], minutes: float | None, name: str) -> None:
     """Keep the summaries of the run files RUNS, then write README.md's tables anew.
 
     Example: python -m hopfed.experiments.readme --minutes 16 mp.h5
     """
-    if minutes is not None and len(runs) != 1:
-        raise click.UsageError("--minutes goes with one run")
+    if (name or minutes is not None) and len(runs) != 1:
+        raise click.UsageError("--minutes and --name go with one run")
     try:
         for path in runs:
-            click.echo(f"kept the summary of {keep(path, minutes)}")
+            click.echo(f"kept the summary of {keep(path, minutes, name)}")
         text = render(README.read_text())
     except (HopfedError, OSError) as error:
         raise click.ClickException(str(error)) from None

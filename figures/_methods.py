@@ -232,6 +232,7 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
         columns = 1 if rows < 4 else 2
         axes.set_ylim(low, high + 0.15 * math.ceil(rows / columns) * (high - low))
         axes.legend(loc="upper left", ncols=columns, columnspacing=0.8)
+        axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= min(high, 1.0)])
 
 
 def _bars(axes: Axes, cells: list[Cell]) -> None:
