@@ -7,23 +7,24 @@ Every variant gives up after three passes without a find. Archetypes and labels 
 
 Measured (paper preset, 20 seeds; parts of K, means over settings and r +- standard error over
 seeds, losses paired). All archetypes are counted from the first r of the grid above the onset:
-.3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .666 +- .002 and
-makes .069 +- .001 false discoveries, 99.9% of them in draws of which it does not retrieve all.
+.3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .679 +- .002 and
+makes .050 +- .002 false discoveries, 99.9% of them in draws of which it does not retrieve all.
 
-- Without the LAM .391 +- .003 are lost, without deflation .188 +- .005, which takes three times as
-  long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain .028 +- .002.
-- Sharpening matters for letters alone, whose resemblance spreads the spectrum: without it .237
-  +- .017 of them are lost, at r = 1 nine of ten; of random archetypes -.006 +- .001.
-- Without the acceptance test .050 +- .002 are lost. Duplicates that are kept cost .006 +- .001.
-- The exposure fit retrieves nothing more. Without it false discoveries rise to .106, without
-  pruning as well to .219 (letters: from .006 to .013 and .243): pruning does most of its work.
-- The early stop saves four tenths of the time and harms just above the onset, where its level,
-  that of the weakest direction counted, is too low: of 40 at r = .4 it leaves 2.9 +- .4, with 33
-  false, in place of 24.3 +- 1.5 with 7. Of letters at r = .4 it leaves 7.2 +- 1.3, not 1.9 +- .6.
-- Keeping the self-field costs nothing in serial updates, .002 +- .002 against no early stop.
-- Repulsion, L = 3 against L = 1 of as many spins, gains .010 +- .002 in the serial heat bath, all
-  of it near the onset (letters at r = .5: 19.0 of 26 against 16.0), and -.001 +- .001 in the
-  paper's LAM. That one, within our search, loses .009 +- .002 and has more false letters, .041.
+- Without the LAM .403 +- .004 are lost, without deflation .241 +- .003, which takes nearly three
+  times as long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain
+  .018 +- .002.
+- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .260
+  +- .017 of them are lost, at r = 1 nine of ten; of 40 random archetypes .024 +- .006.
+- Without the acceptance test .039 +- .003 are lost. Duplicates that are kept cost .007 +- .001.
+- The exposure fit retrieves nothing more. Without it false discoveries rise to .078, without
+  pruning as well to .183 (letters: from .004 to .008 and .178): pruning does most of its work.
+- The early stop saves four tenths of the time. Just above the onset it leaves 18.3 +- 2.4 of 40 at
+  r = .4, with 13 false, in place of 24.0 +- 1.9 with 8; of letters it leaves more, 18.5 +- .5 of 26
+  against 13.8 +- 1.5 at r = .5.
+- Keeping the self-field costs nothing in serial updates, .001 +- .002 against no early stop.
+- Repulsion, L = 3 against L = 1 of as many spins, gains .011 +- .002 in the serial heat bath, all
+  of it near the onset (letters at r = .5: 19.5 of 26 against 13.8), and -.002 +- .001 in the
+  paper's LAM. That one, within our search, loses .022 +- .003 and has more false letters, .044.
 
 Run it with ``hopfed run ablation --preset paper --out ablation.h5``. CPU seconds are measured, so
 unlike everything else in the file they differ from run to run.
