@@ -25,6 +25,8 @@ README = Path(__file__).parents[1] / "README.md"
 FL_METHODS = ("standalone", "fedavg", "fedavg+", "fedprox")
 FL_SHOWN = ("test", "decile", "round", "last", "megabytes_up", "gigaflops")
 
+ROUNDING = 1e-12
+
 CASE = ("N", "K", "M", "r", "owners", "method", "complete", "false", "median s", "worst s")
 
 
@@ -176,15 +178,21 @@ def bench_pairs() -> str:
                 what = f"{name}: {ours['way']} against {obvious['way']}"
                 measured = f"{ours['share']:.0%} of {ours['bound']}" if ours["share"] else "-"
                 figures = _short(ours["seconds"]), _short(ours["ratio"]), aims.get(size, "-")
-                rows.append((what, size, ours["device"], *figures, measured))
+                rows.append(
+                    (what, size, ours["device"], *figures, measured, _short(obvious["gap"]))
+                )
     command = f"hopfed bench all --sizes {kept.get('sizes', 'small')}"
     intro = (
         f"Kernels against the obvious way (`{command}`, {_measured(kept)}), at the sizes that have "
-        "an aim and at the largest; the last column is what hopfed's way reaches of the measured "
-        "rate that bounds it (of copying, of products in float32, of words compared):"
+        "an aim and at the largest; the share is what hopfed's way reaches of the measured "
+        "rate that bounds it (of copying, of products in float32, of words compared); gap is how "
+        "far apart the two results are:"
     )
-    head = "benchmark", "size", "device", "seconds", "ratio", "aim", "share of the bound"
-    return f"{intro}\n\n{table(head, rows)}"
+    head = "benchmark", "size", "device", "seconds", "ratio", "aim", "share of the bound", "gap"
+    notes = [
+        f"`{n}`: {'; '.join(f['notes'])}." for n, f in kept["benchmarks"].items() if f["notes"]
+    ]
+    return "\n\n".join((intro, table(head, rows), *notes))
 
 
 def _pairs(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -213,7 +221,9 @@ def _measured(found: dict[str, Any]) -> str:
 
 
 def _short(value: float) -> str:
-    """Two digits, all of them before the point."""
+    """Two digits, all of them before the point; 0 for rounding."""
+    if abs(value) < ROUNDING:
+        return "0"
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 

@@ -215,6 +215,16 @@ def _count_tile(x, top, down, y, across, width, counts):
 
 
 @kernel
+def count_rows(x, y, rows, width, passes, counts):
+    """Compare the first `rows` rows of x and y, many times: what is measured as a ceiling."""
+    stride = x.shape[1]
+    for _ in range(passes):
+        for i in range(0, rows, LEFT):
+            for j in range(0, rows, RIGHT):
+                _add_differing(x, i * stride, y, j * stride, stride, width, counts, i * TILE + j)
+
+
+@kernel
 def mirror_tile(out, i0, i1, j0, j1):
     """out[j0:j1, i0:i1] = out[i0:i1, j0:j1]^T."""
     for j in range(j0, j1):

@@ -2,7 +2,7 @@
 
 - copy: bytes read and written by a copy of an array much larger than the caches;
 - float32, float64: additions and multiplications of a large matrix product by BLAS;
-- words: exclusive-or and population count of 64-bit words that stay in the first-level cache.
+- words: differing bits of 64-bit words that stay in the first-level cache, by the Gram kernel.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numba import njit
 
 from hopfed.bench.devices import Device
 from hopfed.bench.record import Cost
+from hopfed.kernels.moments import work_spaces
 from hopfed.kernels.threads import for_each, spans, thread_count
-from hopfed.kernels.vectors import popcount
 
 COPY_BYTES = 1 << 28
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
-WORDS = 2048  # 16 kB, half of a small first-level cache
+ROWS, WORDS = 4, 496  # two such sets of rows: 31 kB
 PASSES = 4000
 BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
 
@@ -36,7 +35,7 @@ def ceilings(device: Device) -> dict[str, float]:
         found[unit] = 2 * side**3 / _best(partial(device.xp.matmul, a, b), device)
     if device.name == "cpu":
         seconds = _best(_count, device)
-        found["words"] = thread_count() * PASSES * 8 * WORDS / seconds
+        found["words"] = thread_count() * PASSES * ROWS**2 * WORDS / seconds
     return found
 
 
@@ -79,31 +78,11 @@ def _copy(device: Device) -> Callable[[], object]:
 
 
 def _count() -> None:
+    from hopfed.kernels.moments_cpu import count_rows
+
     def task(thread: int) -> None:
-        words = np.arange(WORDS, dtype=np.uint64) + np.uint64(thread)
-        _count_words(words, words[:8].copy(), PASSES)
+        ((x, y, counts),) = work_spaces(WORDS, [(0, ROWS)])
+        x[:] = y[:] = thread
+        count_rows(x, y, ROWS, WORDS, PASSES, counts)
 
     for_each(task, range(thread_count()))
-
-
-@njit(cache=True, nogil=True)
-def _count_words(words, others, passes):
-    """Differing bits of every word with eight others: one load serves eight counts."""
-    total = np.uint64(0)
-    for _ in range(passes):
-        y0, y1, y2, y3 = others[0], others[1], others[2], others[3]
-        y4, y5, y6, y7 = others[4], others[5], others[6], others[7]
-        c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = np.uint64(0)
-        for w in range(len(words)):
-            x = words[w]
-            c0 += popcount(x ^ y0)
-            c1 += popcount(x ^ y1)
-            c2 += popcount(x ^ y2)
-            c3 += popcount(x ^ y3)
-            c4 += popcount(x ^ y4)
-            c5 += popcount(x ^ y5)
-            c6 += popcount(x ^ y6)
-            c7 += popcount(x ^ y7)
-        others[0] = c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7  # the next pass needs this one
-        total += others[0]
-    return total

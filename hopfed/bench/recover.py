@@ -83,6 +83,7 @@ def measure_recovery(
     """Measure it all: "recovery", "ratio", "memory", "targets" (if `sizes` is full), "machine"."""
     rows = []
     tell("recover: warming up")
+    _compile()
     for row in recovery_rows(seeds, silhouettes):
         rows.append(row)
         tell(f"recover: {len(rows)} cases done")
@@ -96,6 +97,14 @@ def measure_recovery(
         targets.append(target_row(limits))
     found = {"recovery": rows, "ratio": ratio, "memory": memory, "targets": targets}
     return {**found, "machine": describe()}
+
+
+def _compile() -> None:
+    """Recover small data by every method and route, so that no case waits for the compiler."""
+    for method in {case.method for case in CASES}:
+        for N, K, M in ((100, 3, 300), (300, 3, 100)):
+            case = Case(N, K, M, 0.9, 2, method)
+            recover(_data(case, 0, None)[1], seed=0, method=method)
 
 
 def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, Any]]:
