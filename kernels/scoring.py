@@ -8,6 +8,7 @@ arrival.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from hopfed.kernels.threads import spans
 _CHUNK = 1024  # candidates compared with those already kept at a time
 
 Patterns = Any  # PackedBits, or a (C, N) array that pack() takes
+Near = Callable[[Any, Any], np.ndarray]
 
 
 @with_twin("scoring")
@@ -74,8 +76,31 @@ def distinct(
     >>> distinct(patterns, np.array([0.5, 0.9, 0.4])).tolist()
     [1, 2]
     """
-    p = _packed("patterns", patterns)
-    score = np.asarray(score)
+    p, beside = _packed("patterns", patterns), None if known is None else _packed("known", known)
+
+    def near(a: PackedBits, b: PackedBits) -> np.ndarray:
+        close: np.ndarray = np.abs(cross_gram(a, b)) > overlap * p.n
+        return close
+
+    def close(a: PackedBits, b: PackedBits) -> np.ndarray:
+        any_close: np.ndarray = near(a, b).any(axis=1)
+        return any_close
+
+    return best_apart(p, np.asarray(score), overlap, beside, near, close, _CHUNK)
+
+
+def best_apart(
+    p: Any, score: np.ndarray, overlap: float, known: Any, near: Near, close: Near, chunk: int
+) -> np.ndarray:
+    """Return what `distinct` does, of patterns that are packed anywhere: best first, one by one.
+
+    Parameters
+    ----------
+    p, known : packed patterns; known may be None.
+    near, close : from (A, N) and (B, N) of them to whether they are close, all pairs (A, B), and
+        whether any of the second is close (A,); on the host.
+    chunk : patterns compared with those already kept at a time.
+    """
     if score.shape != (len(p),) or score.dtype.kind not in "biuf" or np.isnan(score).any():
         got = f"{score.dtype} of shape {score.shape}"
         raise ArgumentError("score", f"{len(p)} real numbers, none of them NaN", got)
@@ -83,17 +108,17 @@ def distinct(
         raise ArgumentError("overlap", "in [0, 1]", overlap)
     order = np.argsort(-score.astype(np.float64), kind="stable")
     if known is not None:
-        order = order[~_close(p[order], _packed("known", known), overlap)]
+        order = order[~close(p[order], known)]
     kept = np.zeros(0, np.int64)
-    for start, stop in spans(len(order), _CHUNK):
-        chunk = order[start:stop]
-        chunk = chunk[~_close(p[chunk], p[kept], overlap)]
-        near = np.abs(cross_gram(p[chunk], p[chunk])) > overlap * p.n
+    for start, stop in spans(len(order), chunk):
+        next_ones = order[start:stop]
+        next_ones = next_ones[~close(p[next_ones], p[kept])]
+        among = near(p[next_ones], p[next_ones])
         keep: list[int] = []
-        for i in range(len(chunk)):
-            if not near[i, keep].any():
+        for i in range(len(next_ones)):
+            if not among[i, keep].any():
                 keep.append(i)
-        kept = np.concatenate([kept, chunk[keep]])
+        kept = np.concatenate([kept, next_ones[keep]])
     return kept
 
 
@@ -121,11 +146,6 @@ def canonical_sign(patterns: Patterns) -> Patterns:
     if patterns.n % WORD:
         words[:, -1] &= np.uint64((1 << patterns.n % WORD) - 1)
     return PackedBits(words, patterns.n)
-
-
-def _close(p: PackedBits, q: PackedBits, overlap: float) -> np.ndarray:
-    """Tell which rows of `p` overlap with some row of `q` beyond `overlap`."""
-    return (np.abs(cross_gram(p, q)) > overlap * p.n).any(axis=1)
 
 
 def _packed(name: str, patterns: Patterns) -> PackedBits:

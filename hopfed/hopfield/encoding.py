@@ -6,6 +6,10 @@
   the pool could show.
 - "sketch": ``S Omega`` with `width` columns under a common seed: sketches add, so they may be
   summed where nobody sees a single one.
+
+What a client claims is held to what its number of examples could give: factors and sketches as
+operators, counts entry by entry only, so that a liar's counts may take away from an archetype what
+as many honest examples would add.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hopfed.kernels.cuda.bits import DevicePacked, pack
 from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.cuda.gram import cross_gram
 from hopfed.kernels.cuda.products import matmat
-from hopfed.kernels.threads import spans
+from hopfed.kernels.scoring import best_apart
 
 _CHUNK = 4096  # candidates compared with those already kept at a time
 
@@ -36,28 +36,21 @@ def distinct(
     score : (C,) real numbers, none of them NaN, on the device or on the host. Overlaps are made
     on the device, the greedy choice on the host.
     """
-    p = _packed("patterns", patterns)
+    p, beside = _packed("patterns", patterns), None if known is None else _packed("known", known)
+
+    def beyond(a: DevicePacked, b: DevicePacked) -> Any:
+        return abs(cross_gram(a, b, "popcount")) > overlap * p.n
+
+    def near(a: DevicePacked, b: DevicePacked) -> np.ndarray:
+        return beyond(a, b).get()
+
+    def close(a: DevicePacked, b: DevicePacked) -> np.ndarray:
+        if not len(a) or not len(b):
+            return np.zeros(len(a), np.bool_)
+        return beyond(a, b).any(axis=1).get()
+
     score = np.asarray(score.get() if hasattr(score, "get") else score)
-    if score.shape != (len(p),) or score.dtype.kind not in "biuf" or np.isnan(score).any():
-        got = f"{score.dtype} of shape {score.shape}"
-        raise ArgumentError("score", f"{len(p)} real numbers, none of them NaN", got)
-    if not 0 <= overlap <= 1:
-        raise ArgumentError("overlap", "in [0, 1]", overlap)
-    order = np.argsort(-score.astype(np.float64), kind="stable")
-    if known is not None:
-        order = order[~_close(p[order], _packed("known", known), overlap)]
-    kept = np.zeros(0, np.int64)
-    for start, stop in spans(len(order), _CHUNK):
-        chunk = order[start:stop]
-        chunk = chunk[~_close(p[chunk], p[kept], overlap)]
-        own = cross_gram(p[chunk], p[chunk], "popcount")
-        near = (abs(own) > overlap * p.n).get()
-        keep: list[int] = []
-        for i in range(len(chunk)):
-            if not near[i, keep].any():
-                keep.append(i)
-        kept = np.concatenate([kept, chunk[keep]])
-    return kept
+    return best_apart(p, score, overlap, beside, near, close, _CHUNK)
 
 
 def canonical_sign(patterns: Patterns) -> Patterns:
@@ -76,13 +69,6 @@ def canonical_sign(patterns: Patterns) -> Patterns:
     if patterns.n % WORD:
         words[:, -1] &= np.uint64((1 << patterns.n % WORD) - 1)
     return DevicePacked(words, patterns.n)
-
-
-def _close(p: DevicePacked, q: DevicePacked, overlap: float) -> np.ndarray:
-    """Tell, on the host, which rows of `p` overlap with some row of `q` beyond `overlap`."""
-    if not len(p) or not len(q):
-        return np.zeros(len(p), np.bool_)
-    return (abs(cross_gram(p, q, "popcount")) > overlap * p.n).any(axis=1).get()
 
 
 def _packed(name: str, patterns: Patterns) -> DevicePacked:

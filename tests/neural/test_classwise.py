@@ -5,13 +5,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from auxiliary import play  # noqa: E402
+
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.classwise import labels_of  # noqa: E402
 from hopfed.neural.evaluation import Network  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
@@ -24,22 +24,6 @@ from hopfed.neural.training import Training, cross_entropy  # noqa: E402
 TASK = TaskSpec(models=("mlp",), clients=4, examples=300, partition="classes:3")
 TRAINING = Training(lr=0.05, way="sequential")
 BOTH = pytest.mark.parametrize("cls", [FedProto, FD])
-
-
-def play(method, rounds, participation=None):
-    state, clients = None, method.task.clients
-    for t in range(rounds):
-        played = play_round(
-            method,
-            state,
-            t,
-            seed=0,
-            clients=clients,
-            engine=LocalEngine(),
-            participation=participation,
-        )
-        state = played.state
-    return played
 
 
 def rows(labels, values, **more):
