@@ -83,8 +83,7 @@ def distinct(
         return close
 
     def close(a: PackedBits, b: PackedBits) -> np.ndarray:
-        any_close: np.ndarray = near(a, b).any(axis=1)
-        return any_close
+        return np.asarray(near(a, b).any(axis=1))
 
     return best_apart(p, np.asarray(score), overlap, beside, near, close, _CHUNK)
 
