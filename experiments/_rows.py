@@ -145,10 +145,11 @@ EXPERIMENTS = (
     ),
     Row(
         "scale",
-        "time and memory as sites and examples grow; all of K archetypes found",
-        "slowest {seconds_longest|1} s, most {peak_largest|2} GB; least part found {found|3}, "
-        "{false_discoveries} false",
-        aim="60 s, 3 GB; 8 GB",
+        "time and memory of a recovery as sites and examples grow, {config/archetypes} archetypes: "
+        "N to 1,000,000 at M = 2,000, and M to 100,000 at N = 10,000",
+        "all found, {false_discoveries} false; the slowest {seconds_longest|1} s, most "
+        "{peak_largest|2} GB, sent at most {sent_largest|1 %}% of a dense operator",
+        aim="8 GB",
     ),
     Row(
         "attacker",

@@ -20,8 +20,9 @@ def draw(run: Run) -> Figure:
         ("peak memory (GB)", a["peak"] / 1e9, ("float32 N x N", a["dense"] / 1e9)),
         ("sent by a client (MB)", a["sent"] / 1e6, ("float32 N x N", a["dense"] / 1e6)),
     )
-    figure = new_figure(170, 60)
-    for axes, (label, values, dense) in zip(figure.subplots(1, 3), panels, strict=True):
+    figure = new_figure(170, 62)
+    row = figure.subplots(1, 3)
+    for axes, (label, values, dense) in zip(row, panels, strict=True):
         for k, side in enumerate(np.unique(smaller)):
             at = np.flatnonzero(smaller == side)
             at = at[np.argsort(larger[at])]
@@ -31,5 +32,5 @@ def draw(run: Run) -> Figure:
             axes.plot(N[order], dense[1][order], ":", color="0.5", label=dense[0])
         axes.set(xscale="log", yscale="log", xlabel="larger of N and M", ylabel=label)
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.legend()
+    figure.legend(*row[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
