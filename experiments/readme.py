@@ -71,6 +71,19 @@ def experiments() -> str:
     return table(("command", "claim", "paper", "ours", "aim", "minutes"), rows)
 
 
+def misses() -> str:
+    """Where claims do not come out, and what minutes are."""
+    return fill(
+        "Where a claim does not come out, the module's docstring in `experiments/` says so. At "
+        "N = 1,000 `load` first fails, by what and in how many seeds, with one operator at "
+        "{stop_one_operator}; with ten groups at {stop_ten_groups}. One operator near or above "
+        'what it can hold keeps false patterns, and says "incomplete" or "poor fit". Minutes are '
+        "as measured, on two cores, some of them with other work on them; "
+        'those with "about" are estimates, some from a single seed.',
+        _kept("load"),
+    )
+
+
 def neural() -> str:
     """Questions to the neural methods, and answers."""
     columns = ("command", "question", "answer", "minutes")
@@ -236,6 +249,7 @@ def _kept(name: str) -> dict[str, Any]:
 
 SECTIONS: dict[str, Callable[[], str]] = {
     "experiments": experiments,
+    "misses": misses,
     "fl run": fl_run,
     "fl methods": fl_methods,
     "neural": neural,
