@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ._solve import increasing_root
 
@@ -122,6 +121,8 @@ def support(law: Law) -> np.ndarray:
 
 def _bare_distance(law: Law, t: float, weight: float) -> float:
     """Distance d > 0 from the outer pole t with q sum w t^2 / (d + |t - t_i|)^2 = 1."""
+    from scipy.optimize import brentq
+
     offset, mass = np.abs(law.t - t), law.q * law.w * law.t**2
 
     def defect(d: float) -> float:
