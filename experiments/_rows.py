@@ -278,7 +278,7 @@ NEURAL = (
         "SoHip {classes/sohip/2/gain|2 % +} at 2 classes a client, {classes/sohip/8/gain|2 % +} "
         "at 8, {dirichlet/sohip/0.1/gain|2 % +} at Dirichlet(.1), {dirichlet/sohip/0.5/gain|2 % +} "
         "at .5, {participation/sohip/0.2/gain|2 % +} with a fifth of the clients, "
-        "{learning rate/sohip/0.03/gain|2 % +} at three times the rate; of 13 settings one is two "
+        "{learning rate/sohip/0.03/gain|2 % +} at three times the rate; of 11 settings one is two "
         "errors above 0 ({learning rate/sohip/0.003/gain|2 % +}, a third of the rate). FedMRL "
         "{classes/fedmrl/8/gain|2 % +} at 8 classes, {participation/fedmrl/0.2/gain|2 % +} with a "
         "fifth",

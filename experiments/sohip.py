@@ -20,7 +20,7 @@ ablation +.16 +- .06, +.44 +- .24, +.12 +- .06. So the paper's gain does not com
 does anything speak for the collective memory, as the argument above says. With an mlp header,
 where the argument does not hold, SoHip loses: -.31 +- .09. Ours, recalled by the sample, gains
 +.50 +- .19 for the same m numbers, by class +.27 +- .23, archetypes +.18 +- .04; best is FedProto
-with +.70 +- .05. Over classes a client, Dirichlet, participation and learning rate (five seeds, 13
+with +.70 +- .05. Over classes a client, Dirichlet, participation and learning rate (five seeds, 11
 settings) SoHip gains between -.58 +- .79 and +.52 +- .45, in one of them two errors (+.15 +- .07);
 FedMRL up to +5.23 +- .67, with a fifth of the clients a round.
 
