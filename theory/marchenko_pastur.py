@@ -278,7 +278,8 @@ def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
     """Angle below which lies the mass p: Newton on the cube root of the smaller tail.
 
     That root is regular at both edges, where the tails are cubic in the angle. A step that leaves
-    the bracket is replaced by its midpoint; converged entries are taken out of the loop.
+    the bracket is replaced by its midpoint, unless it is rounding; converged entries are taken out
+    of the loop.
     """
     tau = _first_angle(p, rho)
     low, high = np.zeros_like(p), np.full_like(p, np.pi)
@@ -291,8 +292,9 @@ def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
         mass = angle_cdf(t, r)
         below = mass < level
         low[active[below]], high[active[~below]] = t[below], t[~below]
-        moved = t + _newton_step(t, r, mass, level)
+        step = _newton_step(t, r, mass, level)
         a, b = low[active], high[active]
+        moved = np.where(np.abs(step) <= _SETTLED * t, np.clip(t + step, a, b), t + step)
         stray = ~((moved >= a) & (moved <= b))
         moved[stray] = (a[stray] + b[stray]) / 2
         tau[active] = moved

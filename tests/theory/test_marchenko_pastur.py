@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
@@ -60,10 +60,12 @@ def test_cdf_inverts_quantile(q, variance, p):
 
 
 @given(q=st.floats(1e-6, 1e3), variance=variances, u=st.floats(1e-9, 1 - 1e-9))
+@example(q=592.0625, variance=1.0, u=0.56990557477912)  # a last step out of its bracket by an ulp
 def test_quantile_inverts_cdf(q, variance, u):
     lower, upper = mp.edges(q, variance)
     x = lower + u * (upper - lower)
     p = mp.cdf(x, q, variance)
+    assume(p < 1)  # of a tail below the rounding of 1
     np.testing.assert_allclose(mp.quantile(p, q, variance), x, rtol=1e-10, atol=1e-10 * variance)
 
 
