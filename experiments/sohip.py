@@ -24,6 +24,11 @@ with +.70 +- .05. Over classes a client, Dirichlet, participation and learning r
 settings) SoHip gains between -.58 +- .79 and +.52 +- .45, in one of them two errors (+.15 +- .07);
 FedMRL up to +5.23 +- .67, with a fifth of the clients a round.
 
+A part of the paper's scale (CIFAR-100, ten classes and 500 images at each of 20 clients, half of
+them a round, 24 rounds of two epochs, three seeds): Standalone 40.4 +- 1.8%, SoHip +.24 +- .89, the
+bias -.12 +- .23, FedMRL +.14 +- .87, recalled by the sample +.49 +- .26 (+1.03 +- .25 at round 8).
+Its 100 clients and 500 rounds take a GPU.
+
 The figure ends with the features of some clients' test examples in a plane (t-SNE), without memory
 and with it.
 

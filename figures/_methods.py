@@ -153,9 +153,9 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
             scored + 1, mean - error, mean + error, color=look["color"], alpha=0.15, lw=0
         )
         axes.plot(scored + 1, mean, **look)
-    ends = np.concatenate([np.nanmean(c.test(), axis=0)[[-1]] for c in table])
-    low = min(np.nanmean(c.test(), axis=0)[~np.isnan(c.test()[0])][0] for c in table)
-    axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(ends.max()) + 0.03))
+    means = [cell.test()[:, ~np.isnan(cell.test()[0])].mean(axis=0) for cell in table]
+    low, high = min(mean[0] for mean in means), max(mean[-1] for mean in means)
+    axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(high) + 0.03))
     axes.set(xlabel="round", ylabel="test accuracy, mean over clients", title="on the way")
 
 
