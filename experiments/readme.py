@@ -133,10 +133,10 @@ def bench_recover() -> str:
     bench = _kept("bench")  # `all` measures recoveries too; otherwise they are in their own file
     found = {**bench, **bench["recover"]} if "recover" in bench else _kept("bench_recover")
     seeds = found["recovery"][0]["seeds"]
-    intro = (
-        f"`hopfed bench recover --seeds {seeds}`, {_measured(found)}; complete: every archetype at "
-        "|m| >= 0.99:"
-    )
+    command = f"hopfed bench recover --seeds {seeds}" + " --sizes full" * bool(found["targets"])
+    if any(row["case"]["archetypes"] != "random" for row in found["recovery"]):
+        command += " --silhouettes FILE"
+    intro = f"`{command}`, {_measured(found)}; complete: every archetype at |m| >= 0.99:"
     return "\n\n".join((intro, table(CASE, map(_case, found["recovery"])), _large(found)))
 
 

@@ -29,7 +29,11 @@ def draw(run: Run) -> Figure:
     curves, *maps = upper.subplots(1, 4, width_ratios=(2, 1, 1, 1))
     _curves(curves, table, style)
     for axes, row in zip(maps, ("ind", "agg equal images", "fedh2l"), strict=True):
-        _domains(axes, next(c for c in table if c.row == row))
+        played = [cell for cell in table if cell.row == row]
+        if played:
+            _domains(axes, played[0])
+        else:
+            axes.set_axis_off()
     grid = lower.subplots(len(sections), 1, sharex=True, height_ratios=heights, squeeze=False)
     for axes, section in zip(grid[:, 0], sections, strict=True):
         _rows(axes, [c for c in cells if c.section == section], section)

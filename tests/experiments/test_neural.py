@@ -137,6 +137,15 @@ def test_a_sweep_alone_has_its_gains_and_its_figure(tmp_path):
     ]
 
 
+def test_fedh2l_without_itself_is_drawn(tmp_path):
+    config = replace(find("fedh2l").PRESETS["quick"], rows=("ind", "agg equal images"), rounds=3)
+    execute(find("fedh2l"), config, out=tmp_path / "run.h5")
+    run = Run.load(tmp_path / "run.h5", complete=True)
+    assert [row[0] for row in tables_of(run)[0].rows] == list(config.rows)
+    titles = [axes.get_title() for axes in drawer("fedh2l")(run).axes if axes.axison]
+    assert not any("fedh2l" in title for title in titles)
+
+
 def test_gains_are_paired_seed_by_seed(arrays):
     summary = _cells.summarise(Toy(), arrays)
     by_seed = _cells.per_seed(Toy(), arrays)
