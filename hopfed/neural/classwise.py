@@ -15,7 +15,6 @@ from torch.func import functional_call
 
 from hopfed.aggregate import weighted_mean
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.evaluation import BATCH
 from hopfed.neural.task import Params, Task
 from hopfed.neural.training import Both
 from hopfed.neural.ways import one_thread
@@ -32,11 +31,8 @@ def outputs(task: Task, client: int, params: Params) -> tuple[np.ndarray, np.nda
     """Features (n, d) and logits (n, classes) of a client's training examples, as in a test."""
     both, rows = Both(task.model(client).eval()), task.split.train[client]
     named = {f"model.{name}": value for name, value in params.items()}
-    found = []
     with one_thread(), torch.inference_mode():
-        for i in range(0, max(len(rows), 1), BATCH):
-            x, _ = task.tensors.batch(task.tensors.rows(rows[i : i + BATCH]))
-            found.append(functional_call(both, named, (x,)))
+        found = [functional_call(both, named, (x,)) for x, _ in task.tensors.batches(rows)]
     features, logits = zip(*found, strict=True)
     return torch.cat(features).cpu().numpy(), torch.cat(logits).cpu().numpy()
 

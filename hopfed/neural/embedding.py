@@ -12,7 +12,7 @@ from hopfed.config import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.evaluation import BATCH, Classifier, Network
+from hopfed.neural.evaluation import Classifier, Network
 from hopfed.neural.method import NeuralMethod
 from hopfed.neural.models.base import Model
 from hopfed.neural.recall import Scorer
@@ -57,10 +57,7 @@ class Extractor:
 
     def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
         """Return the examples `rows`, computed in batches."""
-        parts: list[tuple[Tensor, ...]] = []
-        for i in range(0, max(len(rows), 1), BATCH):  # none at all is a batch of none
-            x, y = data.batch(data.rows(rows[i : i + BATCH]))
-            parts.append((*self(x), y))
+        parts = [(*self(x), y) for x, y in data.batches(rows)]
         features, logits, labels = (torch.cat(p).cpu().numpy() for p in zip(*parts, strict=True))
         return Embedded(features.astype(np.float32), logits.astype(np.float32), labels)
 

@@ -14,9 +14,6 @@ from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.task import Params
 
-BATCH = 1024  # examples in a forward pass
-
-
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 
 
@@ -35,12 +32,11 @@ class Network:
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
     """Which of the examples `rows` are classified right: bool (n,)."""
-    found = []
+    if len(rows) == 0:
+        return np.zeros(0, dtype=bool)
     with torch.inference_mode():
-        for i in range(0, len(rows), BATCH):
-            x, y = data.batch(data.rows(rows[i : i + BATCH]))
-            found.append((classifier(x).argmax(dim=1) == y).cpu().numpy())
-    return np.concatenate(found) if found else np.zeros(0, dtype=bool)
+        found = [(classifier(x).argmax(dim=1) == y).cpu().numpy() for x, y in data.batches(rows)]
+    return np.concatenate(found)
 
 
 def accuracies(

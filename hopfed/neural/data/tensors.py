@@ -5,6 +5,7 @@ The one place where NumPy arrays become torch tensors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,11 @@ from hopfed.config import check_types, require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.neural.data.partitions import Partition
 from hopfed.rng import derive
+
+# Examples in a forward pass without gradients. On a CPU the activations of 64 stay in cache and
+# come from memory that is held; from 256 on (CNN-3, 28 x 28) or 128 on (64 x 64) every pass has its
+# pages made afresh: 1.6 and 1.8 times the time of an example.
+ON_CPU, ON_DEVICE = 64, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +76,15 @@ class Tensors:
                 raise ArgumentError("generator", "given with augment", None)
             inputs = augment(inputs, generator)
         return (inputs.float() - self.mean) / self.std, labels
+
+    def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield inputs and labels of the examples `index`, in order, for passes without gradients.
+
+        None at all are one batch of none.
+        """
+        size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
+        for i in range(0, max(len(index), 1), size):
+            yield self.batch(self.rows(index[i : i + size]))
 
 
 @dataclass(frozen=True)
