@@ -59,7 +59,7 @@ class Search:
     'synchronous'
     """
 
-    starts: int = 24
+    starts: int = 32
     sweeps: int = 150
     settings: tuple[tuple[float, float], ...] = SETTINGS
     patience: int = 60
@@ -146,7 +146,7 @@ def search_candidates(
             remainder = None
             continue
         failures, turn = failures + 1, turn + 1
-        starts, sweeps = min(128, int(starts * 1.3) + 1), min(600, int(sweeps * 1.15))
+        starts, sweeps = min(128, starts + starts // 2), min(600, int(sweeps * 1.15))
     return found
 
 
