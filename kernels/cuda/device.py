@@ -42,7 +42,7 @@ class Cuda:
 
     Raises
     ------
-    BackendError : CuPy is not installed, or finds no such device.
+    BackendError : CuPy is not installed, or finds no such device or not CUDA's libraries.
     """
 
     trial = (4096, 1 << 14)  # rows and columns with which ways to do the same are compared
@@ -61,6 +61,13 @@ class Cuda:
             properties = cupy.cuda.runtime.getDeviceProperties(ordinal)
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise BackendError(f"CuPy finds no usable CUDA device {ordinal}: {error}") from None
+        try:
+            from cupy_backends.cuda.libs import cublas, nvrtc  # noqa: F401  (CuPy loads them late)
+        except ImportError as error:
+            raise BackendError(
+                f"CuPy does not find CUDA's libraries ({str(error).splitlines()[0]}): install "
+                "them with pip install 'hopfed[cuda13]', or the CUDA toolkit"
+            ) from None
         self.name = properties["name"].decode()
         self.capability = 10 * properties["major"] + properties["minor"]
         self.shared_limit = int(properties["sharedMemPerBlockOptin"])

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -54,6 +55,22 @@ def test_sources_are_complete_in_themselves():
         assert '#include "common.cu"' not in text or name in ("common", "emulate")
     with pytest.raises(FileNotFoundError):
         device.source("nothing")
+
+
+def test_a_driver_without_the_libraries_of_cuda_is_one_clear_line(monkeypatch):
+    """CuPy can be imported, and sees the device, without them; it loads them when first asked."""
+
+    properties = {"name": b"a device", "major": 9, "minor": 0, "sharedMemPerBlockOptin": 1}
+    runtime = types.SimpleNamespace(
+        getDeviceProperties=lambda ordinal: properties, CUDARuntimeError=RuntimeError
+    )
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", types.ModuleType("libs"))
+    with pytest.raises(BackendError, match=r"CUDA.s libraries .*hopfed\[cuda13\]") as found:
+        device.Cuda()
+    assert "\n" not in str(found.value)
 
 
 def test_numba_kernels_in_the_simulator():
