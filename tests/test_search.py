@@ -5,10 +5,12 @@ import pytest
 from helpers import sample
 from test_select import subspace
 
+from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.lam import LayeredMemory
 from hopfed.metrics import retrieval
 from hopfed.search import Search, search_candidates
+from hopfed.subspace import Subspace
 
 
 def test_search_finds_all_and_nothing_false():
@@ -70,3 +72,16 @@ def test_bad_settings():
         Search(starts=0)
     with pytest.raises(ArgumentError, match="settings must be"):
         Search(settings=())
+
+
+def test_a_subspace_in_which_everything_rests_is_not_searched():
+    """Two thirds of the dimensions of space: rest states score as archetypes do there."""
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((90, 60)))[0]
+    space = Subspace(V, np.ones(60), np.ones(60))
+    known = rademacher(31, 90, rng)
+    assert len(search_candidates(space, Search(), 0)) == 0
+    np.testing.assert_array_equal(
+        search_candidates(space, Search(), 0, known=known[:29]), known[:29]
+    )
+    assert len(search_candidates(space, Search(), 0, known=known)) >= 31
