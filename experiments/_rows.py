@@ -312,6 +312,32 @@ NEURAL = (
         setting="Rotated MNIST, alpha = 10%, 500 rounds",
     ),
     Row(
+        "fedh2l",
+        "which of its parts matter, and how much is shared? ACC after {config/rounds} rounds",
+        "FedH2L {methods/fedh2l/acc|1 %}; without KL {variants/no KL/acc|1 % mean}, without "
+        "projection {variants/no projection/acc|1 % mean}, PCGrad {variants/PCGrad/acc|1 % mean}, "
+        "unlabelled {variants/unlabelled/acc|1 % mean}, random pairs "
+        "{variants/random pairs/acc|1 % mean}. At alpha = 5% / 10% / 15% FedH2L "
+        "{alpha/fedh2l/0.05/acc|1 % mean} / {methods/fedh2l/acc|1 % mean} / "
+        "{alpha/fedh2l/0.15/acc|1 % mean}, AGG at equal images "
+        "{alpha/agg equal images/0.05/acc|1 % mean} / {methods/agg equal images/acc|1 % mean} / "
+        "{alpha/agg equal images/0.15/acc|1 % mean}",
+        preset="default",
+        setting="3 seeds",
+        part="parts",
+    ),
+    Row(
+        "fedh2l",
+        "local steps a round, E = 1 / 5 / 10: ACC after {config/rounds} rounds; WDP",
+        "{methods/fedh2l/acc|1 %} / {local steps/fedh2l/5/acc|1 %} / "
+        "{local steps/fedh2l/10/acc|1 %}; {methods/fedh2l/wdp|1 % mean} / "
+        "{local steps/fedh2l/5/wdp|1 % mean} / {local steps/fedh2l/10/wdp|1 % mean}. AGG at equal "
+        "images {methods/agg equal images/acc|1 %}",
+        preset="default",
+        setting="3 seeds",
+        part="steps",
+    ),
+    Row(
         "knnper",
         "what do neighbours add to a global model?",
         "FedAvg {methods/fedavg/test|1 %}, kNN-Per {methods/knn-per/test|1 %}, label prior alone "
