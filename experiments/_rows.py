@@ -338,6 +338,18 @@ NEURAL = (
         part="steps",
     ),
     Row(
+        "fedh2l",
+        "the same on PACS at 64 x 64, LeNet from scratch, {config/rounds} rounds: ACC / WDP / CDP",
+        "IND {methods/ind/acc|1 %} / {methods/ind/wdp|1 % mean} / {methods/ind/cdp|1 % mean}, AGG "
+        "at equal images {methods/agg equal images/acc|1 %} / "
+        "{methods/agg equal images/wdp|1 % mean} / {methods/agg equal images/cdp|1 % mean}, FedH2L "
+        "{methods/fedh2l/acc|1 %} / {methods/fedh2l/wdp|1 % mean} / "
+        "{methods/fedh2l/cdp|1 % mean}: better across domains, worse within",
+        preset="default",
+        setting="3 seeds",
+        part="pacs",
+    ),
+    Row(
         "knnper",
         "what do neighbours add to a global model?",
         "FedAvg {methods/fedavg/test|1 %}, kNN-Per {methods/knn-per/test|1 %}, label prior alone "

@@ -8,23 +8,23 @@ Every variant gives up after three passes without a find. Archetypes and labels 
 Measured (paper preset, 20 seeds; parts of K, means over settings and r +- standard error over
 seeds, losses paired). All archetypes are counted from the first r of the grid above the onset:
 .3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .679 +- .002 and
-makes .050 +- .002 false discoveries, 99.9% of them in draws of which it does not retrieve all.
+makes .047 +- .002 false discoveries, 99.9% of them in draws of which it does not retrieve all.
 
-- Without the LAM .403 +- .004 are lost, without deflation .241 +- .003, which takes nearly three
+- Without the LAM .403 +- .003 are lost, without deflation .216 +- .003, which takes nearly three
   times as long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain
   .018 +- .002.
-- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .260
-  +- .017 of them are lost, at r = 1 nine of ten; of 40 random archetypes .024 +- .006.
-- Without the acceptance test .039 +- .003 are lost. Duplicates that are kept cost .007 +- .001.
-- The exposure fit retrieves nothing more. Without it false discoveries rise to .078, without
-  pruning as well to .183 (letters: from .004 to .008 and .178): pruning does most of its work.
-- The early stop saves four tenths of the time. Just above the onset it leaves 18.3 +- 2.4 of 40 at
-  r = .4, with 13 false, in place of 24.0 +- 1.9 with 8; of letters it leaves more, 18.5 +- .5 of 26
-  against 13.8 +- 1.5 at r = .5.
-- Keeping the self-field costs nothing in serial updates, .001 +- .002 against no early stop.
+- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .103
+  +- .017 of them are lost, at r = 1 nearly half; of 40 random archetypes .022 +- .004.
+- Without the acceptance test .046 +- .003 are lost. Duplicates that are kept cost .008 +- .001.
+- The exposure fit retrieves nothing more. Without it false discoveries rise to .075, without
+  pruning as well to .191 (letters: from .006 to .010 and .191): pruning does most of its work.
+- The early stop saves half of the time. Just above the onset it leaves 19.4 +- 2.3 of 40 at
+  r = .4, with 11 false, in place of 23.2 +- 1.7 with 8; of letters it leaves more, 18.2 +- .5 of 26
+  against 15.0 +- 1.4 at r = .5.
+- Keeping the self-field costs nothing in serial updates, .003 +- .002 against no early stop.
 - Repulsion, L = 3 against L = 1 of as many spins, gains .011 +- .002 in the serial heat bath, all
-  of it near the onset (letters at r = .5: 19.5 of 26 against 13.8), and -.002 +- .001 in the
-  paper's LAM. That one, within our search, loses .022 +- .003 and has more false letters, .044.
+  of it near the onset (letters at r = .5: 19.4 of 26 against 15.0), and -.005 +- .002 in the
+  paper's LAM. That one, within our search, loses .025 +- .003 and has more false letters, .045.
 
 Run it with ``hopfed run ablation --preset paper --out ablation.h5``. CPU seconds are measured, so
 unlike everything else in the file they differ from run to run.
