@@ -97,13 +97,14 @@ def _as_in_the_paper(label: str, memory: LayeredMemory) -> Variant:
     return Variant(label, change)
 
 
-UNPRUNED = {"slack": math.inf, "duplicate": 1.0}
+UNPRUNED = {"slack": math.inf, "flips": 0.0, "duplicate": 1.0}
 VARIANTS = {
     "full": Variant("full"),
     "no_lam": Variant("no LAM", source="eigenvectors"),
     "joint": Variant("joint, ten groups", source="joint"),
     "no_sharpening": Variant("no sharpening", {"settings": ((1.0, 3.0), (1.0, 3.5))}),
     "no_acceptance": Variant("no acceptance test", {"slack": math.inf}),
+    "no_return": Variant("rest states not disturbed", {"flips": 0.0}),
     "no_merging": Variant("duplicates kept", {"duplicate": 1.0}),
     "no_deflation": Variant("no deflation", {"deflate": False}),
     "no_fit": Variant("no exposure fit", fit=False),

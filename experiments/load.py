@@ -25,7 +25,7 @@ none false; seconds of processor time on one thread beside another, eigenpairs i
   ``r^2 (1 - a^.5)^2 / a``, sinks to the resolution ``(1 - r^2) q^.5`` at a = .49 for equal counts,
   and earlier for random ones;
 - N = 400: one operator 120, ten groups 152. Above a load of a third spurious states of one operator
-  score as archetypes do (at K = 140 up to 113 of them did), so that it is not searched at all;
+  score as archetypes do; those that attract nothing are left out;
 - unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 100 and, in four
   seeds of five, to 180: the lightest archetypes are blurred in the subspace. Ten owners of unlike
   mixtures: 100;

@@ -15,7 +15,8 @@ from hopfed.runs import Run
 ROWS = {
     "candidates from": {"no_lam": "eigenvectors", "joint": "ten groups"},
     "sharpening": {"no_sharpening": "none"},
-    "pruning": {"no_acceptance": "no test", "no_merging": "duplicates kept"},
+    "rest states": {"no_acceptance": "not scored", "no_return": "not disturbed"},
+    "duplicates": {"no_merging": "kept"},
     "deflation": {"no_deflation": "none"},
     "exposure fit": {"no_fit": "none", "unchecked": "nor pruning"},
     "memory": {"no_early_stop": "no early stop", "self_field": "self-field kept"},
@@ -28,7 +29,7 @@ FULL, THEORY, LABELLED = "0.82", "C4", "0.3"
 
 def draw(run: Run) -> Figure:
     """Draw parts of K over r for every row and setting: retrieved upward, false downward."""
-    figure = new_figure(90, 178)
+    figure = new_figure(90, 198)
     grid = figure.subplots(
         len(ROWS), 4, sharex="col", sharey=True, width_ratios=(1, 1, 1, 1.05), squeeze=False
     )

@@ -5,7 +5,6 @@ import pytest
 from helpers import sample
 from test_select import subspace
 
-from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.lam import LayeredMemory
 from hopfed.metrics import retrieval
@@ -74,14 +73,20 @@ def test_bad_settings():
         Search(settings=())
 
 
-def test_a_subspace_in_which_everything_rests_is_not_searched():
-    """Two thirds of the dimensions of space: rest states score as archetypes do there."""
+def test_states_that_rest_but_attract_nothing_are_not_archetypes():
+    """Beyond the load limit rest states of a random subspace score as archetypes do."""
     rng = np.random.default_rng(0)
-    V = np.linalg.qr(rng.standard_normal((90, 60)))[0]
-    space = Subspace(V, np.ones(60), np.ones(60))
-    known = rademacher(31, 90, rng)
-    assert len(search_candidates(space, Search(), 0)) == 0
-    np.testing.assert_array_equal(
-        search_candidates(space, Search(), 0, known=known[:29]), known[:29]
-    )
-    assert len(search_candidates(space, Search(), 0, known=known)) >= 31
+    V = np.linalg.qr(rng.standard_normal((200, 104)))[0]
+    space = Subspace(V, np.ones(104), np.ones(104))
+    few = Search(starts=8, sweeps=20, patience=1, reluctance=1, early_stop=False, slack=2.0)
+    anything = search_candidates(space, replace(few, flips=0.0), 0)
+    assert len(anything) > 0
+    assert len(search_candidates(space, few, 0)) < len(anything)
+
+
+def test_archetypes_attract_where_most_rest_states_do_not():
+    xi, eta = sample(45, 100, 2000, 0.95, 1)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    careless = retrieval(search_candidates(subspace(eta), Search(flips=0.0), 1), xi)
+    assert score.found() > careless.found()
+    assert score.false_discoveries < careless.false_discoveries

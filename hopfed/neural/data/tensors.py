@@ -16,9 +16,9 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.neural.data.partitions import Partition
 from hopfed.rng import derive
 
-# Examples in a forward pass without gradients. On a CPU the activations of 64 stay in cache and
-# come from memory that is held; from 256 on (CNN-3, 28 x 28) or 128 on (64 x 64) every pass has its
-# pages made afresh: 1.6 and 1.8 times the time of an example.
+# Examples in a forward pass without gradients. On a CPU the activations of 64 come from memory that
+# is held; from 512 on (CNN-3, 28 x 28) or 128 on (CNN-1, 64 x 64) every pass has its pages made
+# afresh, and an example takes 1.6 and 1.8 times as long at 1,024.
 ON_CPU, ON_DEVICE = 64, 1024
 
 
