@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError, BackendError  # noqa: E402
 from hopfed.neural.data import Dataset, load, partition  # noqa: E402
-from hopfed.neural.data.tensors import Augment, generator, moments, to_tensors  # noqa: E402
+from hopfed.neural.data.tensors import ON_CPU, Augment, generator, moments, to_tensors  # noqa: E402
 
 
 def test_tensors_hold_what_the_dataset_holds():
@@ -42,6 +42,18 @@ def test_images_are_normalised_by_training_images_alone(dtype):
     mean, std = moments(images, train)
     np.testing.assert_allclose(mean, images[train].mean(axis=(0, 2, 3)), rtol=1e-6)
     np.testing.assert_allclose(std[:2], images[train].std(axis=(0, 2, 3))[:2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, ON_CPU, 2 * ON_CPU, 2 * ON_CPU + 5])
+def test_batches_are_all_examples_in_order(count):
+    part = partition("iid", load("digits"), 5)
+    tensors, index = to_tensors(part), np.random.default_rng(0).permutation(1797)[:count]
+    made = list(tensors.batches(index))
+    assert len(made) == max(1, -(-count // ON_CPU))
+    assert max(len(y) for _, y in made) <= ON_CPU
+    x, y = tensors.batch(tensors.rows(index))
+    assert torch.equal(torch.cat([x for x, _ in made]), x)
+    assert torch.equal(torch.cat([y for _, y in made]), y)
 
 
 def test_tokens_stay_whole_numbers():
