@@ -228,10 +228,10 @@ EXPERIMENTS = (
     ),
     Row(
         "ablation",
-        "part of all archetypes lost without: LAM / deflation / sharpening / acceptance; gained "
-        "by repulsion in the paper's LAM",
+        "part of all archetypes lost without: LAM / deflation / sharpening / disturbing what "
+        "rests; gained by repulsion in the paper's LAM",
         "{lost_no_lam|2 mean} / {lost_no_deflation|2 mean} / {lost_no_sharpening|3 mean} / "
-        "{lost_no_acceptance|3 mean}; {gain_paper|3}",
+        "{lost_no_return|3 mean}; {gain_paper|3}",
     ),
 )
 

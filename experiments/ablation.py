@@ -7,24 +7,26 @@ Every variant gives up after three passes without a find. Archetypes and labels 
 
 Measured (paper preset, 20 seeds; parts of K, means over settings and r +- standard error over
 seeds, losses paired). All archetypes are counted from the first r of the grid above the onset:
-.3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .679 +- .002 and
-makes .047 +- .002 false discoveries, 99.9% of them in draws of which it does not retrieve all.
+.3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .688 +- .002 and
+makes .043 +- .001 false discoveries, 99.9% of them in draws of which it does not retrieve all.
 
-- Without the LAM .403 +- .003 are lost, without deflation .216 +- .003, which takes nearly three
-  times as long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain
-  .018 +- .002.
-- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .103
-  +- .017 of them are lost, at r = 1 nearly half; of 40 random archetypes .022 +- .004.
-- Without the acceptance test .046 +- .003 are lost. Duplicates that are kept cost .008 +- .001.
-- The exposure fit retrieves nothing more. Without it false discoveries rise to .075, without
-  pruning as well to .191 (letters: from .006 to .010 and .191): pruning does most of its work.
-- The early stop saves half of the time. Just above the onset it leaves 19.4 +- 2.3 of 40 at
-  r = .4, with 11 false, in place of 23.2 +- 1.7 with 8; of letters it leaves more, 18.2 +- .5 of 26
-  against 15.0 +- 1.4 at r = .5.
-- Keeping the self-field costs nothing in serial updates, .003 +- .002 against no early stop.
-- Repulsion, L = 3 against L = 1 of as many spins, gains .011 +- .002 in the serial heat bath, all
-  of it near the onset (letters at r = .5: 19.4 of 26 against 15.0), and -.005 +- .002 in the
-  paper's LAM. That one, within our search, loses .025 +- .003 and has more false letters, .045.
+- Without the LAM .412 +- .003 are lost, without deflation .221 +- .003, which takes about twice as
+  long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain .009 +- .001.
+- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .100
+  +- .017 of them are lost, at r = 1 nearly half; of 40 random archetypes .019 +- .005.
+- A rest state must come back after some of its sites are turned. This is what tells archetypes
+  just above the onset: of 40 at r = .4 it retrieves 28.6 +- .8, with 2.8 false, and without it 19.4
+  +- 2.3, with 11.3; over all .009 +- .001. Beside it the test of scores retrieves nothing more,
+  .003 +- .002, and keeps false letters out, .003 for .056. Duplicates that are kept cost .004
+  +- .001.
+- The exposure fit retrieves nothing more. Without it false discoveries rise to .051, without
+  pruning as well to .191 (letters: from .003 to .007 and .191): pruning does most of its work.
+- The early stop saves a third of the time, and leaves more letters just below the onset: 15.3
+  +- 1.4 of 26 without it at r = .5, 19.1 +- .4 with it.
+- Keeping the self-field costs nothing in serial updates, .000 +- .002 against no early stop.
+- Repulsion, L = 3 against L = 1 of as many spins, gains .012 +- .002 in the serial heat bath, all
+  of it near the onset (letters at r = .5: 19.9 of 26 against 15.3), and -.006 +- .002 in the
+  paper's LAM. That one, within our search, loses .019 +- .003 and has more false letters, .027.
 
 Run it with ``hopfed run ablation --preset paper --out ablation.h5``. CPU seconds are measured, so
 unlike everything else in the file they differ from run to run.
