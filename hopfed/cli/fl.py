@@ -29,7 +29,7 @@ def fl_command() -> None:
 @click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
 @click.option("--clients", type=int, help="Number of clients.")
 @click.option("--rounds", type=int, help="Communication rounds.")
-@click.option("--models", help="One architecture, or several by turns: lenet,cnn-1.")
+@click.option("--models", help="One architecture, or several by turns: lenet,cnn-1,mlp:200x100.")
 @click.option("--seeds", type=int, help="Number of seeds.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(

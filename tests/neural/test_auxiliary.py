@@ -128,7 +128,7 @@ def test_batches_of_one_example(cls, settings):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: FML(TASK, proxy="cnn-6"), "proxy must be one of .* got cnn-6"),
+        (lambda: FML(TASK, proxy="cnn-6"), "proxy must be one of .* got 'cnn-6'"),
         (lambda: FML(TASK, weight=1.5), r"weight must be in \[0, 1\]"),
         (lambda: FML(TASK, weight_shared=-0.5), r"weight_shared must be in \[0, 1\]"),
         (lambda: FedKD(TASK, weight=-1.0), "weight must be at least 0"),

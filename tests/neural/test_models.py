@@ -267,6 +267,15 @@ def test_settings_of_the_architectures():
         ("mlp", {"hidden": (50, 0)}, "hidden must be one or more widths"),
         ("lenet", {"hidden": (9,)}, "settings of lenet must be left out, as it has none"),
         ("lstm", {"width": 0}, "width must be at least 1, got 0"),
+        ("lstm:0", {}, "width must be at least 1, got 0"),
+        ("lstm:64x32", {}, "model must be of the form lstm:64, got 'lstm:64x32'"),
+        ("mlp:", {}, "model must be of the form mlp:200x100, got 'mlp:'"),
+        (
+            "lenet:9",
+            {},
+            "model must be without widths, unless mlp:200x100 or lstm:64, got 'lenet:9",
+        ),
+        ("ltsm:64", {}, r"model must be one of .* \(did you mean lstm\?\), got 'ltsm'"),
         ("lenet", {"norm": "layer"}, "norm must be one of group, batch, got 'layer'"),
         ("lenet", {"classes": 0}, "classes must be at least 1, got 0"),
         ("lenet", {"channels": 1.5}, "channels must be a whole number, got 1.5"),
@@ -277,6 +286,23 @@ def test_bad_arguments_are_named(name, change, message):
     arguments = {"channels": 1, "size": 28, "classes": 10, "seed": 0} | change
     with pytest.raises(ArgumentError, match=message):
         build(name, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "settings"),
+    [
+        ("mlp:32", "mlp", {"hidden": (32,)}),
+        ("mlp:20x30x10", "mlp", {"hidden": (20, 30, 10)}),
+        ("lstm:16", "lstm", {"width": 16}),
+    ],
+)
+def test_a_name_may_carry_widths(name, base, settings):
+    shape = {"channels": 3, "size": 8, "classes": 5, "seed": 4}
+    named, told = build(name, **shape), build(base, **shape, **settings)
+    assert named.feature_dim == told.feature_dim
+    for a, b in zip(named.parameters(), told.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert assign([name, base], 3) == (name, base, name)
 
 
 @given(st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=6), st.integers(1, 40))

@@ -9,13 +9,12 @@ from typing import ClassVar
 import numpy as np
 from torch import nn
 
-from hopfed.config import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import above, below, pack, spec_of, unpack
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.models import MODELS
 from hopfed.neural.models.base import Model
+from hopfed.neural.models.registry import check_name
 from hopfed.neural.pair import Pair
 from hopfed.neural.task import Params
 
@@ -74,7 +73,7 @@ class Proxied(Auxiliary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.proxy in MODELS, "proxy", f"one of {', '.join(MODELS)}", self.proxy)
+        check_name(self.proxy, "proxy")
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair of models."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -31,6 +32,9 @@ MODELS: dict[str, Callable[..., Model]] = {
     "lstm": lstm,
 }
 
+# Architecture -> the setting that its name may carry, and how that is written.
+WIDTHS = {"mlp": ("hidden", r"\d+(x\d+)*", "mlp:200x100"), "lstm": ("width", r"\d+", "lstm:64")}
+
 
 def build(
     name: str,
@@ -51,7 +55,7 @@ def build(
 
     Parameters
     ----------
-    name : one of `MODELS`.
+    name : one of `MODELS`; mlp and lstm also with their widths, as mlp:200x100 and lstm:64.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
     settings : further ones of the architecture: `hidden` of an mlp; `embedding` and `width` of an
@@ -68,7 +72,8 @@ def build(
     >>> model(torch.zeros(5, 1, 8, 8)).shape
     torch.Size([5, 10])
     """
-    check_name(name)
+    name, widths = _parse(name)
+    settings = {**widths, **settings}
     known = [
         p.name for p in signature(MODELS[name]).parameters.values() if p.kind == p.KEYWORD_ONLY
     ]
@@ -117,10 +122,30 @@ def assign(
     return tuple(rule)
 
 
-def check_name(name: str) -> str:
-    """Return `name` if there is such a model; otherwise an error suggests the nearest."""
-    _check_known("model", name, list(MODELS))
+def check_name(name: str, argument: str = "model") -> str:
+    """Return `name` if there is such a model; otherwise an error suggests the nearest.
+
+    Examples
+    --------
+    >>> check_name("mlp:200x100")
+    'mlp:200x100'
+    """
+    _parse(name, argument)
     return name
+
+
+def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
+    """Return the architecture of a name, and the widths that it carries as settings."""
+    base, colon, text = str(name).partition(":")
+    _check_known(argument, base, list(MODELS))
+    if not colon:
+        return base, {}
+    forms = " or ".join(form for _, _, form in WIDTHS.values())
+    require(base in WIDTHS, argument, f"without widths, unless {forms}", repr(name))
+    setting, pattern, form = WIDTHS[base]
+    require(bool(re.fullmatch(pattern, text)), argument, f"of the form {form}", repr(name))
+    widths = tuple(int(width) for width in text.split("x"))
+    return base, {setting: widths if base == "mlp" else widths[0]}
 
 
 def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
