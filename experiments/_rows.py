@@ -362,4 +362,20 @@ NEURAL = (
         preset="default",
         setting="digits, Dirichlet(.3), LeNet, 6 seeds",
     ),
+    Row(
+        "knnper",
+        "the same on {config/examples} images of CIFAR-10, {config/rounds} rounds; points over "
+        "FedAvg by concentration .1 / .3 / 1 / 10",
+        "Standalone {methods/standalone/test|1 % mean}, FedAvg {methods/fedavg/test|1 %}, kNN-Per "
+        "{methods/knn-per/test|1 %}, label prior alone {methods/fedavg-prior/test|1 %}. kNN-Per "
+        "{heterogeneity/knn-per/0.1/gain|1 % +} / {methods/knn-per/gain|1 % +} / "
+        "{heterogeneity/knn-per/1/gain|1 % +} / {heterogeneity/knn-per/10/gain|1 % +}, the prior "
+        "{heterogeneity/fedavg-prior/0.1/gain|1 % + mean} / "
+        "{methods/fedavg-prior/gain|1 % + mean} / "
+        "{heterogeneity/fedavg-prior/1/gain|1 % + mean} / "
+        "{heterogeneity/fedavg-prior/10/gain|1 % + mean}",
+        preset="default",
+        setting="3 seeds",
+        part="cifar10",
+    ),
 )

@@ -44,6 +44,12 @@ model; mixed with it (lambda from validation) nothing is lost: 94.2 to 95.0. On 
 global model neighbours are better (Fig. 3): 80.9 +- 1.4 alone after a round in which the model has
 16.1, 88.5 after five (67.5), 94.5 +- .8 after twenty (91.9).
 
+CIFAR-10, ten clients with 8,000 images in all, 30 rounds of LeNet, three paired seeds: FedAvg 36.5
++- 1.7, training alone 54.7, kNN-Per 58.1 +- .6, the prior 59.8 +- .6. Over FedAvg kNN-Per has +43.0
++- 4.2, +21.6 +- 1.3, +5.2 +- 1.2 and +.1 +- .3 points at concentrations .1, .3, 1 and 10, the prior
++43.3, +23.3, +8.9 and +1.2: what neighbours in the features of so weak a model tell is the label
+shift alone, and less of it.
+
 In trials (validation accuracy, lambda by leave-one-out, three paired seeds) kNN-Per has +9.5 to +15
 points over the prior on rotations of 2,000 images of MNIST and +.3 to +11 on the domains of PACS
 (1,200 images, 15 rounds). The better the global model, the less there is to add: after 60 rounds on
