@@ -230,7 +230,7 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
     if rows > 1:  # above the error bars, which `best` does not see
         low, high = axes.get_ylim()
         columns = 1 if rows < 4 else 2
-        axes.set_ylim(low, high + 0.15 * math.ceil(rows / columns) * (high - low))
+        axes.set_ylim(low, high + 0.19 * math.ceil(rows / columns) * (high - low))
         axes.legend(loc="upper left", ncols=columns, columnspacing=0.8)
         axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= min(high, 1.0)])
 

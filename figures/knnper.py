@@ -8,13 +8,26 @@ from hopfed.figures import _methods
 from hopfed.runs import Run
 
 STREAM = "stream"
+# Section -> what its values are.
+VALUES = {
+    "heterogeneity": "concentration of the Dirichlet law",
+    "k": "neighbours",
+    "sigma": "width of the kernel",
+    "lambda": "weight of the neighbours",
+    "capacity": "share of its examples a client keeps",
+    "hardware": "room of strong clients less 1/2",
+    "global model": "rounds of training",
+    STREAM: "step (dotted: other examples from here)",
+}
 
 
 def draw(run: Run) -> Figure:
     """Draw the methods and sweeps; gains are over FedAvg."""
     figure = _methods.draw(run, "fedavg")
     for axes in figure.axes:
-        if axes.get_title() == STREAM:
+        section = axes.get_title()
+        if section in VALUES:
+            axes.set_xlabel(VALUES[section])
+        if section == STREAM:
             axes.axvline(run.config["before"] - 0.5, color="0.6", ls=":", lw=0.8)
-            axes.set_xlabel("step (dotted: other examples from here)")
     return figure
