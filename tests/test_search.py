@@ -90,3 +90,11 @@ def test_archetypes_attract_where_most_rest_states_do_not():
     careless = retrieval(search_candidates(subspace(eta), Search(flips=0.0), 1), xi)
     assert score.found() > careless.found()
     assert score.false_discoveries < careless.false_discoveries
+
+
+@pytest.mark.parametrize(("K", "N"), [(16, 40), (24, 64), (36, 100), (72, 200)])
+def test_loads_above_a_third_are_recovered_where_examples_are_clean(K, N):
+    xi, eta = sample(K, N, 20 * N, 0.95, 1)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    assert score.found() >= 0.9
+    assert score.false_discoveries == 0

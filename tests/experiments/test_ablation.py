@@ -277,7 +277,10 @@ def test_early_stop(evidence, early):
     assert all((score is not None) == early for score in told)
 
 
-@pytest.mark.parametrize("wrong", [{"slack": -1.0}, {"duplicate": 0.0}, {"duplicate": 1.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"slack": -1.0}, {"flips": -0.1}, {"flips": 0.5}, {"duplicate": 0.0}, {"duplicate": 1.5}],
+)
 def test_bad_switches(wrong):
     with pytest.raises(ArgumentError, match=f"{next(iter(wrong))} must be"):
         Search(**wrong)
