@@ -378,4 +378,15 @@ NEURAL = (
         setting="3 seeds",
         part="cifar10",
     ),
+    Row(
+        "knnper",
+        "the same with {config/clients} clients of one domain of PACS each, {config/examples} "
+        "images at 64 x 64, {config/rounds} rounds; points over FedAvg",
+        "Standalone {methods/standalone/test|1 % mean}, FedAvg {methods/fedavg/test|1 %}, kNN-Per "
+        "{methods/knn-per/test|1 % mean}, {methods/knn-per/gain|1 % +}; Hopfield retrieval "
+        "{methods/ours: hopfield/gain|1 % +}, label prior alone {methods/fedavg-prior/gain|1 % +}",
+        preset="default",
+        setting="3 seeds",
+        part="pacs",
+    ),
 )
