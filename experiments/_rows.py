@@ -389,4 +389,15 @@ NEURAL = (
         setting="3 seeds",
         part="pacs",
     ),
+    Row(
+        "knnper",
+        "the next character of Shakespeare at {config/clients} speakers, an LSTM of 64 units, "
+        "{config/rounds} rounds; points over FedAvg",
+        "FedAvg {methods/fedavg/test|1 %}, kNN-Per {methods/knn-per/gain|1 % +}, prior of "
+        "characters alone {methods/fedavg-prior/gain|1 % +}: no gain, as speakers with few "
+        "validation examples choose a wrong weight by them",
+        preset="default",
+        setting="3 seeds",
+        part="shakespeare",
+    ),
 )
