@@ -51,11 +51,11 @@ CIFAR-10, ten clients with 8,000 images in all, 30 rounds of LeNet, three paired
 shift alone, and less of it.
 
 Clients of one domain of PACS each (four, 3,000 images, 20 rounds, three seeds): FedAvg 39.7 +- 2.0,
-and over it the prior .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.0, training alone 4.3
-+- 1.0. Next character of Shakespeare, 15 speakers of 11 to 5,600 examples, an LSTM of 64 units, 16
-rounds: FedAvg 36.0 +- 2.8, kNN-Per 1.5 +- .6 points below it, the prior 3.3 +- .3. The 23 speakers
-with fewer than 60 validation examples lose 2.8 points on average, the other 22 .2 +- .3: accuracy on
-a handful of examples chooses a wrong weight.
+and over it the prior .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.0, training alone
+4.3 +- 1.0. Next character of Shakespeare, 15 speakers of 11 to 5,600 examples, an LSTM of 64 units,
+16 rounds: FedAvg 36.0 +- 2.8, kNN-Per 1.5 +- .6 points below it, the prior 3.3 +- .3. The 23
+speakers with fewer than 60 validation examples lose 2.8 points on average, the other 22 .2 +- .3:
+accuracy on a handful of examples chooses a wrong weight.
 
 In trials (validation accuracy, lambda by leave-one-out, three paired seeds) kNN-Per has +9.5 to +15
 points over the prior on rotations of 2,000 images of MNIST and +.3 to +11 on the domains of PACS
