@@ -235,6 +235,30 @@ def choose_weight(
     return float(grid[best[(len(best) - 1) // 2]])
 
 
+def expected_weight(
+    logits: np.ndarray,
+    p: np.ndarray,
+    labels: np.ndarray,
+    mixing: str = "probabilities",
+    grid: Sequence[float] = GRID,
+) -> float:
+    """Return the mean of lambda given the labels, all of `grid` alike beforehand (ours).
+
+    Few labels leave it near the middle, where counting those that are met may lead anywhere.
+
+    Examples
+    --------
+    >>> expected_weight(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0, int))
+    0.5
+    >>> expected_weight(np.zeros((50, 2)), np.tile([0.9, 0.1], (50, 1)), np.zeros(50, int)) > 0.9
+    True
+    """
+    rows = np.arange(len(labels))
+    told = np.array([mix(logits, p, weight, mixing)[rows, labels].sum() for weight in grid])
+    chances = np.exp(told - told.max())
+    return float(chances @ np.asarray(grid) / chances.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """The labels of the k nearest keys, weighed by a kernel.

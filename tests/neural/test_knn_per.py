@@ -319,8 +319,11 @@ def test_pooled_labels_are_divided_out():
         ({"kernel": "box"}, "kernel must be one of paper, program"),
         ({"mixing": "sum"}, "mixing must be one of probabilities, logits"),
         ({"store": "trees"}, "store must be one of neighbours"),
-        ({"tune": "test"}, "tune must be one of validation, leave-one-out"),
-        ({"tune": "leave-one-out", "store": "prototypes"}, "tune must be validation with proto"),
+        ({"tune": "test"}, "tune must be one of validation, posterior, leave-one-out"),
+        (
+            {"tune": "leave-one-out", "store": "prototypes"},
+            "tune must be validation or posterior with proto",
+        ),
         ({"steps": -1}, "steps must be at least 0"),
     ],
 )

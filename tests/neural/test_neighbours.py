@@ -19,6 +19,7 @@ from hopfed.neural.neighbours import (  # noqa: E402
     Index,
     Neighbours,
     choose_weight,
+    expected_weight,
     log_kernel,
     mix,
     vote,
@@ -210,6 +211,33 @@ def test_mixed_logits_are_the_programs_scores():
     found = mix(logits, p, 0.7, "logits")
     scores = 0.7 * p + 0.3 * logits
     np.testing.assert_allclose(found - found[:, :1], scores - scores[:, :1])
+
+
+@pytest.mark.parametrize("mixing", ["probabilities", "logits"])
+@pytest.mark.parametrize("count", [1, 5, 200])
+def test_the_expected_weight_is_the_mean_over_the_posterior(mixing, count):
+    rng = np.random.default_rng(count)
+    logits, labels = rng.standard_normal((count, 4)), rng.integers(0, 4, count)
+    p = rng.dirichlet(np.full(4, 0.2), count)
+    likely = np.ones(len(GRID))
+    for i, weight in enumerate(GRID):
+        for row in range(count):
+            likely[i] *= (
+                4
+                * np.exp(mix(logits[row : row + 1], p[row : row + 1], weight, mixing))[
+                    0, labels[row]
+                ]
+            )
+    expected = (likely * GRID).sum() / likely.sum()
+    assert expected_weight(logits, p, labels, mixing) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_memory_that_is_wrong_once_for_certain_is_not_trusted_alone():
+    p = np.tile([1.0, 0.0], (20, 1))
+    right, wrong = np.zeros(20, int), np.append(np.zeros(19, int), 1)
+    assert expected_weight(np.zeros((20, 2)), p, right) > 0.95
+    assert 0.5 < expected_weight(np.zeros((20, 2)), p, wrong) < 0.95
+    assert expected_weight(np.zeros((20, 2)), p[:, ::-1], right) < 0.05
 
 
 def test_of_tied_weights_the_middle_one_is_taken():

@@ -15,7 +15,9 @@ squared distance, k = 7, and adds probabilities to raw logits. Decided here: lam
 grid that meets most labels of the client's validation examples, which no training ever saw; on
 training examples the global model is overconfident and pulls lam to itself, and a store that is
 asked for its own points answers perfectly and pulls lam up (B7), so there each point is left out of
-the search for itself. Of several lam that do equally well it is the middle one.
+the search for itself. Of several lam that do equally well it is the middle one. A handful of
+validation examples may choose any; the mean of lam given them is steadier (ours,
+``tune=posterior``).
 
 Ours: the store may be compressed to prototypes, or read as a Hopfield network, of all examples
 or of class archetypes; see `hopfed.neural.prototypes` and `hopfed.neural.associative`.
@@ -45,6 +47,7 @@ from hopfed.neural.neighbours import (
     Neighbours,
     SmallStoreWarning,
     choose_weight,
+    expected_weight,
     mix,
     parse_index,
 )
@@ -55,7 +58,7 @@ from hopfed.rng import derive, stream
 __all__ = ["KNNPer"]
 
 STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
-TUNES = ("validation", "leave-one-out")
+TUNES = ("validation", "posterior", "leave-one-out")
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
@@ -114,8 +117,9 @@ class KNNPer(FedAvg):
     k : neighbours; a store with fewer examples uses all of them, with a warning.
     sigma : scale of the kernel.
     lam : weight of the memory in (7), or -1 for the best on the client's own data, by `tune`.
-    tune : what it is chosen on: "validation", or "leave-one-out", the stored examples, each without
-        itself (not with prototypes and archetypes, which were made from them).
+    tune : how it is chosen: "validation", to meet most labels of these; "posterior", its mean given
+        them (ours); or "leave-one-out", to meet most of the stored examples, each without itself
+        (not with prototypes and archetypes, which were made from them).
     capacity : most examples kept, or prototypes made: up to 1 a share of the client's training
         examples, above 1 their number.
     spread : clients of even number keep that share less and those of odd number that share more
@@ -188,8 +192,8 @@ class KNNPer(FedAvg):
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
         apart = self.store in ("neighbours", "hopfield")
-        rule = f"validation with {self.store}"
-        require(apart or self.tune == "validation", "tune", rule, repr(self.tune))
+        rule = f"validation or posterior with {self.store}"
+        require(apart or self.tune != "leave-one-out", "tune", rule, repr(self.tune))
 
     def classifier(self, state: State, down: Message, client: int) -> Interpolation:  # noqa: ARG002
         """The global model mixed with the memory of the client's training examples."""
@@ -232,12 +236,12 @@ class KNNPer(FedAvg):
             return Interpolation(extractor, None, 0.0, self.mixing)
         memory = self.memory(store, client)
         weight = self.lam
-        if weight == -1 and self.tune == "validation":
-            held = self.embedded(down, client, "validation")
-            p = memory(held.features)
-            weight = choose_weight(held.logits, p, held.labels, self.mixing)
-        elif weight == -1:
+        if weight == -1 and self.tune == "leave-one-out":
             weight = self._left_out(memory, store, extractor)
+        elif weight == -1:
+            held = self.embedded(down, client, "validation")
+            choose = choose_weight if self.tune == "validation" else expected_weight
+            weight = choose(held.logits, memory(held.features), held.labels, self.mixing)
         return Interpolation(extractor, memory, weight, self.mixing)
 
     def memory(self, store: Store, client: int) -> Memory:
