@@ -48,7 +48,9 @@ CIFAR-10, ten clients with 8,000 images in all, 30 rounds of LeNet, three paired
 +- 1.7, training alone 54.7, kNN-Per 58.1 +- .6, the prior 59.8 +- .6. Over FedAvg kNN-Per has +43.0
 +- 4.2, +21.6 +- 1.3, +5.2 +- 1.2 and +.1 +- .3 points at concentrations .1, .3, 1 and 10, the prior
 +43.3, +23.3, +8.9 and +1.2: what neighbours in the features of so weak a model tell is the label
-shift alone, and less of it.
+shift alone, and less of it. CIFAR-100 by pachinko, 10,000 images, else alike: FedAvg 10.0 +- .7,
+training alone 12.6 +- 1.7, kNN-Per 17.4 +- 1.7, the prior 19.8 +- 1.2; 40 rounds more raise none of
+them (9.6, 10.3, 15.9, 18.8).
 
 Clients of one domain of PACS each (four, 3,000 images, 20 rounds, three seeds): FedAvg 39.7 +- 2.0,
 and over it the prior .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.0, training alone
@@ -56,6 +58,10 @@ and over it the prior .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.
 16 rounds: FedAvg 36.0 +- 2.8, kNN-Per 1.5 +- .6 points below it, the prior 3.3 +- .3. The 23
 speakers with fewer than 60 validation examples lose 2.8 points on average, the other 22 .2 +- .3:
 accuracy on a handful of examples chooses a wrong weight.
+
+With lambda's mean given the validation examples (``tune=posterior``) in place of the value by which
+most of them are met: 95.5 +- 1.4 on digits, as with it, and 80.0 +- 2.5 for 79.2 +- 2.7 with
+features shifted (six seeds each).
 
 In trials (validation accuracy, lambda by leave-one-out, three paired seeds) kNN-Per has +9.5 to +15
 points over the prior on rotations of 2,000 images of MNIST and +.3 to +11 on the domains of PACS

@@ -17,7 +17,9 @@ import click
 from hopfed.errors import HopfedError
 from hopfed.experiments import find
 from hopfed.experiments._quote import fill, number
-from hopfed.experiments._rows import EXPERIMENTS, NEURAL, Row
+from hopfed.experiments._row import Row
+from hopfed.experiments._rows import EXPERIMENTS
+from hopfed.experiments._rows_neural import NEURAL
 from hopfed.experiments._summaries import keep, read
 
 README = Path(__file__).parents[1] / "README.md"

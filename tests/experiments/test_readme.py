@@ -11,7 +11,9 @@ from hopfed.config import to_plain
 from hopfed.errors import HopfedError, RunFileError
 from hopfed.experiments import find, readme
 from hopfed.experiments._quote import fill, number
-from hopfed.experiments._rows import EXPERIMENTS, NEURAL, Row
+from hopfed.experiments._row import Row
+from hopfed.experiments._rows import EXPERIMENTS
+from hopfed.experiments._rows_neural import NEURAL
 from hopfed.experiments._summaries import FOLDER, dump, keep, read
 from hopfed.runs import Run
 
