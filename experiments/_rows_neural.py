@@ -172,8 +172,8 @@ NEURAL = (
         "the next character of Shakespeare at {config/clients} speakers, an LSTM of 64 units, "
         "{config/rounds} rounds; points over FedAvg",
         "FedAvg {methods/fedavg/test|1 %}, kNN-Per {methods/knn-per/gain|1 % +}, prior of "
-        "characters alone {methods/fedavg-prior/gain|1 % +}: no gain, as speakers with few "
-        "validation examples choose a wrong weight by them",
+        "characters alone {methods/fedavg-prior/gain|1 % +}. No gain; what kNN-Per loses is lost "
+        "by speakers with few validation examples, who choose its weight by them",
         preset="default",
         setting="3 seeds",
         part="shakespeare",

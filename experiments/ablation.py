@@ -10,7 +10,7 @@ seeds, losses paired). All archetypes are counted from the first r of the grid a
 .3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .688 +- .002 and
 makes .043 +- .001 false discoveries, 99.9% of them in draws of which it does not retrieve all.
 
-- Without the LAM .412 +- .003 are lost, without deflation .221 +- .003, which takes about twice as
+- Without the LAM .412 +- .003 are lost, without deflation .221 +- .003, which takes over twice as
   long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain .009 +- .001.
 - Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .100
   +- .017 of them are lost, at r = 1 nearly half; of 40 random archetypes .019 +- .005.
@@ -21,7 +21,7 @@ makes .043 +- .001 false discoveries, 99.9% of them in draws of which it does no
   +- .001.
 - The exposure fit retrieves nothing more. Without it false discoveries rise to .051, without
   pruning as well to .191 (letters: from .003 to .007 and .191): pruning does most of its work.
-- The early stop saves a third of the time, and leaves more letters just below the onset: 15.3
+- The early stop saves half of the time, and leaves more letters just below the onset: 15.3
   +- 1.4 of 26 without it at r = .5, 19.1 +- .4 with it.
 - Keeping the self-field costs nothing in serial updates, .000 +- .002 against no early stop.
 - Repulsion, L = 3 against L = 1 of as many spins, gains .012 +- .002 in the serial heat bath, all

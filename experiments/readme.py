@@ -78,9 +78,9 @@ def misses() -> str:
     return fill(
         "Where a claim does not come out, the module's docstring in `experiments/` says so. At "
         "N = 1,000 `load` first fails, by what and in how many seeds, with one operator at "
-        "{stop_one_operator}; with ten groups at {stop_ten_groups}. One operator near or above "
-        'what it can hold keeps false patterns, and says "incomplete" or "poor fit". Minutes are '
-        "as measured, on two cores, some of them with other work on them; "
+        "{stop_one_operator}; with ten groups at {stop_ten_groups}. One operator above what "
+        'it can hold may keep a few false patterns, and says "incomplete" or "poor fit". Minutes '
+        "are as measured, on two cores, some of them with other work on them; "
         'those with "about" are estimates, some from a single seed.',
         _kept("load"),
     )

@@ -49,8 +49,9 @@ class Search:
     slack : of the acceptance test (`hopfed.select.accepted`); inf lets every rest state pass.
     flips : share of its sites that are turned at random to see whether a rest state attracts; 0
         takes any. Where loads are high or data scarce, states rest that score as archetypes do but
-        attract nothing: at N = 100, K = 45, r = .95 most of what was found without this test, and
-        2.3 of 45 with it (.05: 19, .1: 19, .2: 0 false, but no archetype of N = 200, K = 72).
+        attract nothing: at N = 100, K = 45, r = .95 there are 30 of them without this test and 1
+        with it (.05 and .1: 19; .2: none, but at N = 200, K = 72 it found nothing in one draw of
+        four).
     duplicate : overlap of two likenesses of one (`hopfed.select.merge`); 1 keeps all that differ.
     deflate : take what was found out of the operator before the next pass.
     early_stop : stop a memory once its score is close to that of an archetype.
