@@ -17,6 +17,7 @@ from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
+from hopfed.neural.models.registry import reads_text
 from hopfed.rng import stream
 
 Params = dict[str, torch.Tensor]
@@ -118,6 +119,8 @@ class Task:
     def build(self, architecture: str) -> Model:
         """Make a model for the data, such as a small one that all clients share."""
         data = self.split.dataset
+        rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
+        require(reads_text(architecture) != data.is_images, "model", rule, repr(architecture))
         if data.is_images:
             channels, size = data.shape[0], data.shape[-1]
         else:

@@ -7,6 +7,7 @@ from stand_ins import plays
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError, BackendError  # noqa: E402
+from hopfed.neural import task  # noqa: E402
 from hopfed.neural.data import Dataset, load, partition  # noqa: E402
 from hopfed.neural.data.tensors import ON_CPU, Augment, generator, moments, to_tensors  # noqa: E402
 
@@ -62,6 +63,27 @@ def test_tokens_stay_whole_numbers():
     x, _ = tensors.batch(tensors.rows(np.arange(5)), Augment(), generator(0))
     assert x.dtype == torch.int64
     np.testing.assert_array_equal(x.numpy(), data.inputs[:5])
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "message"),
+    [
+        (
+            load("digits"),
+            "lstm:8",
+            "model must be any but lstm for the inputs of digits, got 'lstm",
+        ),
+        (
+            plays(np.random.default_rng(0)),
+            "lenet",
+            "model must be lstm for the inputs of .*'lenet'",
+        ),
+    ],
+)
+def test_a_model_that_does_not_read_the_data_is_named(data, model, message, monkeypatch):
+    monkeypatch.setattr(task, "load", lambda _: data)
+    with pytest.raises(ArgumentError, match=message):
+        task.task_of(task.TaskSpec(f"as {model}", "iid", 3, (model,)))
 
 
 def test_bad_devices_and_a_missing_generator():

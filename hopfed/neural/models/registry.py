@@ -134,6 +134,17 @@ def check_name(name: str, argument: str = "model") -> str:
     return name
 
 
+def reads_text(name: str) -> bool:
+    """Whether the inputs of the architecture are tokens; otherwise they are images.
+
+    Examples
+    --------
+    >>> reads_text("lstm:64"), reads_text("mlp")
+    (True, False)
+    """
+    return _parse(name)[0] == "lstm"
+
+
 def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     """Return the architecture of a name, and the widths that it carries as settings."""
     base, colon, text = str(name).partition(":")
