@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu check lint types docs readme gallery wheel smoke clean
+.PHONY: demo test test-slow test-gpu check lint types docs results gallery wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png
@@ -37,13 +37,13 @@ docs: .venv/dev
 	@rm -rf build/docs && mkdir -p build/docs
 	$(BIN)/python -W error tests/pages.py build/docs
 
-# The tables of README.md, from the summaries of runs in experiments/summaries.
-readme: .venv/core
-	$(BIN)/python -m hopfed.experiments.readme
+# The tables of experiments/README.md and kernels/README.md, from kept summaries of runs.
+results: .venv/core
+	$(BIN)/python -m hopfed.experiments.publish.results
 
 # The pictures of figures/gallery that are missing or out of date, and their index.
 gallery: .venv/dev
-	$(BIN)/python -m hopfed.experiments.gallery
+	$(BIN)/python -m hopfed.experiments.publish.gallery
 
 .venv/core: requirements/core.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

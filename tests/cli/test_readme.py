@@ -56,7 +56,7 @@ def test_its_commands_exist_with_their_options(line, tmp_path, monkeypatch):
 
 
 def test_its_table_names_experiments():
-    rows = re.findall(r"^\| `hopfed run (\w+)[^`]*` \|", TEXT, re.MULTILINE)
+    rows = re.findall(r"\| `hopfed run (\w+)[^`]*` \|", TEXT)
     assert rows
     assert set(rows) <= set(NAMES)
 

@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from hopfed.cli import cli
 from hopfed.errors import HopfedError, RunFileError
-from hopfed.experiments import NAMES, find, gallery
+from hopfed.experiments import NAMES, find
 from hopfed.experiments._execute import execute
-from hopfed.experiments._pictures import PICTURES, Picture
+from hopfed.experiments.publish import gallery
+from hopfed.experiments.publish.pictures import PICTURES, Picture
 from hopfed.runs import Run
 
 BY_NAME = {picture.name: picture for picture in PICTURES}

@@ -1,7 +1,6 @@
-"""README.md quotes kept summaries, and these are of the runs that it names."""
+"""The READMEs quote kept summaries, and these are of the runs that they name."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,16 +8,13 @@ from click.testing import CliRunner
 
 from hopfed.config import to_plain
 from hopfed.errors import HopfedError, RunFileError
-from hopfed.experiments import find, readme
-from hopfed.experiments._quote import fill, number
-from hopfed.experiments._row import Row
-from hopfed.experiments._rows import EXPERIMENTS
-from hopfed.experiments._rows_neural import NEURAL
-from hopfed.experiments._summaries import FOLDER, dump, keep, read
+from hopfed.experiments import find
+from hopfed.experiments.publish import results
+from hopfed.experiments.publish.results import fill, number
+from hopfed.experiments.publish.summaries import FOLDER, dump, keep, read
 from hopfed.runs import Run
 
-TEXT = (Path(__file__).parents[2] / "README.md").read_text()
-ROWS = (*EXPERIMENTS, *NEURAL)
+ROOT = Path(__file__).parents[2]
 BENCH = ("bench", "bench_recover")  # as `hopfed bench --json` prints them
 
 KEPT = {
@@ -34,29 +30,21 @@ KEPT = {
 }
 
 
-def test_readme_is_what_the_script_writes():
-    assert readme.render(TEXT) == TEXT, "README.md is stale: run `make readme`"
+@pytest.mark.parametrize("page", results.PAGES)
+def test_pages_are_what_the_script_writes(page):
+    text = (ROOT / page).read_text()
+    assert results.render(text, results.PAGES[page]) == text, f"{page}: run `make results`"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}: {row.claim[:20]}")
+@pytest.mark.parametrize("row", results.ROWS, ids=lambda row: f"{row['experiment']}")
 def test_a_row_quotes_a_run_of_the_preset_it_names(row):
-    kept = row.summary()
-    if kept is None:
-        return
-    assert not row.typed, f"{row.name} has a summary now: delete the typed cells"
-    wanted = to_plain(find(row.name).PRESETS[row.preset])
+    kept = results.kept_by(row)
+    wanted = to_plain(find(row["experiment"]).PRESETS[row.get("preset", "paper")])
     wanted = json.loads(json.dumps(wanted))
     free = {"seeds", "data", "sections"}  # the command in the row says these; sweeps may be added
     for name in wanted.keys() & kept["config"].keys() - free:
-        said = row.part and f"{name}=" in row.cells()[0]
+        said = row.get("part") and f"{name}=" in results.command(row)
         assert said or kept["config"][name] == wanted[name], name
-
-
-def test_every_row_in_the_text_has_a_summary_or_is_marked_as_typed():
-    shown = {row.name for row in ROWS if f"| `hopfed run {row.name}" in TEXT}
-    assert {"bbp", "drift", "fedssa"} <= shown
-    for name in shown:
-        assert read(name) or any(row.typed for row in ROWS if row.name == name), name
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
@@ -109,15 +97,9 @@ def test_numbers(arguments, text):
     assert number(*arguments) == text
 
 
-def test_a_row_shows_the_typed_cells_until_there_is_a_summary():
-    row = Row("dance", "a claim", "{gain|3}", typed=("three", "7"))
-    assert row.cells() == ("`hopfed run dance`", "a claim", "three", "7")
-    assert replace(row, typed=None).cells() is None
-
-
 def test_a_place_that_is_missing_is_one_line():
-    with pytest.raises(HopfedError, match="one place for 'neural'"):
-        readme.render(TEXT.replace("<!-- neural -->", ""))
+    with pytest.raises(HopfedError, match="one place for 'pairs'"):
+        results.render("no comments here", {"pairs": results.pairs})
 
 
 def test_keeping_a_run(tmp_path):
@@ -136,13 +118,17 @@ def test_keeping_a_run(tmp_path):
 
 
 def test_the_command(tmp_path, monkeypatch):
-    copy = tmp_path / "README.md"
-    copy.write_text(TEXT.replace("| `hopfed run bbp` |", "| stale |"))
-    monkeypatch.setattr(readme, "README", copy)
-    answer = CliRunner().invoke(readme.main, [])
-    assert (answer.exit_code, copy.read_text()) == (0, TEXT)
+    for page in results.PAGES:
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text((ROOT / page).read_text())
+    stale = tmp_path / "experiments/README.md"
+    text = stale.read_text()
+    stale.write_text(text.replace("| `hopfed run bbp", "| `stale"))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    answer = CliRunner().invoke(results.main, [])
+    assert (answer.exit_code, stale.read_text()) == (0, text)
     for arguments in (["absent.h5"], ["--minutes", "3"]):
-        answer = CliRunner().invoke(readme.main, arguments)
+        answer = CliRunner().invoke(results.main, arguments)
         assert answer.exit_code
         assert "Error: " in answer.output
-    assert copy.read_text() == TEXT
+    assert stale.read_text() == text

@@ -1,4 +1,4 @@
-"""Summaries of runs that are kept beside the code; README.md quotes nothing else.
+"""Keep the summaries of runs beside the code; the tables of results quote nothing else.
 
 Run files are megabytes and stay where they were made. What is said of a run needs its settings,
 its summary and the versions that made it: a small JSON file each in ``experiments/summaries``. The
@@ -13,7 +13,7 @@ from typing import Any
 
 from hopfed.runs import Run, replacing
 
-FOLDER = Path(__file__).parent / "summaries"
+FOLDER = Path(__file__).parents[1] / "summaries"
 
 DIGITS = 6  # significant ones; more would change with the machine
 PARTS = ("kind", "config", "summary", "provenance")

@@ -1,10 +1,10 @@
 """Make the pictures of figures/gallery, and their index.
 
-``python -m hopfed.experiments.gallery`` runs the commands of each picture that is missing or whose
-settings have changed, one after the other, in a temporary folder; stopped and started again, it
-goes on with the next one. Given names it makes these pictures; given run files it draws them, and
-a picture drawn so stays until it is asked for by name or with ``--all``. A picture carries the
-commands that made it. It works on a checkout, not on an installed package.
+``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture that is missing
+or whose settings have changed, one after the other, in a temporary folder; stopped and started
+again, it goes on with the next one. Given names it makes these pictures; given run files it draws
+them, and a picture drawn so stays until it is asked for by name or with ``--all``. A picture
+carries the commands that made it. It works on a checkout, not on an installed package.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import click
 from hopfed.config import describe, to_plain
 from hopfed.errors import HopfedError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
-from hopfed.experiments._pictures import PICTURES, Picture
+from hopfed.experiments.publish.pictures import PICTURES, Picture
 from hopfed.runs import Run, replacing
 
-FOLDER = Path(__file__).parents[1] / "figures" / "gallery"
+FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # of a stored picture
 KEY = "hopfed"  # of what a picture says about itself
 
@@ -186,7 +186,7 @@ def index(folder: Path = FOLDER) -> str:
 def main(wanted: tuple[str, ...], everything: bool, folder: Path) -> None:
     """Make the pictures that are missing or out of date, or those of NAMEs, or draw run files.
 
-    Example: python -m hopfed.experiments.gallery bbp drift.h5
+    Example: python -m hopfed.experiments.publish.gallery bbp drift.h5
     """
     named = {word for word in wanted if not word.endswith(".h5")}
     unknown = sorted(named - {picture.name for picture in PICTURES})

@@ -1,0 +1,304 @@
+"""Write the tables of results in the READMEs from kept summaries.
+
+``python -m hopfed.experiments.publish.results RUN.h5 ...`` keeps the summaries of runs beside the
+code (see `hopfed.experiments.publish.summaries`) and writes the tables anew, each between two
+comments that name it. The rows of the experiments stand in `rows.toml`. A field of a row, such as
+``{slope|3}``, is a key of the summary, or ``config/`` and a setting; the words behind the bar say
+how its value is printed: a number of decimals, ``%`` (times 100), ``+`` (with its sign), ``mean``
+(without the spread of a pair) or ``range`` (least and greatest of a list).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.config import describe, to_plain
+from hopfed.errors import HopfedError
+from hopfed.experiments import find
+from hopfed.experiments.publish.summaries import Summary, keep, read
+
+ROOT = Path(__file__).parents[2]
+ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
+FEDERATION, NEURAL = "theory and the Hopfield federation", "neural methods"
+
+ROUNDING = 1e-12  # a gap below it is rounding
+
+_FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
+_WORDS = {"%", "+", "mean", "range"}
+
+
+def fill(template: str, kept: Mapping[str, Any]) -> str:
+    """Return `template` with its fields filled in from a kept summary.
+
+    Raises
+    ------
+    KeyError : there is no such key; the text names it.
+    ValueError : a word after the bar has no meaning.
+
+    Examples
+    --------
+    >>> kept = {"config": {"seeds": 50}, "summary": {"r/w = 0": [0.99381, 0.0015], "K": [3, 14]}}
+    >>> fill("{r/w = 0|4}, {r/w = 0|1 % mean}% in {config/seeds} draws; K {K|range}", kept)
+    '.9938 +- .0015, 99.4% in 50 draws; K 3 to 14'
+    """
+    return _FIELD.sub(lambda field: _text(_value(field[1], kept), field[2] or ""), template)
+
+
+def number(value: float, digits: int = 0, signed: bool = False) -> str:
+    """Return `value` as this project's texts print it: no zero first, whole numbers whole.
+
+    Examples
+    --------
+    >>> number(0.5, 2), number(-0.0123, 3), number(1.0, 3), number(0.9999, 3), number(2000)
+    ('.50', '-.012', '1', '1.000', '2,000')
+    """
+    value = round(value, 12)  # 100 times a share may miss a whole number by a bit
+    whole = value == int(value)
+    text = f"{value:{'+' if signed else ''},.{0 if whole else digits}f}"
+    return re.sub(r"^([+-]?)0\.", r"\1.", text)
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown.
+
+    Examples
+    --------
+    >>> print(table(("K", "m"), [("3", "1"), ("", "0")]))
+    | K | m |
+    | --- | --- |
+    | 3 | 1 |
+    | | 0 |
+    """
+    head = list(columns)
+    lines = [head, ["---"] * len(head), *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+
+
+def kept_by(row: Mapping[str, str]) -> Summary:
+    """Kept summary of a row's run."""
+    part = row.get("part")
+    return _kept(f"{row['experiment']}_{part}" if part else row["experiment"])
+
+
+def command(row: Mapping[str, str]) -> str:
+    """Command of a row: the experiment, and what differs from its preset."""
+    kept, name = kept_by(row), row["experiment"]
+    preset = row.get("preset", "paper")
+    words = f"hopfed run {name} --preset {preset}"
+    plain = to_plain(find(name).PRESETS[preset])
+    changed = {k: v for k, v in kept["config"].items() if plain.get(k) != v}
+    if "seeds" in changed:
+        words += f" --seeds {changed.pop('seeds')}"
+    for key, value in changed.items():
+        text = f"{key}={'FILE' if str(value).endswith('.npz') else describe(value)}"
+        words += f" --set {shlex.quote(text)}"
+    return words
+
+
+def claims(which: str) -> str:
+    """Return one table of claims: what is said, what the paper has, what was measured."""
+    cells, before = [], ""
+    for row in ROWS:
+        if row["table"] != which:
+            continue
+        kept, words = kept_by(row), command(row)
+        claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
+        setting = f" ({row['setting']})" if "setting" in row else ""
+        shown = "" if words == before else f"`{words}`{setting}"
+        cells.append((shown, claim, row.get("paper", "-"), proposed))
+        before = words
+    return table(("command", "claim or question", "paper", "measured here"), cells)
+
+
+def highlights() -> str:
+    """Return the strongest claims, for the first page."""
+    rows = [row for row in ROWS if row.get("highlight")]
+    cells = [
+        (fill(row["claim"], kept_by(row)), fill(row["proposed"], kept_by(row)), f"`{command(row)}`")
+        for row in rows
+    ]
+    return table(("claim", "measured", "command"), cells)
+
+
+def fl_methods() -> str:
+    """Four methods on MNIST and CIFAR-10."""
+    rows = []
+    for name in ("standalone", "fedavg", "fedavg+", "fedprox"):
+        mnist, cifar = (_kept(f"fl_{data}_{name}") for data in ("mnist", "cifar"))
+        asked = ("{test|3}", "{decile|3}", "{megabytes_up|1 mean}")
+        rows.append((name, *(fill(text, mnist) for text in asked), fill("{test|3}", cifar)))
+    return table(("method", "MNIST", "worst tenth", "MB up", "CIFAR-10"), rows)
+
+
+def recoveries() -> str:
+    """Recoveries in full, and what large ones take."""
+    found = _kept("bench")["recover"]
+    cells = []
+    for row in found["recovery"]:
+        c = row["case"]
+        shape = f"{c['N']:,}", str(c["K"]), f"{c['M']:,}", number(c["r"], 1)
+        complete = f"{row['complete']}/{row['seeds']}"
+        times = _short(row["seconds_median"]), _short(row["seconds_max"])
+        cells.append(
+            (
+                *shape,
+                str(c["clients"]),
+                c["method"],
+                complete,
+                str(row["false_discoveries"]),
+                *times,
+            )
+        )
+    head = "N", "K", "M", "r", "clients", "method", "complete", "false", "median s", "worst s"
+    ratio = found["ratio"]
+    words = [
+        f"Against the paper's algorithm, computed densely on the same data, `recover` is "
+        f"{ratio['ratio']:.0f} times faster ({_short(ratio['seconds'])} s against "
+        f"{_short(ratio['seconds_dense'])} s)."
+    ]
+    for row in (found["memory"], *found["targets"]):
+        c = row["case"]
+        words.append(
+            f"N = {c['N']:,}, M = {c['M']:,}, K = {c['K']}: {row['found']} found, "
+            f"{row['false_discoveries']} false, {_short(row['seconds'])} s, "
+            f"{_short(row['peak_bytes'] / 1e9)} GB."
+        )
+    return "\n\n".join((table(head, cells), "\n".join(words)))
+
+
+def pairs() -> str:
+    """Every kernel against the obvious way, where it has an aim and at the largest sizes."""
+    kept, rows = _kept("bench"), []
+    for name, found in kept["benchmarks"].items():
+        aims = {_size(t["point"]): _short(t["target"]) for t in found["targets"]}
+        for size, own, obvious in _compared(found["rows"]):
+            if size in aims or size == _compared(found["rows"])[-1][0]:
+                share = f"{own['share']:.0%} of {own['bound']}" if own["share"] else "-"
+                shown = _short(own["seconds"]), _short(own["ratio"]), aims.get(size, "-"), share
+                what = f"{name}: {own['way']} against {obvious['way']}"
+                rows.append((what, size, own["device"], *shown, _short(obvious["gap"])))
+    head = "benchmark", "size", "device", "seconds", "ratio", "aim", "share of the bound", "gap"
+    machine = kept["machine"]
+    where = f"{machine['cores']} cores of {machine['processor']}, {kept['date']}; {kept['note']}."
+    return "\n\n".join((where, table(head, rows)))
+
+
+def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Size, hopfed's way and the obvious one, wherever both were run; the obvious one follows."""
+    found: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
+    for i, row in enumerate(rows):
+        key = row["device"], _size(row["point"])
+        if key not in found and row["ratio"] is not None and i + 1 < len(rows):
+            found[key] = key[1], row, rows[i + 1]
+    return list(found.values())
+
+
+def _size(point: dict[str, int]) -> str:
+    return ", ".join(f"{letter} = {point[letter]:,}" for letter in sorted(point))
+
+
+def _short(value: float) -> str:
+    """Two digits, all of them before the point; 0 for rounding."""
+    if abs(value) < ROUNDING:
+        return "0"
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
+
+
+def _value(key: str, kept: Mapping[str, Any]) -> Any:
+    """A key of the summary may hold slashes itself; the whole of it comes first."""
+    if key in kept["summary"]:
+        return kept["summary"][key]
+    first, _, rest = key.partition("/")
+    parent = kept["config"] if first == "config" else kept["summary"].get(first)
+    if not isinstance(parent, Mapping) or rest not in parent:
+        raise KeyError(f"no {key!r} in the kept summary of {kept.get('kind')}")
+    return parent[rest]
+
+
+def _text(value: Any, how: str) -> str:
+    words = how.split()
+    digits = next((int(word) for word in words if word.isdecimal()), 0)
+    unknown = [word for word in words if not word.isdecimal() and word not in _WORDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} says nothing about a number; there are {sorted(_WORDS)}")
+    factor = 100 if "%" in words else 1
+
+    def one(x: float, signed: bool = "+" in words) -> str:
+        return number(factor * x, digits, signed)
+
+    if "range" in words:
+        return f"{one(min(value))} to {one(max(value))}"
+    if isinstance(value, (list, tuple)):
+        middle, spread = value
+        if "mean" in words or spread is None:
+            return one(middle)
+        return f"{one(middle)} +- {one(spread, signed=False)}"
+    return value if isinstance(value, str) else one(value)
+
+
+def _kept(name: str) -> Summary:
+    found = read(name)
+    if found is None:
+        raise HopfedError(f"nothing is kept of {name}")
+    return found
+
+
+# File -> what stands in it between two comments of that name.
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"results": highlights},
+    "experiments/README.md": {
+        "federation": lambda: claims(FEDERATION),
+        "neural": lambda: claims(NEURAL),
+        "fl": fl_methods,
+    },
+    "kernels/README.md": {"recoveries": recoveries, "pairs": pairs},
+}
+
+
+def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
+    """Return `text` with every section between its comments written anew.
+
+    Raises
+    ------
+    HopfedError : a section has no place in `text`, or nothing is kept of what it quotes.
+    """
+    for name, make in sections.items():
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        parts = re.split(f"{begin}.*?{end}", text, flags=re.DOTALL)
+        if len(parts) != 2:
+            raise HopfedError(f"the page must hold one place for {name!r}")
+        text = f"{begin}\n{make()}\n{end}".join(parts)
+    return text
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--minutes", type=float, help="How long the run took, where there is one.")
+@click.option("--name", default="", help="Keep the one run by it, beside that of the preset.")
+def main(runs: tuple[Path, ...], minutes: float | None, name: str) -> None:
+    """Keep the summaries of the run files RUNS, then write the tables of results anew.
+
+    Example: python -m hopfed.experiments.publish.results --minutes 16 mp.h5
+    """
+    if (name or minutes is not None) and len(runs) != 1:
+        raise click.UsageError("--minutes and --name go with one run")
+    try:
+        for path in runs:
+            click.echo(f"kept the summary of {keep(path, minutes, name)}")
+        pages = {ROOT / page: render((ROOT / page).read_text(), s) for page, s in PAGES.items()}
+    except (HopfedError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    for page, text in pages.items():
+        page.write_text(text)
+        click.echo(f"wrote {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
