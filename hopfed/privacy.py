@@ -17,7 +17,9 @@ is protected is one example, by which neighbouring data sets differ. Sensitiviti
 The guarantee is for the releases of one mechanism, against all who see them, the server too; a
 later exchange about the same examples (group projections, means, a refit) is a further release.
 The generator must be secret: a seed that others know gives the noise away. Noise is drawn in
-floating point, and attacks on its last bits are not defended against.
+floating point by a generator that is no cipher, for experiments and for parties that trust each
+other; attacks on its last bits are not defended against. What leaves the machine of an owner has
+the integer noise of `hopfed.discrete_gaussian` instead (`hopfed.hopfield.private`).
 """
 
 from __future__ import annotations

@@ -13,15 +13,16 @@ import re
 PUBLIC = """
 hopfed hopfed.recovery hopfed.factorize hopfed.operators hopfed.sketch hopfed.spectrum
 hopfed.sample hopfed.rank hopfed.sharpen hopfed.lam hopfed.search hopfed.privacy
-hopfed.private_recovery hopfed.plasticity hopfed.agreement hopfed.aggregate hopfed.memory
-hopfed.metrics hopfed.rng hopfed.runs hopfed.report hopfed.config hopfed.errors hopfed.data
-hopfed.data.* hopfed.theory hopfed.theory.* hopfed.kernels hopfed.federation
-hopfed.federation.contract hopfed.federation.messages hopfed.federation.participation
-hopfed.federation.faults hopfed.federation.rounds hopfed.federation.recipes
-hopfed.federation.engines hopfed.federation.engines.local hopfed.federation.engines.pool
-hopfed.hopfield hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust
-hopfed.hopfield.private hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.*
-hopfed.neural.task hopfed.neural.training hopfed.neural.data hopfed.neural.models
+hopfed.discrete_gaussian hopfed.private_recovery hopfed.plasticity hopfed.agreement
+hopfed.aggregate hopfed.memory hopfed.metrics hopfed.rng hopfed.runs hopfed.report hopfed.config
+hopfed.errors hopfed.data hopfed.data.* hopfed.theory hopfed.theory.* hopfed.kernels
+hopfed.federation hopfed.federation.contract hopfed.federation.messages
+hopfed.federation.participation hopfed.federation.faults hopfed.federation.rounds
+hopfed.federation.recipes hopfed.federation.engines hopfed.federation.engines.local
+hopfed.federation.engines.pool hopfed.hopfield hopfed.hopfield.settings hopfed.hopfield.encoding
+hopfed.hopfield.robust hopfed.hopfield.private hopfed.neural.method hopfed.neural.methods
+hopfed.neural.methods.* hopfed.neural.task hopfed.neural.training hopfed.neural.data
+hopfed.neural.models
 """
 
 

@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "aggregate": {"arrays", "errors"},
     "memory": LOW,
     "workers": set(),
+    "discrete_gaussian": CORE | {"config"},
     "privacy": CORE | {"config", "operators", "sketch"},
     "private_recovery": CORE
     | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
@@ -58,8 +59,8 @@ MAY_IMPORT = {
     | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
-    | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
-    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
+    | {"aggregate", "config", "data", "discrete_gaussian", "exchange", "factorize", "federation"}
+    | {"joint", "operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
     | {"rows", "sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},

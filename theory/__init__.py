@@ -13,6 +13,7 @@ covariance : edge, threshold and support for noise of any covariance, with or wi
 density : its spectral density and distribution function.
 general_spikes : its spikes.
 private : what Gaussian noise for privacy costs in detectability.
+discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.
 tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.

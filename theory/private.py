@@ -73,7 +73,7 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
     epsilon = _check.scalar("epsilon", epsilon, _check.positive)
 
     def excess(log_z: float) -> float:
-        return _log_delta(epsilon, np.exp(log_z)) - np.log(delta)
+        return float(_log_delta(epsilon, np.exp(log_z)) - np.log(delta))
 
     # delta is below 1 / (z sqrt(2 pi)) at any epsilon, and 1 to rounding once z epsilon << 1 / z.
     low, high = -np.log(100 * (1 + np.sqrt(epsilon))), -np.log(delta)
@@ -102,7 +102,8 @@ def gaussian_epsilon(multiplier: float, delta: float, rounds: int = 1) -> float:
     high = 1.0
     while _log_delta(high, z) > np.log(delta):
         high *= 2
-    return float(brentq(lambda e: _log_delta(e, z) - np.log(delta), 0.0, high, xtol=1e-14))
+    level = float(np.log(delta))
+    return float(brentq(lambda e: float(_log_delta(e, z)) - level, 0.0, high, xtol=1e-14))
 
 
 def noise_radius(
@@ -382,13 +383,14 @@ def _fewest(enough: Callable[[int], bool], least: int, start: float, most: int) 
     return high
 
 
-def _log_delta(epsilon: float, z: float) -> float:
+def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:
     """Logarithm of :func:`gaussian_delta`, which may be far below the smallest number."""
     from scipy.special import log_ndtr
 
+    z = np.asarray(z, dtype=np.float64)
     first = log_ndtr(1 / (2 * z) - epsilon * z)
     second = epsilon + log_ndtr(-1 / (2 * z) - epsilon * z)
-    return float(first + np.log(-np.expm1(min(second - first, -1e-300))))
+    return first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
 
 
 def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:

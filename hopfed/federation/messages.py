@@ -23,6 +23,7 @@ class Field:
     kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
     least : smallest value it may hold, None for any.
     within : name of the entry, a number, that none of its values may exceed in magnitude.
+    beyond : by how much they may do so all the same, as noise does.
 
     Examples
     --------
@@ -35,6 +36,7 @@ class Field:
     kinds: str = "fiu"
     least: float | None = None
     within: str | None = None
+    beyond: float = 0.0
 
     def complaint(self, name: str, array: np.ndarray) -> str | None:
         """What is wrong with `array`, in words; None when nothing is."""
@@ -97,9 +99,12 @@ def _excess(name: str, wanted: Field, message: Message) -> str | None:
     """Say that an array holds values that its own message makes impossible; None if it does not."""
     if wanted.within is None or not message[name].size:
         return None
-    most, limit = max(message[name].max(), -message[name].min()), float(message[wanted.within])
-    # An array of floats may carry the rounding of a sum.
-    return f"{name} holds {most:g}, above {wanted.within}" if most > limit * (1 + 1e-6) else None
+    values = message[name]
+    # As floats: the least int64 has no negative. They may carry the rounding of a sum.
+    most = max(float(values.max()), -float(values.min()))
+    limit = float(message[wanted.within]) * (1 + 1e-6) + wanted.beyond
+    allowed = f"{wanted.within} + {wanted.beyond:.0f}" if wanted.beyond else wanted.within
+    return f"{name} holds {most:g}, above {allowed}" if most > limit else None
 
 
 def not_finite(message: Message) -> str | None:

@@ -1,0 +1,325 @@
+"""The privacy budget of the examples on this machine: a ledger of what was released of them.
+
+A row is released once. What a data set is first asked for is its budget: epsilon, delta and the
+number of rounds over which its rows are dealt out. That first request spends it, before anything
+is sent. From then on
+
+- the same data set on the same terms is answered with the same bits, which tell nothing new: after
+  a crash, to another server, under another key, with its rows in another order;
+- the same data set on other terms is refused, smaller ones too: two answers with independent noise
+  say more than either, and any number of budgets a little below the first would average it away;
+- a data set that shares a row with another one is refused, too: a file to which rows were added is
+  a further release of the old ones. Join with the new rows alone; they have a budget of their own.
+
+So all that ever leaves this machine about a row is one batch of one release: (epsilon, delta)-
+private by `hopfed.discrete_gaussian`, with no composition to add up. Budgets are compared as the
+64-bit floats that the noise is made from, bit by bit.
+
+Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
+a column added, left out or coded the other way are other rows to the ledger; so are copies on
+another machine, or under another home; and what is released without noise is not written down. The
+owner has to count those.
+
+In the folder, mode 0600: `secret`, 256 bits from which the noise and the marks below are made, one
+for all keys and data sets of this home; `ledger`, JSON with the terms of each data set and a mark
+of 16 bytes (22 in base64) for each row, in the order in which the rows were dealt out. A mark is
+keyed by the secret. Whoever has the secret can take the noise off; whoever removes the ledger
+releases the rows anew: keep both as long as the rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.config import require
+from hopfed.errors import DataError
+from hopfed.kernels import PackedBits
+from hopfed.runs import replacing
+
+MARK = 16  # bytes
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a data set is released with.
+
+    Attributes
+    ----------
+    epsilon, delta : the budget of every row.
+    rounds : number of parts that the rows are dealt out over.
+
+    Examples
+    --------
+    >>> Terms(1, 1e-5, 2) == Terms(1.0, 1e-5, 2), Terms(1.0, 1e-5, 2) == Terms(1 - 1e-9, 1e-5, 2)
+    (True, False)
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        for name, kind in (("epsilon", float), ("delta", float), ("rounds", int)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
+        require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
+        require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s)"
+
+
+@dataclass(frozen=True)
+class Released:
+    """A data set that was released.
+
+    Attributes
+    ----------
+    terms : of the release.
+    marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
+    """
+
+    terms: Terms
+    marks: np.ndarray = field(repr=False)
+
+    def same_rows(self, marks: np.ndarray) -> bool:
+        """Whether these are marks of the same rows, in any order."""
+        return len(marks) == len(self.marks) and bool((np.sort(marks) == np.sort(self.marks)).all())
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger of a home.
+
+    Attributes
+    ----------
+    folder : of the ledger and its secret; made when something is charged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed.data.readers import as_examples
+    >>> rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 0, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(Path(folder, "privacy"))
+    ...     first, key = ledger.charge(rows, Terms(1.0, 1e-5))
+    ...     again, same = ledger.charge(rows[::-1], Terms(1.0, 1e-5))
+    ...     try:
+    ...         ledger.charge(rows, Terms(0.5, 1e-5))
+    ...     except DataError as error:
+    ...         print(str(error).partition(",")[0])
+    ...     print(key == same, (again.words == first.words).all())
+    these examples were released with epsilon 1.0
+    True True
+    """
+
+    folder: Path
+
+    def check(self, rows: PackedBits) -> None:
+        """Fail, before a server is asked anything, where these rows cannot be released.
+
+        Parameters
+        ----------
+        rows : (M, N) the data set.
+
+        Raises
+        ------
+        DataError : some of the rows were released in another data set. The message counts them and
+            is for the owner alone; what `charge` says may be told to a server.
+        """
+        shared = self._released(rows, elsewhere=True)
+        if shared.any():
+            number, first = int(shared.sum()), int(np.argmax(shared)) + 1
+            raise DataError(
+                f"{number} of these {len(shared)} rows, row {first} first, were released before, "
+                "in another file: leave them out; a row is released once"
+            )
+
+    def holds(self, rows: PackedBits) -> bool:
+        """Whether one of these rows (M, N) was released with noise, and so not without it."""
+        return bool(self._released(rows, elsewhere=False).any())
+
+    def charge(self, rows: PackedBits, terms: Terms) -> tuple[PackedBits, int]:
+        """Spend the budget of a data set, or find that the same was asked before.
+
+        What it answers may be sent: the ledger is on the disk by then.
+
+        Parameters
+        ----------
+        rows : (M, N) the data set, in any order.
+        terms : of the release.
+
+        Returns
+        -------
+        rows, secret : the rows in the order in which they are dealt out, the same each time; the
+            secret of their noise, for `hopfed.hopfield.private.PrivateFederation`.
+
+        Raises
+        ------
+        DataError : released on other terms, or in part; a ledger or a secret that is not whole.
+        RunFileError : a file cannot be written; nothing may be sent.
+        """
+        with self._locked():
+            secret, held = self._read()
+            marks = _marks(rows, secret)
+            known = next((r for r in held if r.same_rows(marks)), None)
+            if known is None:
+                if _shared(held, marks).any():  # no numbers: a server may be told this
+                    raise DataError("a part of these examples was released before, in another file")
+                known = Released(terms, marks)
+                self._write(secret, [*held, known])
+        if known.terms != terms:
+            raise DataError(
+                f"these examples were released with {known.terms}, and are not released on other "
+                f"terms: {terms}"
+            )
+        order = np.empty(len(marks), dtype=np.intp)
+        order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
+        asked = f"noise of {terms.epsilon.hex()} {terms.delta.hex()} {terms.rounds} "
+        noise = _keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
+        return rows[order], 1 + int.from_bytes(noise, "big")
+
+    def _released(self, rows: PackedBits, elsewhere: bool) -> np.ndarray:
+        """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
+        if not self._ledger.exists():
+            return np.zeros(len(rows), dtype=bool)
+        with self._locked():
+            secret, held = self._read()
+        marks = _marks(rows, secret)
+        return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
+
+    @property
+    def _ledger(self) -> Path:
+        return self.folder / "ledger"
+
+    @property
+    def _secret(self) -> Path:
+        return self.folder / "secret"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep a second process out, and the folder in being."""
+        import fcntl  # not on Windows, where no client runs but everything else does
+
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise DataError(f"{self.folder}: cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _read(self) -> tuple[bytes, list[Released]]:
+        """Return the secret and what was released under it; a secret is made where there is none.
+
+        A new secret under an old ledger would be fresh noise for rows that have been released, so
+        that a lost or broken secret is replaced only where nothing was.
+        """
+        secret = self._read_secret()
+        held: list[Released] = []
+        if self._ledger.exists():
+            made_under, held = self._read_ledger()
+            if held and (secret is None or _fingerprint(secret) != made_under):
+                raise DataError(
+                    f"{self._secret}: not the secret that {self._ledger} was written under: put "
+                    "that back; with a new one, rows that were released would get fresh noise"
+                )
+        if secret is None:
+            secret = secrets.token_bytes(32)
+            self._replace(self._secret, secret.hex() + "\n")
+        return secret, held
+
+    def _read_secret(self) -> bytes | None:
+        """Return the secret, None where there is no whole one."""
+        try:
+            if not self._secret.exists():
+                return None
+            self._secret.chmod(0o600)
+            text = self._secret.read_bytes().decode("ascii", "replace").strip()
+        except OSError as error:
+            raise DataError(f"{self._secret}: cannot be read: {error.strerror}") from None
+        return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else None
+
+    def _read_ledger(self) -> tuple[str, list[Released]]:
+        try:
+            found = json.loads(self._ledger.read_bytes())
+            return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
+        except OSError as error:
+            raise DataError(f"{self._ledger}: cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise DataError(
+                f"{self._ledger}: damaged, so nobody knows what was released: put back a copy"
+            ) from None
+
+    def _write(self, secret: bytes, held: list[Released]) -> None:
+        plain = {"secret": _fingerprint(secret), "released": [_to_plain(entry) for entry in held]}
+        self._replace(self._ledger, json.dumps(plain))
+
+    def _replace(self, path: Path, text: str) -> None:
+        """Write a file of mode 0600 whole, and wait until it is on the disk."""
+        with replacing(path) as temporary:
+            temporary.chmod(0o600)
+            with open(temporary, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
+    return hashlib.blake2b(data, digest_size=size, key=secret).digest()
+
+
+def _fingerprint(secret: bytes) -> str:
+    return _keyed(secret, b"fingerprint").hex()
+
+
+def _marks(rows: PackedBits, secret: bytes) -> np.ndarray:
+    """Marks (M,) of rows: equal for equal rows, and for nothing else."""
+    front = f"row of {rows.shape[1]} ".encode()
+    marks = b"".join(_keyed(secret, front + row.tobytes()) for row in rows.words)
+    return np.frombuffer(marks, dtype=f"S{MARK}")
+
+
+def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
+    """Which rows (M,) were released in one of these data sets."""
+    shared = np.zeros(len(marks), dtype=bool)
+    for released in held:
+        shared |= np.isin(marks, released.marks)
+    return shared
+
+
+def _to_plain(released: Released) -> dict[str, Any]:
+    terms = released.terms
+    return {
+        "epsilon": terms.epsilon.hex(),
+        "delta": terms.delta.hex(),
+        "rounds": terms.rounds,
+        "rows": base64.b64encode(released.marks.tobytes()).decode(),
+    }
+
+
+def _from_plain(entry: dict[str, Any]) -> Released:
+    """Rebuild an entry; ValueError, TypeError or KeyError where it is not one."""
+    marks = base64.b64decode(entry["rows"], validate=True)
+    epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
+    return Released(Terms(epsilon, delta, entry["rounds"]), np.frombuffer(marks, f"S{MARK}"))

@@ -1,0 +1,356 @@
+"""The ledger of what was released: every way to ask twice for the same rows.
+
+`asked` is what an owner does with a request: charge the ledger, put rows and secret into the
+method, answer.
+"""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopfed.data.batches import Batches
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.federation.contract import Context
+from hopfed.federation.messages import digest
+from hopfed.hopfield import budget
+from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.private import PrivateFederation
+from hopfed.kernels import PackedBits
+from hopfed.operators import DenseOperator
+from hopfed.rng import stream
+
+N = 24
+
+
+def examples(n=60, seed=0):
+    rng = stream(seed, "ledger")
+    return as_examples(draw_examples(rademacher(2, N, rng), n, 0.6, rng)[0])
+
+
+def joined(*parts):
+    return PackedBits(np.concatenate([p.words for p in parts]), N)
+
+
+def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
+    """Message that leaves the machine of an owner of `rows`."""
+    rows, secret = ledger.charge(rows, Terms(epsilon, delta, rounds))
+    method = PrivateFederation(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
+    return method.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger(tmp_path / "home" / "privacy")
+
+
+def exact_of(rows):
+    return np.asarray(DenseOperator.from_examples(rows).matrix)[np.tril_indices(N, -1)]
+
+
+# --- averages
+
+
+def test_many_budgets_a_little_below_the_first_cannot_be_averaged(ledger):
+    rows = examples()
+    heard = [asked(ledger, rows)]
+    for k in range(1, 300):
+        with pytest.raises(DataError, match="not released on other terms"):
+            heard.append(asked(ledger, rows, epsilon=1 - 1e-9 * k))
+    average = np.mean([m["counts"] for m in heard], axis=0)
+    scale = PrivateFederation(Batches((rows,)), N, 1.0).mechanism.scale
+    assert np.std(average - exact_of(rows)) > 0.8 * scale
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": np.nextafter(1.0, 0)},
+        {"epsilon": np.nextafter(1.0, 2)},
+        {"epsilon": 0.1},
+        {"delta": np.nextafter(1e-5, 0)},
+        {"delta": 1e-9},
+        {"rounds": 2},
+    ],
+)
+def test_other_terms_are_refused_whether_larger_or_smaller(ledger, change):
+    asked(ledger, examples())
+    for again in (ledger, Ledger(ledger.folder)):
+        with pytest.raises(DataError, match=r"epsilon 1\.0, delta 1e-05, 1 round"):
+            asked(again, examples(), **change)
+    asked(ledger, examples())
+
+
+def test_the_same_terms_in_another_type_are_the_same(ledger):
+    one = asked(ledger, examples(), epsilon=1)
+    two = asked(ledger, examples(), epsilon=np.float64(1.0), rounds=np.int64(1))
+    assert digest(one) == digest(two)
+
+
+def test_a_repeat_costs_nothing_and_says_nothing(ledger):
+    """To another server, under another key, after a restart, in another order: the same bits."""
+    rows, order = examples(), np.random.default_rng(1).permutation(60)
+    first = [asked(ledger, rows, rounds=3, t=t) for t in range(3)]
+    before = (ledger.folder / "ledger").read_bytes()
+    for again in (rows, rows[order], rows[::-1]):
+        for t in range(3):
+            answer = asked(Ledger(ledger.folder), again, rounds=3, t=t)
+            assert digest(answer) == digest(first[t])
+    assert (ledger.folder / "ledger").read_bytes() == before
+
+
+def test_equal_batches_in_two_rounds_are_not_seen_to_be_equal(ledger):
+    half = examples(30)
+    rows = joined(half, half)
+    order = stream(0, "batches").permutation(60)
+    dealt = np.empty(60, dtype=int)
+    dealt[np.concatenate([np.sort(part) for part in np.array_split(order, 2)])] = np.arange(60)
+    rows = rows[dealt]  # each of the two batches is one copy
+    assert (
+        Batches((rows,), 2).examples(0, 0).words == Batches((rows,), 2).examples(1, 0).words
+    ).all()
+    one, two = (asked(ledger, rows, rounds=2, t=t)["counts"] for t in range(2))
+    noise = [m - exact_of(half) for m in (one, two)]
+    assert (one == two).mean() < 0.1
+    assert abs(np.corrcoef(*noise)[0, 1]) < 4 / np.sqrt(len(one))
+
+
+def test_the_noise_is_another_one_for_everything_that_is_asked(tmp_path):
+    """And for every home, data set, and batch."""
+    rows, told = examples(), {}
+    for name, home, own, terms in (
+        ("first", "a", rows, {}),
+        ("home", "b", rows, {}),
+        ("rows", "a", examples(seed=1), {}),
+        ("epsilon", "c", rows, {"epsilon": 1.0 + 1e-12}),
+        ("delta", "d", rows, {"delta": 1e-5 + 1e-15}),
+        ("rounds", "e", rows, {"rounds": 2}),
+    ):
+        folder = tmp_path / home
+        if name not in ("first", "home", "rows"):  # the same secret in an empty ledger
+            folder.mkdir()
+            (folder / "secret").write_bytes((tmp_path / "a" / "secret").read_bytes())
+        rows_, secret = Ledger(folder).charge(
+            own, Terms(**({"epsilon": 1.0, "delta": 1e-5} | terms))
+        )
+        told[name] = secret
+        assert len(rows_) == 60
+    assert len(set(told.values())) == len(told)
+
+
+# --- rows that were released before
+
+
+@pytest.mark.parametrize(
+    ("change", "shared", "first"),
+    [
+        (lambda rows: joined(rows, examples(2, seed=9)[:1]), 60, 1),
+        (lambda rows: joined(examples(3, seed=9), rows), 60, 4),
+        (lambda rows: rows[:-1], 59, 1),
+        (lambda rows: joined(examples(50, seed=9), rows[7:8]), 1, 51),
+        (lambda rows: joined(rows, rows[:1]), 61, 1),
+    ],
+)
+def test_a_file_that_shares_rows_with_a_released_one_is_refused(ledger, change, shared, first):
+    rows = examples()
+    asked(ledger, rows)
+    other = change(rows)
+    with pytest.raises(DataError, match=f"{shared} of these {len(other)} rows, row {first} first"):
+        ledger.check(other)
+    with pytest.raises(DataError, match="a part of these examples was released before") as told:
+        asked(ledger, other)
+    assert not any(c.isdigit() for c in str(told.value)), "a server may be told this"
+    with pytest.raises(DataError, match="a part of these"):
+        asked(ledger, other, epsilon=0.01)
+
+
+def test_new_rows_have_a_budget_of_their_own(ledger):
+    old, new = examples(), examples(50, seed=9)
+    first = asked(ledger, old)
+    ledger.check(new)
+    assert not ledger.holds(new)
+    asked(ledger, new, epsilon=2.0)
+    assert ledger.holds(new)
+    assert ledger.holds(joined(new[:1], examples(5, seed=10)))
+    ledger.check(new)
+    assert digest(asked(ledger, old)) == digest(first)
+    with pytest.raises(DataError):
+        asked(ledger, joined(old, new))
+
+
+def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
+    rows, secret = ledger.charge(examples(61), Terms(1.0, 1e-5, 3))
+    parts = [Batches((rows,), 3).examples(t, 0) for t in range(3)]
+    dealt = sorted(np.concatenate([p.words for p in parts]).tolist())
+    assert dealt == sorted(examples(61).words.tolist())
+
+
+def test_a_budget_is_that_of_the_accountant():
+    pytest.importorskip("dp_accounting")
+    from hopfed.privacy import accountant
+
+    mechanism = PrivateFederation(Batches((examples(),)), 100, 1.0).mechanism
+    assert accountant(mechanism.scale / 100, delta=1e-5) == pytest.approx(1.0, rel=1e-3)
+
+
+# --- files
+
+
+def test_files_are_private_small_and_hold_no_rows(ledger):
+    rows = examples(1000)
+    asked(ledger, rows)
+    for name in ("ledger", "secret", "lock"):
+        assert stat.S_IMODE((ledger.folder / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(ledger.folder.stat().st_mode) == 0o700
+    text = (ledger.folder / "ledger").read_bytes()
+    assert len(text) < 22 * 1000 + 300
+    other = Ledger(ledger.folder.parent / "other")
+    asked(other, rows)
+    first, second = (json.loads((one.folder / "ledger").read_bytes()) for one in (ledger, other))
+    assert first["released"][0]["rows"] != second["released"][0]["rows"], "marks are keyed"
+
+
+def test_modes_are_mended(ledger):
+    asked(ledger, examples())
+    (ledger.folder / "secret").chmod(0o644)
+    asked(ledger, examples())
+    assert stat.S_IMODE((ledger.folder / "secret").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("text", [b"", b"12\n", b"zz" * 32, b"\xff" * 64, b"\xb2" * 64])
+def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text):
+    ledger.folder.mkdir(parents=True)
+    (ledger.folder / "secret").write_bytes(text)
+    first = asked(ledger, examples())
+    kept = (ledger.folder / "secret").read_bytes()
+    (ledger.folder / "secret").write_bytes(text)
+    for act in (asked, Ledger.check):
+        with pytest.raises(DataError, match="put that back"):
+            act(ledger, examples())
+    with pytest.raises(DataError, match="put that back"):
+        asked(ledger, examples(seed=9))
+    assert (ledger.folder / "secret").read_bytes() == text
+    (ledger.folder / "secret").unlink()
+    with pytest.raises(DataError, match="put that back"):
+        asked(ledger, examples())
+    (ledger.folder / "secret").write_text("0" * 64)  # whole, but another one
+    with pytest.raises(DataError, match="put that back"):
+        asked(ledger, examples())
+    (ledger.folder / "secret").write_bytes(kept)
+    assert digest(asked(ledger, examples())) == digest(first)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"secret": "x"}',
+        b'{"secret": "x", "released": 3}',
+        *(
+            f'{{"secret": "x", "released": [{{{entry}}}]}}'.encode()
+            for entry in (
+                '"delta": "0.1", "rounds": 1, "rows": ""',
+                '"epsilon": "1", "delta": "2", "rounds": 1, "rows": ""',
+                '"epsilon": 1, "delta": "0.1", "rounds": 1, "rows": ""',
+                '"epsilon": "1", "delta": "0.1", "rounds": 0, "rows": ""',
+                '"epsilon": "1", "delta": "0.1", "rounds": 1, "rows": "AA=="',
+            )
+        ),
+    ],
+)
+def test_a_damaged_ledger_stops_everything_and_stays_as_it_is(ledger, text):
+    asked(ledger, examples())
+    (ledger.folder / "ledger").write_bytes(text)
+    for act in (asked, Ledger.check, Ledger.holds):
+        with pytest.raises(DataError, match="damaged") as told:
+            act(ledger, examples())
+        assert "\n" not in str(told.value)
+    assert (ledger.folder / "ledger").read_bytes() == text
+
+
+def test_a_home_that_cannot_be_used_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HopfedError, match="cannot be used"):
+        asked(Ledger(tmp_path / "file" / "privacy"), examples())
+
+
+# --- crashes and races
+
+
+def test_it_is_on_the_disk_before_anything_can_be_sent(ledger, monkeypatch):
+    acts, fsync, swap = [], os.fsync, os.replace
+    monkeypatch.setattr(budget.os, "fsync", lambda fd: (acts.append("fsync"), fsync(fd)))
+
+    def replaced(source, target):
+        acts.append(Path(target).name)
+        swap(source, target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    ledger.charge(examples(), Terms(1.0, 1e-5))
+    assert acts == ["fsync", "secret", "fsync", "fsync", "ledger", "fsync"]
+
+
+def test_where_the_ledger_cannot_be_written_nothing_is_answered(ledger, monkeypatch):
+    asked(ledger, examples())
+
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(HopfedError, match="No space left"):
+        ledger.charge(examples(seed=9), Terms(1.0, 1e-5))
+    monkeypatch.undo()
+    assert not ledger.holds(examples(seed=9))
+    assert sorted(p.name for p in ledger.folder.iterdir()) == ["ledger", "lock", "secret"]
+
+
+CHARGE = """
+import os, sys
+sys.path.insert(0, {here!r})
+from test_budget import *
+try:
+    Ledger(Path({folder!r})).charge(examples(), Terms(float(sys.argv[1]), 1e-5))
+except DataError:
+    os._exit(3)
+os._exit(9)
+"""
+
+
+def charging(folder, epsilon):
+    """A process that charges, and is killed before it sends; its status is 3 if it was refused."""
+    code = CHARGE.format(here=str(Path(__file__).parent), folder=str(folder))
+    return subprocess.Popen([sys.executable, "-c", code, str(epsilon)])
+
+
+def test_what_was_charged_stays_so_when_the_client_is_killed_before_it_sends(ledger):
+    assert charging(ledger.folder, 1.0).wait() == 9
+    with pytest.raises(DataError, match="not released on other terms"):
+        asked(ledger, examples(), epsilon=0.5)
+    assert digest(asked(ledger, examples())) == digest(asked(ledger, examples()))
+
+
+def test_of_processes_at_once_one_sets_the_terms(ledger):
+    racing = [charging(ledger.folder, epsilon) for epsilon in (1.0, 2.0, 3.0)]
+    assert sorted(process.wait() for process in racing) == [3, 3, 9]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": np.inf}, {"delta": 1.0}, {"rounds": 0}],
+)
+def test_terms_that_are_none(wrong):
+    with pytest.raises(ArgumentError) as raised:
+        replace(Terms(1.0, 1e-5), **wrong)
+    assert raised.value.argument == next(iter(wrong))
