@@ -15,8 +15,8 @@ import numpy as np
 
 from hopfed.bench.devices import Device
 from hopfed.bench.record import Cost
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.moments import work_spaces
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 COPY_BYTES = 1 << 28
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
@@ -78,7 +78,7 @@ def _copy(device: Device) -> Callable[[], object]:
 
 
 def _count() -> None:
-    from hopfed.kernels.moments_cpu import count_rows
+    from hopfed.kernels.cpu.moments import count_rows
 
     def task(thread: int) -> None:
         ((x, y, counts),) = work_spaces(WORDS, [(0, ROWS)])

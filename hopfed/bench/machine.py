@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 
 from hopfed.bench.devices import cuda
-from hopfed.kernels.threads import thread_count
+from hopfed.kernels.cpu.threads import thread_count
 from hopfed.runs import provenance
 
 

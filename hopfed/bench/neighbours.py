@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.bench.record import Benchmark, Cost, Data, Sweep, Target, Way
-from hopfed.kernels.threads import thread_count
+from hopfed.kernels.cpu.threads import thread_count
 
 K = 10  # neighbours, as kNN-Per's
 D = 1280  # features

@@ -10,13 +10,13 @@ Every test runs on the emulated device, where there is a C++ compiler, and on a 
 
 import numpy as np
 import pytest
+from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import heatbath, lam, lam_run
-from hopfed.kernels.cuda.emulator import Emulated
 
 SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
 
