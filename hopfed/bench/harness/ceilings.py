@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from hopfed.bench.devices import Device
-from hopfed.bench.record import Cost
+from hopfed.bench.harness.devices import Device
+from hopfed.bench.harness.record import Cost
+from hopfed.bench.harness.timing import sample
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.moments import work_spaces
 
@@ -27,8 +27,7 @@ BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
 
 def ceilings(device: Device) -> dict[str, float]:
     """Measure the ceilings of `device`, per second: bytes, operations, words (CPU only)."""
-    found = {"copy": 2 * COPY_BYTES / _best(_copy(device), device)}
-    side = SIDE[device.name]
+    found, side = {"copy": 2 * COPY_BYTES / _best(_copy(device), device)}, SIDE[device.name]
     for unit in ("float32", "float64"):
         a = device.xp.ones((side, side), unit)
         b = a.copy()  # not a.T: a product with its own transpose is another, shorter algorithm
@@ -60,11 +59,7 @@ def _best(task: Callable[[], object], device: Device) -> float:
     task()
     seconds: list[float] = []
     while len(seconds) < ROUNDS or sum(seconds) < BUDGET:
-        device.synchronise()
-        start = time.perf_counter()
-        task()
-        device.synchronise()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(sample(task, device.synchronise))
     return min(seconds)
 
 
