@@ -10,7 +10,7 @@ the arrays they are given. Importing this package needs neither CuPy nor a devic
     gram       gram, cross_gram, gram_accumulate, second_moment
     products   matmat, rmatmat
     heatbath   heat_bath, descend
-    lam        lam_step, lam_step_many
+    lam        lam_step, lam_sweep
     scoring    scores, distinct, canonical_sign
     shuffle    scramble
 """

@@ -120,20 +120,6 @@ def test_a_block_at_rest_stops_on_its_own(device):
     assert (run.changed.get() == 0).all()
 
 
-def test_several_operators_at_once(device):
-    states = [signs((k, 2, n)) for k, n in ((2, 50), (3, 70))]
-    factors = [exact_factor(50, 4), exact_factor(70, 7)]
-    on_device = [[device.xp.asarray(x) for x in group] for group in (states, factors)]
-    options = {"beta": 2.0, "updates": 5, "seed": 3}
-    runs = lam.lam_step_many(*on_device, first_block=4, **options)
-    for run, state, W, first in zip(runs, states, factors, (4, 6), strict=True):
-        wanted = kernels.lam_step(state, W, first_block=first, **options)
-        assert_same(run, wanted, ("state", "energy", "changed", "score"))
-    assert lam.lam_step_many([], [], **options) == []
-    with pytest.raises(ArgumentError, match="as many as factors"):
-        lam.lam_step_many(on_device[0], [], **options)
-
-
 def test_layered_memory_with_rounded_fields(device):
     W = np.linalg.qr(np.random.default_rng(1).standard_normal((200, 20)))[0]
     state = signs((20, 3, 200))

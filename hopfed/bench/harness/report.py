@@ -89,11 +89,14 @@ def exponents(rows: Sequence[Row], sweep: Sweep) -> Iterator[dict[str, Any]]:
     "device", "way", "vary", "fixed", "exponent"; ways with fewer than two sizes are left out.
     """
     points = sweep.points()
-    on_line = [row for row in rows if row.seconds and row.point in points]
     for device, way in dict.fromkeys((row.device, row.way) for row in rows):
-        found = [row for row in on_line if (row.device, row.way) == (device, way)]
-        if len(found) > 1:
-            x, y = np.log([(row.point[sweep.vary], row.seconds) for row in found]).T
+        line = [
+            (row.point[sweep.vary], row.seconds)
+            for row in rows
+            if (row.device, row.way) == (device, way) and row.seconds and row.point in points
+        ]
+        if len(line) > 1:
+            x, y = np.log(np.array(line)).T
             place = {"device": device, "way": way, "vary": sweep.vary, "fixed": dict(sweep.fixed)}
             yield {**place, "exponent": float(np.polyfit(x, y, 1)[0])}
 
