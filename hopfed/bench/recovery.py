@@ -91,7 +91,7 @@ def _e2e(M: int, N: int, K: int) -> tuple[Way, ...]:
         n = found.passes
         return Cost(5 * M * N + n * 4 * M * N, {"float32": n * 2 * M * N * K})
 
-    def ours(data: Data) -> Patterns:
+    def spectral(data: Data) -> Patterns:
         return Patterns(recover(data["x"], seed=0).patterns)
 
     def published(data: Data) -> Patterns:
@@ -101,7 +101,7 @@ def _e2e(M: int, N: int, K: int) -> tuple[Way, ...]:
         return _k_means(float32(data), K)
 
     return (
-        Way("recover", ours, thin),
+        Way("recover", spectral, thin),
         Way("the paper's, dense", published, dense, tolerance=None, most={"N": 500}),
         Way("k-means on raw data", k_means, passes, tolerance=None),
     )
