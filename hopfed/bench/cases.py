@@ -139,9 +139,9 @@ def ratio_row(seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         xi, clients = _data(RATIO_CASE, seed)
         found, thin = _timed(recover, clients, seed=seed)
-        theirs, dense = _timed(recover_densely, clients[0], RATIO_CASE.K, seed=seed)
+        published, dense = _timed(recover_densely, clients[0], RATIO_CASE.K, seed=seed)
         taken.append((thin, dense))
-        kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, theirs)])
+        kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, published)])
     thin, dense = np.array(taken).T
     magnetisation, magnetisation_dense = np.mean(kept, axis=0)
     return {

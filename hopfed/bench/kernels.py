@@ -80,19 +80,20 @@ def _products(M: int, N: int, k: int) -> tuple[Way, ...]:
     )
 
 
-def _coupling(rng: np.random.Generator, N: int, R: int) -> np.ndarray:
-    """Gaussian factors (N, R): no field is exactly 0, where rounding would decide."""
-    return (rng.standard_normal((N, R)) / np.sqrt(N)).astype(np.float32)
+def _chains(rng: np.random.Generator, S: int, N: int, R: int) -> Data:
+    """Chains of spins, and Gaussian factors: no field is exactly 0, where rounding would decide."""
+    W = (rng.standard_normal((N, R)) / np.sqrt(N)).astype(np.float32)
+    return {"state": rademacher(S, N, rng), "W": W, "beta": BETA}
 
 
 def _layers(rng: np.random.Generator, S: int, L: int, N: int, R: int) -> Data:
-    W = _coupling(rng, N, R)
-    return {"state": rademacher(S * L, N, rng).reshape(S, L, N), "W": W, "noise": 1.0}
+    data = _chains(rng, S * L, N, R)
+    return {**data, "state": data["state"].reshape(S, L, N), "noise": 1.0}
 
 
 def _fused(data: Data) -> Any:
     options = {"noise": data["noise"], "updates": UPDATES, "repulsion": REPULSION}
-    return kernels.lam_step(data["state"], data["W"], beta=BETA, **options).state
+    return kernels.lam_step(data["state"], data["W"], beta=data["beta"], **options).state
 
 
 def _expression(data: Data) -> Any:
@@ -106,7 +107,7 @@ def _expression(data: Data) -> Any:
         c = A - (REPULSION / N) * (overlaps @ A)
         fields = (c.reshape(S * L, -1) @ W.T).reshape(S, L, N) - own * s
         u = rng.random(s.shape, dtype=xp.float32)
-        up = xp.tanh(BETA * fields) + data["noise"] * (2 * u - 1) >= 0
+        up = xp.tanh(data["beta"] * fields) + data["noise"] * (2 * u - 1) >= 0
         s = xp.where(up, xp.float32(1), xp.float32(-1))
     return s
 
@@ -130,11 +131,6 @@ def _lam(S: int, L: int, N: int, R: int) -> tuple[Way, ...]:
         Way("fused", _fused, fused),
         Way("NumPy expression", _expression, plain, _in_float32, tolerance=1e-3),
     )
-
-
-def _chains(rng: np.random.Generator, S: int, N: int, R: int) -> Data:
-    W = _coupling(rng, N, R)
-    return {"state": rademacher(S, N, rng), "W": W, "beta": BETA}
 
 
 def _heat_bath(data: Data) -> Any:

@@ -71,7 +71,8 @@ def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
     gram, krylov = (partial(_route, K=K, route=route) for route in ("gram", "krylov"))
     # svd: triangle of the longer side, bidiagonal form of it, all vectors transformed back.
     a, b = min(M, N), max(M, N)
-    full = Cost(4 * 4 * M * N, {"float32": 6 * a * a * (b - a / 3) + (8 / 3 + 4) * a**3})
+    triangle = 2 * a * a * (b - a / 3)
+    full = Cost(4 * 4 * M * N, {"float32": 3 * triangle + (8 / 3 + 4) * a**3})
     # svds: one restart cycle of ARPACK at least, 2 K + 1 products of a vector with x and x^T.
     n = max(2 * K + 1, 20)
     some = Cost(n * 2 * 4 * M * N, {"float32": n * 4 * M * N})
