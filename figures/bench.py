@@ -19,7 +19,7 @@ def draw(run: Run) -> Figure:
 
     Parameters
     ----------
-    run : as `hopfed.bench.report.measure` returns it.
+    run : as `hopfed.bench.harness.report.measure` returns it.
     """
     found = run.summary["benchmarks"]
     heights = [62 + 4 * len(_ways(benchmark)) for benchmark in found.values()]

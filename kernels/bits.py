@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
-from hopfed.kernels.threads import for_each, spans
 
 WORD = 64
 _CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
@@ -117,7 +117,7 @@ def pack(x: np.ndarray) -> PackedBits:
     words = np.zeros((m, n_words(n)), np.uint64)
     if x.size == 0:
         return PackedBits(words, n)
-    from hopfed.kernels.bits_cpu import pack_rows
+    from hopfed.kernels.cpu.bits import pack_rows
 
     seen: list[int] = []  # bit 0: a zero occurs, bit 1: a -1 occurs, bit 2: something else
 
@@ -171,7 +171,7 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    from hopfed.kernels.bits_cpu import unpack_rows
+    from hopfed.kernels.cpu.bits import unpack_rows
 
     m, n = p.shape
     native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
@@ -219,7 +219,7 @@ def transpose(p: PackedBits) -> PackedBits:
     m, n = check_packed("p", p).shape
     words = np.zeros((n, n_words(m)), np.uint64)
     if words.size:
-        from hopfed.kernels.bits_cpu import transpose_columns
+        from hopfed.kernels.cpu.bits import transpose_columns
 
         size = max(1, _CHUNK // (WORD * m))
         for_each(
@@ -245,7 +245,7 @@ def column_sums(p: PackedBits) -> np.ndarray:
     m, n = check_packed("p", p).shape
     sums = np.zeros(n, np.int64)
     if p.words.size:
-        from hopfed.kernels.bits_cpu import count_columns
+        from hopfed.kernels.cpu.bits import count_columns
 
         size = max(1, _CHUNK // (WORD * m))
         for_each(

@@ -12,12 +12,12 @@ from hopfed.errors import ArgumentError, BackendError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DEVICE = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays, packed and emulated ones too
+_DEVICE = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
 
 
 def on_device(x: object) -> bool:
-    """Tell whether `x` lives on a CUDA device (or on the emulated one of the tests)."""
-    return type(x).__module__.startswith(_DEVICE)
+    """Tell whether `x` lives on a CUDA device, or on an emulated one, which it names."""
+    return type(x).__module__.startswith(_DEVICE) or hasattr(x, "emulated")
 
 
 def with_twin(module: str) -> Callable[[F], F]:

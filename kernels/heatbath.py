@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.cpu.threads import for_each, thread_count
 from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
@@ -30,7 +31,6 @@ from hopfed.kernels.layout import (
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
-from hopfed.kernels.threads import for_each, thread_count
 
 
 class HeatBath(NamedTuple):
@@ -175,7 +175,7 @@ def _run(
     if betas.size == 0:  # nothing to do but the score
         coefficients = state.astype(np.float64) @ W
         return state, used, coefficients**2 @ weights / state.shape[1], settled
-    from hopfed.kernels.heatbath_cpu import run_chains
+    from hopfed.kernels.cpu.heatbath import run_chains
 
     layout = lay_out(W)
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
@@ -201,8 +201,8 @@ def scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
     thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
     0: they never flip. At zero temperature all thresholds stay 0.
     """
-    from hopfed.kernels.heatbath_cpu import SLOTS
-    from hopfed.kernels.vectors import CHAINS
+    from hopfed.kernels.cpu.heatbath import SLOTS
+    from hopfed.kernels.cpu.vectors import CHAINS
 
     n, rank = shape
     bits = np.zeros(n // 2, np.uint32)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
@@ -35,7 +36,6 @@ from hopfed.kernels.layout import (
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 COUPLINGS = ("linear", "quadratic")
 ROWS = 40  # layers updated together by one thread: as many share each piece of W
@@ -191,9 +191,9 @@ def _update(
         np.zeros((n_blocks, n_layers)),
         np.zeros(n_blocks, np.int64),
     )
-    from hopfed.kernels import lam_cpu
+    from hopfed.kernels.cpu.lam import step_blocks, sweep_blocks
 
-    run = lam_cpu.sweep_blocks if serial else lam_cpu.step_blocks
+    run = sweep_blocks if serial else step_blocks
     diagonal = np.zeros_like(layout.diagonal) if self_field else layout.diagonal
 
     def task(span: tuple[int, int]) -> None:
@@ -242,8 +242,8 @@ def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndar
     bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
     allocates takes seconds to compile.
     """
-    from hopfed.kernels.lam_cpu import PIECE
-    from hopfed.kernels.vectors import CHAINS
+    from hopfed.kernels.cpu.lam import PIECE
+    from hopfed.kernels.cpu.vectors import CHAINS
 
     n, rank = shape
     padded = -(-n_rows // CHAINS) * CHAINS

@@ -12,8 +12,8 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 _BLOCK = 1 << 22  # entries unpacked at a time for arbitrary weights
 _TALLEST = 4  # tiles of a strip
@@ -72,7 +72,7 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     _check_out(out, (m, m))
     if m == 0 or n == 0:
         return
-    from hopfed.kernels.moments_cpu import TILE, add_strip, mirror_tile
+    from hopfed.kernels.cpu.moments import TILE, add_strip, mirror_tile
 
     rows = strips(m)
     spare = work_spaces(p.words.shape[1], rows)
@@ -112,7 +112,7 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     out = np.zeros((len(a), len(b)), np.int32)
     if out.size == 0 or a.n == 0:
         return out
-    from hopfed.kernels.moments_cpu import add_strip
+    from hopfed.kernels.cpu.moments import add_strip
 
     rows = strips(len(a))
     spare = work_spaces(a.words.shape[1], rows)
@@ -181,7 +181,7 @@ def strips(m: int) -> list[tuple[int, int]]:
     >>> strips(100)
     [(0, 64), (64, 100)]
     """
-    from hopfed.kernels.moments_cpu import TILE
+    from hopfed.kernels.cpu.moments import TILE
 
     tiles = m // (TILE * _STRIPS * thread_count())
     return spans(m, TILE * min(max(tiles, 1), _TALLEST))
@@ -191,7 +191,7 @@ def work_spaces(
     words: int, rows: list[tuple[int, int]]
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """One work space of `add_strip` for each thread, for such strips of rows of `words` words."""
-    from hopfed.kernels.moments_cpu import CHUNK, TILE, WORDS
+    from hopfed.kernels.cpu.moments import CHUNK, TILE, WORDS
 
     width = min(CHUNK, -(-words // WORDS) * WORDS)
     height = -(-(rows[0][1] - rows[0][0]) // TILE) * TILE

@@ -64,7 +64,6 @@ def counter_word(name: str, value: int) -> np.uint64:
 
 
 LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
-SITES_PER_BLOCK = 8  # 16-bit draws in one Philox block
 
 
 @lru_cache(maxsize=128)

@@ -1,6 +1,6 @@
 """Thin products of packed data with float matrices, without a float copy of the data.
 
-A word of bits selects which of 64 sums a number is added to (`products_cpu`), so that the data are
+A word of bits selects which of 64 sums a number is added to (`cpu.products`), so that the data are
 never unpacked. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
 each function (formula sheet A2).
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
 
@@ -45,7 +45,7 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     """
     m, n = check_packed("p", p).shape
     X, vector = _operand("X", X, n)
-    from hopfed.kernels.products_cpu import multiply
+    from hopfed.kernels.cpu.products import multiply
 
     out = _product(multiply, p, X, m)
     return out[:, 0] if vector else out
@@ -74,7 +74,7 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     """
     m, n = check_packed("p", p).shape
     U, vector = _operand("U", U, m)
-    from hopfed.kernels.products_cpu import multiply_transposed
+    from hopfed.kernels.cpu.products import multiply_transposed
 
     out = _product(multiply_transposed, p, U, n)
     return out[:, 0] if vector else out
@@ -82,7 +82,7 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
 
 def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.ndarray:
     """Pad X to whole groups of columns, sum its pieces, and share the rows of the result out."""
-    from hopfed.kernels.products_cpu import PIECE, columns_together, reversed_rows
+    from hopfed.kernels.cpu.products import PIECE, columns_together, reversed_rows
 
     n, k = X.shape
     out = np.zeros((rows, k), X.dtype)

@@ -15,10 +15,10 @@ import numpy as np
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import WORD, PackedBits, pack
+from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.moments import cross_gram
 from hopfed.kernels.products import matmat
-from hopfed.kernels.threads import spans
 
 _CHUNK = 1024  # candidates compared with those already kept at a time
 

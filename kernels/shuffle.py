@@ -13,11 +13,11 @@ import numpy as np
 from hopfed.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import PackedBits, check_packed, transpose
+from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import on_device, with_twin
 from hopfed.kernels.moments import gram, second_moment
 from hopfed.kernels.philox import key
 from hopfed.kernels.products import matmat, rmatmat
-from hopfed.kernels.threads import for_each, spans
 
 NULLS = ("signs", "permute")
 TASK = 1 << 16  # words or bits that a thread scrambles at a time
@@ -71,7 +71,7 @@ def _signs(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
 
 def _turned(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
     """Flip every entry with probability 1/2."""
-    from hopfed.kernels.shuffle_cpu import flip_signs
+    from hopfed.kernels.cpu.shuffle import flip_signs
 
     words = p.words.copy()
     if words.size:
@@ -82,7 +82,7 @@ def _turned(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
 
 def _permuted(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
     """Permute the bits of every row on their own."""
-    from hopfed.kernels.shuffle_cpu import permute_rows
+    from hopfed.kernels.cpu.shuffle import permute_rows
 
     words = p.words.copy()
 

@@ -1,13 +1,14 @@
 """`hopfed bench`: the same work done two ways, in one process, as ratios.
 
-    record      what a benchmark is: sizes, data, ways, costs by formula, agreement
-    devices     the CPU, and a CUDA device where there is one
-    machine     what it was measured on
-    ceilings    copy bandwidth, matrix rate and bit rate, measured first
-    measure     times of all ways at all sizes, their ratios and shares of the ceilings
-    recover     recovery in full, against the paper's algorithm (`paper`), and its memory
+Each module of pairs ends in a table, `PAIRS`; `harness` measures what stands there, and `cases`
+measures recoveries in full.
 
-and one module for each name in `PAIRS`, holding its `BENCHMARK`.
+    kernels     gram, build, products, lam, heatbath
+    spectral    eig, dream, shuffle
+    recovery    e2e
+    federation  round
+    neural      train, neighbours
+    cases       recover: in full, against the published algorithm done densely, and its memory
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from typing import TYPE_CHECKING
 from hopfed.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from hopfed.bench.record import Benchmark
+    from hopfed.bench.harness.record import Pair
 
-NEURAL = ("train", "neighbours")
-PAIRS = (
-    "gram",
-    "build",
-    "products",
-    "eig",
-    "dream",
-    "lam",
-    "heatbath",
-    "shuffle",
-    "e2e",
-    "round",
-    *NEURAL,
-)
+_HOME = {
+    "gram": "kernels",
+    "build": "kernels",
+    "products": "kernels",
+    "eig": "spectral",
+    "dream": "spectral",
+    "lam": "kernels",
+    "heatbath": "kernels",
+    "shuffle": "spectral",
+    "e2e": "recovery",
+    "round": "federation",
+    "train": "neural",
+    "neighbours": "neural",
+}
+PAIRS = tuple(_HOME)
 NAMES = (*PAIRS, "recover", "all")
 
 
@@ -47,12 +49,13 @@ def check_name(name: str) -> str:
     return name
 
 
-def load(name: str) -> Benchmark:
-    """Import the benchmark `name` of `PAIRS`.
+def load(name: str) -> Pair:
+    """Import the pair `name` of `PAIRS`.
 
     Examples
     --------
-    >>> load("gram").ways[1].label
-    'float32 BLAS'
+    >>> [way.label for way in load("gram").ways(M=2, N=2)]
+    ['bits', 'float32 BLAS']
     """
-    return import_module(f"hopfed.bench.{check_name(name)}").BENCHMARK
+    found = import_module(f"hopfed.bench.{_HOME[name]}").PAIRS
+    return next(pair for pair in found if pair.name == name)

@@ -79,11 +79,11 @@ def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) ->
     """Run of the `pairs` and report of the recovery, None where not asked for."""
     run = recovery = None
     if pairs:
-        from hopfed.bench.report import measure
+        from hopfed.bench.harness.report import measure
 
         run = measure([load(n) for n in pairs], options["sizes"], tell)
     if name in ("recover", "all"):
-        from hopfed.bench.recover import measure_recovery
+        from hopfed.bench.cases import measure_recovery
 
         seeds = options["seeds"] or SEEDS
         recovery = measure_recovery(options["sizes"], seeds, options["silhouettes"], tell)
@@ -91,11 +91,12 @@ def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) ->
 
 
 def _steps(name: str, pairs: list[str], options: dict[str, Any]) -> int:
-    from hopfed.bench import recover, report
+    from hopfed.bench import cases
+    from hopfed.bench.harness import report
 
     count = report.steps([load(n) for n in pairs], options["sizes"]) if pairs else 0
     if name in ("recover", "all"):
-        count += recover.steps(options["sizes"], options["silhouettes"])
+        count += cases.steps(options["sizes"], options["silhouettes"])
     return count
 
 
@@ -131,8 +132,8 @@ def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from hopfed.bench.machine import describe
-    from hopfed.bench.recover import SUMMARY
+    from hopfed.bench.cases import SUMMARY
+    from hopfed.bench.harness.machine import describe
 
     summaries = {name: load(name).summary for name in PAIRS} | {"recover": SUMMARY}
     summaries["all"] = "all of them"
@@ -207,7 +208,7 @@ def _powers(row: dict[str, Any], fits: list[dict[str, Any]]) -> Iterator[str]:
 
 def _notes(found: dict[str, Any]) -> list[str]:
     """Exponents, targets, why a way is missing, and what the benchmark says itself."""
-    from hopfed.bench.measure import words
+    from hopfed.bench.harness.measure import words
 
     lines = []
     for sweep in found["sweeps"]:

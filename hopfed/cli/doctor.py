@@ -14,7 +14,7 @@ import click
 from hopfed.cli.output import out, table
 
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
-OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "torch", "flwr", "dp-accounting")
+OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dp-accounting")
 
 
 @click.command("doctor")

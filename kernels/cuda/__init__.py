@@ -4,14 +4,13 @@ Arrays are CuPy arrays, packed data a `bits.DevicePacked`; the public functions 
 pass them on, and `hopfed.operators`, `hopfed.spectrum` and `hopfed.shuffle` stay on the device of
 the arrays they are given. Importing this package needs neither CuPy nor a device.
 
-    device     launching, matrix products, memory: the one module that talks to CuPy
-    emulator   the same interface on the host, a stand-in device for tests
+    device     launching, matrix products, memory: the one module that talks to CuPy;
+               the tests have the same interface on the host
     bits       DevicePacked, pack, unpack, transpose, column_sums
     gram       gram, cross_gram, gram_accumulate, second_moment
     products   matmat, rmatmat
     heatbath   heat_bath, descend
-    lam        lam_step, lam_step_many
+    lam        lam_step, lam_sweep
     scoring    scores, distinct, canonical_sign
     shuffle    scramble
-    simulated  small kernels in Numba, for Numba's simulator
 """

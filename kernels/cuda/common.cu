@@ -1,8 +1,8 @@
 // What all kernels share: types, the counter-based generator, words of bits, one matrix instruction.
 //
 // Compiled by NVRTC through CuPy, by nvcc, and, for tests on machines without a GPU, by a C++
-// compiler together with emulate.cu. Build with -fmad=false: a multiplication and an addition are
-// fused only where fmaf says so, so that all three compute the same numbers.
+// compiler together with emulate.cu of the tests. Build with -fmad=false: a multiplication and an
+// addition are fused only where fmaf says so, so that all three compute the same numbers.
 #ifndef HOPFED_COMMON
 #define HOPFED_COMMON
 

@@ -1,8 +1,8 @@
 """A device as the kernels of this package see it, and the one that CuPy gives.
 
 Everything that touches a GPU goes through the few methods of `Cuda`: arrays (`xp`), kernel
-launches, matrix products, free memory. `emulator.Emulated` has the same methods on the host, so
-that the code around the kernels is tested where there is no GPU.
+launches, matrix products, free memory. The tests have a device with the same methods on the host,
+whose arrays name it as `emulated`, so that the code around the kernels is tested without a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hopfed.errors import ArgumentError, BackendError
 
 FOLDER = Path(__file__).parent
 WORKSPACE = 32 << 20  # bytes; what cuBLAS is said to want on Hopper
-OPTIONS = ("-std=c++17", "-fmad=false")  # fused only where fmaf says so, as the emulator does
+OPTIONS = ("-std=c++17", "-fmad=false")  # fused only where fmaf says so, also when emulated
 BLOCK = 256  # threads of a block, where a kernel does not ask for another number
 
 

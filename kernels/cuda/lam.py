@@ -11,14 +11,10 @@ cannot change any more; the CPU stops groups of blocks, so `updates` may be smal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from hopfed.errors import ArgumentError
-from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.cuda.lam_run import LamRun
 from hopfed.kernels.lam import LamUpdate
 
@@ -46,28 +42,17 @@ def lam_step(
 
     state (S, L, N) int8 of +-1, W (N, R) and cue are arrays of one device, and so is the result.
     """
-    return _steps(_prepare(**locals()))[0]
-
-
-def lam_step_many(states: Sequence[Any], factors: Sequence[Any], **options: Any) -> list[LamUpdate]:
-    """Run `lam_step` on several operators at once, each on a stream of its own.
-
-    Parameters
-    ----------
-    states, factors : a state (S_g, L, N_g) and a factor W (N_g, R_g) for each operator.
-    options : those of `lam_step`, for all. The blocks are numbered through: operator g draws as
-        ``lam_step(..., first_block=first_block + S_0 + ... + S_{g-1})`` would.
-    """
-    if len(states) != len(factors) or len({x.shape[1] for x in states if x.ndim == 3}) > 1:
-        raise ArgumentError("states", "as many as factors, of one number of layers", len(states))
-    block, runs = options.pop("first_block", 0), []
-    with ExitStack() as streams:
-        for state, W in zip(states, factors, strict=True):
-            device = device_of("state", state)
-            current = streams.enter_context(device.stream())
-            runs += _prepare(state=state, W=W, first_block=block, own=current, **options)
-            block += state.shape[0]
-        return _steps(runs)
+    run = LamRun(**locals())
+    with run.device.stream() as stream_of_its_own:  # on which one update is captured as a graph
+        run.start()
+        for update in range(updates):
+            run.replay()
+            looked = (update + 1) % LOOK_EVERY == 0 and run.may_stop(update)
+            if looked and run.finished():
+                break
+        result = run.result()
+        stream_of_its_own.synchronize()
+    return result
 
 
 def lam_sweep(
@@ -88,26 +73,6 @@ def lam_sweep(
     first_block: int = 0,
 ) -> LamUpdate:
     """Visit the spins one at a time, `updates` times; see `hopfed.kernels.lam_sweep`."""
-    (run,) = _prepare(**locals())
+    run = LamRun(**locals())
     run.sweep()
     return run.result()
-
-
-def _prepare(own: Any = None, **arguments: Any) -> list[LamRun]:
-    return [LamRun(own=own, **arguments)]
-
-
-def _steps(runs: list[LamRun]) -> list[LamUpdate]:
-    """Replay one update after the other of all runs, until all are done."""
-    with ExitStack() as stack:
-        for run in runs:
-            if run.own is None:
-                run.own = stack.enter_context(run.device.stream())
-            run.start()
-        for update in range(max((run.updates for run in runs), default=0)):
-            for run in runs:
-                run.replay()
-            looked = (update + 1) % LOOK_EVERY == 0 and any(run.may_stop(update) for run in runs)
-            if looked and all(run.finished() for run in runs):
-                break
-        return [run.result() for run in runs]

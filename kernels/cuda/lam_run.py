@@ -19,17 +19,13 @@ PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level
 
 
 class LamRun:
-    """Arguments of one call, checked and laid out, with its work space; used by `lam` alone.
-
-    own : stream on which all work is done, or None for the current one.
-    """
+    """Arguments of one call, checked and laid out, with its work space; used by `lam` alone."""
 
     def __init__(
         self,
         state: Any,
         W: Any,
         beta: ArrayLike,
-        own: Any = None,
         noise: ArrayLike = 1.0,
         updates: int = 1,
         coupling: str = "quadratic",
@@ -43,7 +39,7 @@ class LamRun:
         first_block: int = 0,
     ):
         state = check_spins("state", state, "(blocks, layers, sites)", 3)
-        self.device, self.own, self.updates = device_of("state", state), own, updates
+        self.device, self.updates = device_of("state", state), updates
         self.shape = n_blocks, n_layers, n = state.shape
         if n_layers == 0:
             raise ArgumentError("state", "of at least one layer", state.shape)
@@ -165,15 +161,8 @@ class LamRun:
         if not self.shape[0]:
             self.replay = lambda: None
             return
-        self._on_stream(self._first)
-        self._left, once = self.updates, self._on_stream(self._captured)
-
-        def replay() -> None:
-            if self._left > 0:  # runs may be replayed together with longer ones
-                self._left -= 1
-                self._on_stream(once)
-
-        self.replay = replay
+        self._first()
+        self.replay = self.device.capture(self._one)
 
     def _one(self) -> None:
         self._update()
@@ -185,25 +174,13 @@ class LamRun:
         self.step.fill(0)
         self.active.fill(1)
 
-    def _captured(self) -> Any:
-        return self.device.capture(self._one)
-
-    def _on_stream(self, work: Any) -> Any:
-        """Do `work` with this run's own stream as the current one."""
-        if self.own is None or self.own is self.device:
-            return work()
-        with self.own:
-            return work()
-
     def may_stop(self, update: int) -> bool:
         """Tell whether blocks may have come to rest by this update, without asking the device."""
         return bool(self.quiet[min(update, self.updates - 1)])
 
     def finished(self) -> bool:
         """Tell whether no block is active; waits for the device."""
-        if not self.shape[0]:
-            return True
-        return self._on_stream(lambda: int(self.n_active[0])) == 0
+        return not self.shape[0] or int(self.n_active[0]) == 0
 
     def sweep(self) -> None:
         """Make all serial updates in one launch, then the coefficients of the outcome."""
@@ -224,11 +201,8 @@ class LamRun:
         self._update()  # no block is active: coefficients only
 
     def result(self) -> LamUpdate:
-        """Energy and score of the last state, and everything else; waits for the device."""
-        n = self.shape[2]
+        """Energy and score of the last state, and everything else."""
         if self.shape[0]:
-            self._on_stream(self._mix)
-        state = self._on_stream(lambda: self.spins[:, :n].reshape(self.shape).copy())
-        if self.own is not None:
-            self.own.synchronize()
+            self._mix()
+        state = self.spins[:, : self.shape[2]].reshape(self.shape).copy()
         return LamUpdate(state, self.energy, self.changed, self.score, self.used)

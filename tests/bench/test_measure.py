@@ -6,40 +6,39 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopfed.bench.ceilings import bound, ceilings
-from hopfed.bench.devices import CPU, Device, cuda
-from hopfed.bench.measure import Row, measure_point
-from hopfed.bench.record import Benchmark, Cost, Sweep, Target, Way
-from hopfed.bench.report import exponents, measure_benchmark, steps
-from hopfed.bench.timing import best_seconds
+from hopfed.bench.harness.ceilings import bound, ceilings
+from hopfed.bench.harness.devices import CPU, Device, cuda
+from hopfed.bench.harness.measure import Row, measure_point
+from hopfed.bench.harness.record import Cost, Pair, Sweep, Target, Way, cross
+from hopfed.bench.harness.report import exponents, measure_pair, steps
+from hopfed.bench.harness.timing import best_seconds
 from hopfed.errors import ArgumentError, HopfedError
 
 CEILING = {"copy": 100.0, "float32": 10.0}
 
 
-def cost(N):
-    return Cost(bytes=8 * N, operations={"float32": N})
-
-
-TOY = Benchmark(
-    name="toy",
-    summary="a sum",
-    setup=lambda N: {"x": np.arange(N, dtype=float)},
-    ways=(
+def ways(N):
+    cost = Cost(bytes=8 * N, operations={"float32": N})
+    return (
         Way("ours", lambda d: d["x"].sum(), cost),
         Way("obvious", lambda d: sum(d["x"].tolist()), cost),
-    ),
+    )
+
+
+TOY = Pair(
+    name="toy",
+    summary="a sum",
+    setup=lambda rng, N: {"x": np.arange(N, dtype=float)},
+    ways=ways,
     gap=lambda a, b: abs(a - b),
-    sizes={
-        "small": (Sweep("N", (1, 2, 4), {}),),
-        "full": (Sweep("N", (2, 8), {}),),
-    },
+    small=(Sweep("N", (1, 2, 4), {}),),
+    full=(Sweep("N", (2, 8), {}),),
     targets=(Target({"N": 4}, ratio=0.0), Target({"N": 8}, ratio=2.0)),
 )
 
 
 def with_second(**changes):
-    return replace(TOY, ways=(TOY.ways[0], replace(TOY.ways[1], **changes)))
+    return replace(TOY, ways=lambda N: (ways(N)[0], replace(ways(N)[1], **changes)))
 
 
 def test_the_longer_of_moving_and_computing_binds():
@@ -58,7 +57,7 @@ def test_rows():
 
 
 def test_report():
-    found = measure_benchmark(TOY, "small", [(CPU, CEILING)])
+    found = measure_pair(TOY, "small", [(CPU, CEILING)])
     assert set(found) == {"summary", "rows", "sweeps", "exponents", "targets", "notes"}
     assert len(found["rows"]) == 6
     assert {fit["way"] for fit in found["exponents"]} == {"ours", "obvious"}
@@ -68,16 +67,14 @@ def test_report():
 
 def test_every_step_is_told():
     told = []
-    measure_benchmark(TOY, "small", [(CPU, CEILING)], told.append)
+    measure_pair(TOY, "small", [(CPU, CEILING)], told.append)
     assert len(told) == 3
     devices = 1 + (cuda()[0] is not None)
     assert steps([TOY, TOY], "small") == devices + 2 * len(told)
 
 
 def test_points_that_two_sweeps_share_are_measured_once():
-    crossing = replace(
-        TOY, sizes={"small": (Sweep("N", (1, 2), {"M": 2}), Sweep("M", (2, 4), {"N": 2}))}
-    )
+    crossing = replace(TOY, small=cross({"M": 2, "N": 2}, N=(1, 2), M=(2, 4)))
     assert crossing.points("small") == [{"N": 1, "M": 2}, {"N": 2, "M": 2}, {"N": 2, "M": 4}]
 
 
@@ -90,10 +87,10 @@ def test_exponent_of_a_power_law():
 
 
 def test_disagreement_is_an_error():
-    wrong = with_second(run=lambda d: d["x"].sum() + 1)
+    wrong = {"run": lambda d: d["x"].sum() + 1}
     with pytest.raises(HopfedError, match="toy at N = 4: obvious and ours differ by 1, more than"):
-        measure_point(wrong, {"N": 4}, CPU, CEILING, 0.0)
-    loose = replace(wrong, ways=(wrong.ways[0], replace(wrong.ways[1], tolerance=None)))
+        measure_point(with_second(**wrong), {"N": 4}, CPU, CEILING, 0.0)
+    loose = with_second(**wrong, tolerance=None)
     assert measure_point(loose, {"N": 4}, CPU, CEILING, 0.0)[1].gap == 1.0
 
 
@@ -107,6 +104,24 @@ def test_a_way_beyond_its_sizes_is_absent_and_says_why():
     assert obvious.absent == "takes too long above N = 3"
     assert obvious.seconds is None
     assert ours.ratio is None
+
+
+def test_a_cost_may_depend_on_the_result():
+    counted = with_second(cost=lambda found: Cost(bytes=found, operations={}))
+    _, obvious = measure_point(counted, {"N": 4}, CPU, CEILING, 0.0)
+    assert (obvious.bytes, obvious.bound) == (6.0, "copy")
+
+
+def test_results_are_compared_on_quiet_data():
+    noisy = replace(
+        TOY,
+        setup=lambda rng, N: {"x": np.arange(N, dtype=float), "error": 1.0},
+        ways=lambda N: (ways(N)[0], replace(ways(N)[1], run=lambda d: d["x"].sum() + d["error"])),
+    )
+    with pytest.raises(HopfedError, match="differ by 1"):
+        measure_point(noisy, {"N": 4}, CPU, CEILING, 0.0)
+    _, obvious = measure_point(replace(noisy, quiet={"error": 0.0}), {"N": 4}, CPU, CEILING, 0.0)
+    assert obvious.gap == 0.0
 
 
 def test_out_of_memory_is_absence():
@@ -124,15 +139,15 @@ def test_another_device_is_told_apart_and_what_it_cannot_take_is_said():
         raise ArgumentError("x", "of another library", data["xp"].__name__)
 
     there = Device("cuda", np, lambda: moved.append(1))
-    benchmark = replace(with_second(run=refuse), cuda=True)
-    found = measure_benchmark(benchmark, "small", [(there, CEILING)])
+    pair = replace(with_second(run=refuse), cuda=True)
+    found = measure_pair(pair, "small", [(there, CEILING)])
     assert moved  # it was waited for
     assert {row["device"] for row in found["rows"]} == {"cuda"}
     reasons = {row["absent"] for row in found["rows"] if row["way"] == "obvious"}
     assert reasons == {"does not take these arrays: x must be of another library, got numpy"}
-    assert measure_benchmark(TOY, "small", [(there, CEILING)])["rows"] == []
+    assert measure_pair(TOY, "small", [(there, CEILING)])["rows"] == []
     with pytest.raises(ArgumentError):  # the same on the CPU is a fault of the benchmark
-        measure_point(benchmark, {"N": 2}, CPU, CEILING, 0.0)
+        measure_point(pair, {"N": 2}, CPU, CEILING, 0.0)
 
 
 def test_calls_are_taken_in_turn():
@@ -144,10 +159,10 @@ def test_calls_are_taken_in_turn():
 
 
 def test_ceilings_of_the_cpu(monkeypatch):
-    monkeypatch.setattr("hopfed.bench.ceilings.COPY_BYTES", 1 << 20)
-    monkeypatch.setattr("hopfed.bench.ceilings.SIDE", {"cpu": 64})
-    monkeypatch.setattr("hopfed.bench.ceilings.PASSES", 4)
-    monkeypatch.setattr("hopfed.bench.ceilings.BUDGET", 0.0)
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.COPY_BYTES", 1 << 20)
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.SIDE", {"cpu": 64})
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.PASSES", 4)
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.BUDGET", 0.0)
     found = ceilings(CPU)
     assert set(found) == {"copy", "float32", "float64", "words"}
     assert all(rate > 0 for rate in found.values())

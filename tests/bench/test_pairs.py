@@ -1,10 +1,12 @@
-"""Every benchmark at sizes of no interest: its ways agree, and its counts are those of a hand."""
+"""Every pair at sizes of no interest: its ways agree, and its counts are those of a hand."""
+
+from types import SimpleNamespace
 
 import pytest
 
 from hopfed.bench import PAIRS, load
-from hopfed.bench.devices import CPU
-from hopfed.bench.measure import measure_point
+from hopfed.bench.harness.devices import CPU
+from hopfed.bench.harness.measure import measure_point
 
 CEILING = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
 
@@ -32,15 +34,15 @@ def stand_in(monkeypatch):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_ways_agree(name):
-    benchmark = load(name)
-    rows = measure_point(benchmark, TINY[name], CPU, CEILING, 0.0)
-    assert [row.way for row in rows] == [way.label for way in benchmark.ways]
-    for row, way in zip(rows, benchmark.ways, strict=True):
+    pair = load(name)
+    rows, ways = measure_point(pair, TINY[name], CPU, CEILING, 0.0), pair.ways(**TINY[name])
+    assert [row.way for row in rows] == [way.label for way in ways]
+    for row, way in zip(rows, ways, strict=True):
         assert not row.absent
         assert row.seconds > 0
         assert row.bytes > 0
         assert row.share > 0
-        assert (row.gap is None) == (way is benchmark.ways[0])
+        assert (row.gap is None) == (way is ways[0])
         if way.tolerance is not None and row.gap is not None:
             assert row.gap <= way.tolerance
     assert rows[1].ratio == 1.0
@@ -48,18 +50,18 @@ def test_ways_agree(name):
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_sizes_vary_more_than_one_letter(name):
-    benchmark = load(name)
-    assert benchmark.name == name
+    pair = load(name)
+    assert pair.name == name
     letters = set(TINY[name])
     for sizes in ("small", "full"):
-        sweeps = benchmark.sizes[sizes]
+        sweeps = pair.sweeps(sizes)
         assert len({sweep.vary for sweep in sweeps}) == len(sweeps) >= 2
         for sweep in sweeps:
             assert {sweep.vary, *sweep.fixed} == letters
             assert sweep.vary not in sweep.fixed
             assert list(sweep.values) == sorted(set(sweep.values))
-    for target in benchmark.targets:
-        assert target.point in benchmark.points("full")
+    for target in pair.targets:
+        assert target.point in pair.points("full")
 
 
 # Sizes -> (bytes, operations) of the ways in order, counted by hand.
@@ -115,7 +117,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("name", "point", "index", "moved", "operations"), BY_HAND)
 def test_costs_by_hand(name, point, index, moved, operations):
-    cost = load(name).ways[index].cost(**point)
+    cost = load(name).ways(**point)[index].cost
     assert cost.bytes == moved
     if operations is not None:
         assert cost.operations == operations
@@ -123,12 +125,11 @@ def test_costs_by_hand(name, point, index, moved, operations):
 
 def test_cost_of_a_spectrum_by_hand():
     """16 examples over 64 sites, 2 eigenpairs."""
-    ways = {way.label: way for way in load("eig").ways}
-    gram = ways["Gram route"].cost(M=16, N=64, K=2)
+    ways = {way.label: way for way in load("eig").ways(M=16, N=64, K=2)}
+    gram = ways["Gram route"].cost
     assert gram.operations["words"] == 16 * 17 / 2
     assert gram.operations["float64"] == pytest.approx(2 * 4 / 3 * 16**3 + 6 * 16 * 64 * 2)
-    one = ways["Krylov route"].cost(M=16, N=64, K=2, products=1)
-    three = ways["Krylov route"].cost(M=16, N=64, K=2, products=3)
+    one, three = (ways["Krylov route"].cost(SimpleNamespace(products=n)) for n in (1, 3))
     assert one.operations["float32"] == 2 * 16 * 64 * 64
     # Three pairs of blocks, each twice through Q^T B and Q times that.
     assert three.operations["float32"] == 3 * one.operations["float32"] + 3 * 8 * 64 * 64 * 64

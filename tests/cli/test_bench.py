@@ -6,18 +6,17 @@ from dataclasses import replace
 import pytest
 
 from hopfed.bench import load
-from hopfed.bench.record import Sweep
+from hopfed.bench.harness.record import cross
 
 
 @pytest.fixture
 def tiny(monkeypatch):
     """The Gram matrices of a few examples, beside ceilings that take no time to measure."""
-    sweeps = (Sweep("N", (64, 128), {"M": 8}), Sweep("M", (8, 16), {"N": 128}))
-    monkeypatch.setattr(
-        "hopfed.bench.gram.BENCHMARK", replace(load("gram"), sizes={"small": sweeps}, targets=())
-    )
+    sweeps = cross({"M": 8, "N": 128}, N=(64, 128), M=(8, 16))
+    pair = replace(load("gram"), small=sweeps, targets=())
+    monkeypatch.setattr("hopfed.bench.kernels.PAIRS", (pair,))
     rates = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
-    monkeypatch.setattr("hopfed.bench.report.ceilings", lambda device: rates)
+    monkeypatch.setattr("hopfed.bench.harness.report.ceilings", lambda device: rates)
 
 
 def test_list(hopfed):

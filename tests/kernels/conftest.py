@@ -4,10 +4,10 @@ import os
 import shutil
 
 import pytest
+from emulator.device import Emulated
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import cuda
-from hopfed.kernels.cuda.emulator import Emulated
 
 
 @pytest.fixture(scope="module", params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hopfed.kernels import compiled
+from hopfed.kernels.cpu import compiled
 
 
 def twice(x):

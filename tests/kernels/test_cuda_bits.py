@@ -5,12 +5,12 @@ Every test runs on the emulated device, where there is a C++ compiler, and on a 
 
 import numpy as np
 import pytest
+from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import bits, gram, products, scoring
-from hopfed.kernels.cuda.emulator import Emulated
 
 SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (0, 5), (70, 0)]
 

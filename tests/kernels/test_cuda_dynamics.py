@@ -10,13 +10,13 @@ Every test runs on the emulated device, where there is a C++ compiler, and on a 
 
 import numpy as np
 import pytest
+from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import heatbath, lam, lam_run
-from hopfed.kernels.cuda.emulator import Emulated
 
 SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
 
@@ -118,20 +118,6 @@ def test_a_block_at_rest_stops_on_its_own(device):
     assert run.updates.get()[0] == 1
     assert (run.updates.get() < 40).all()
     assert (run.changed.get() == 0).all()
-
-
-def test_several_operators_at_once(device):
-    states = [signs((k, 2, n)) for k, n in ((2, 50), (3, 70))]
-    factors = [exact_factor(50, 4), exact_factor(70, 7)]
-    on_device = [[device.xp.asarray(x) for x in group] for group in (states, factors)]
-    options = {"beta": 2.0, "updates": 5, "seed": 3}
-    runs = lam.lam_step_many(*on_device, first_block=4, **options)
-    for run, state, W, first in zip(runs, states, factors, (4, 6), strict=True):
-        wanted = kernels.lam_step(state, W, first_block=first, **options)
-        assert_same(run, wanted, ("state", "energy", "changed", "score"))
-    assert lam.lam_step_many([], [], **options) == []
-    with pytest.raises(ArgumentError, match="as many as factors"):
-        lam.lam_step_many(on_device[0], [], **options)
 
 
 def test_layered_memory_with_rounded_fields(device):

@@ -7,12 +7,12 @@ C++ compiler, and on a GPU (`-m gpu`).
 
 import numpy as np
 import pytest
+from emulator.device import HostArray
 from helpers import sample
 
 from hopfed import kernels, recover
 from hopfed.errors import DataError
 from hopfed.factorize import factorize
-from hopfed.kernels.cuda.emulator import HostArray
 from hopfed.operators import FactorOperator
 from hopfed.rank import TracyWidom
 from hopfed.recovery import run_recovery

@@ -268,7 +268,7 @@ def test_owners_on_both_sides_do_not_mix(device):
 
 
 def test_the_emulated_device_refuses_what_a_device_would():
-    from hopfed.kernels.cuda.emulator import Emulated
+    from emulator.device import Emulated
 
     one, other = Emulated(0), Emulated(1)
     x = one.xp.asarray(np.ones((2, 3)))

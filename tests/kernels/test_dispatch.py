@@ -4,11 +4,11 @@ import shutil
 
 import numpy as np
 import pytest
+from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda import bits
-from hopfed.kernels.cuda.emulator import Emulated
 from hopfed.kernels.dispatch import on_device
 
 pytestmark = pytest.mark.skipif(

@@ -7,7 +7,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels.threads import for_each, thread_count
+from hopfed.kernels.cpu.threads import for_each, thread_count
 
 
 def test_importing_the_package_loads_no_numba():

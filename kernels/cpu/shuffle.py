@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hopfed.kernels.compiled import kernel
+from hopfed.kernels.cpu.compiled import kernel
+from hopfed.kernels.cpu.vectors import popcount
 from hopfed.kernels.philox import philox4x32
-from hopfed.kernels.vectors import popcount
 
 _philox = njit(philox4x32, inline="always")
 

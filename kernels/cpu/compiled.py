@@ -13,9 +13,11 @@ from numba import njit
 
 
 def _digest_of_sources() -> str:
+    """Digest of this package and the one above, whose constants and generator the loops use."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for folder in Path(__file__).parents[:2]:
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
@@ -27,7 +29,7 @@ def kernel(function: Callable) -> Any:
 
     Numba renews what it keeps when the file of the function changes, but not when a function that
     it calls does, in another file. Its key does contain the closure of the function, so a digest
-    of all sources of this package is put there.
+    of all sources that they may use is put there.
     """
     code = function.__code__
     if code.co_freevars:

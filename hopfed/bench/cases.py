@@ -1,4 +1,4 @@
-"""`hopfed bench recover`: recovery in full, its speed against the paper's algorithm, its memory."""
+"""`hopfed bench recover`: recovery in full, its speed against the published one, its memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed.bench.machine import describe
-from hopfed.bench.paper import recover_densely
+from hopfed.bench.harness.machine import describe, peak_bytes
+from hopfed.bench.recovery import recover_densely
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.kernels import PackedBits
 from hopfed.metrics import retrieval
 from hopfed.recovery import recover
 from hopfed.rng import stream
@@ -25,7 +24,6 @@ from hopfed.rng import stream
 SUMMARY = "recovery in full; speed against the paper's algorithm done densely; peak memory"
 
 SILHOUETTES = {"paper's three": (6, 4, 9), "thirteen": tuple(range(0, 100, 8))}
-
 BATCH = 1 << 24  # entries drawn at a time before they are packed
 
 
@@ -81,7 +79,7 @@ def measure_recovery(
     sizes: str, seeds: int, silhouettes: Path | None, tell: Callable[[str], Any]
 ) -> dict[str, Any]:
     """Measure it all: "recovery", "ratio", "memory", "targets" (if `sizes` is full), "machine"."""
-    rows = []
+    rows, targets = [], []
     tell("recover: warming up")
     _compile()
     for row in recovery_rows(seeds, silhouettes):
@@ -90,8 +88,8 @@ def measure_recovery(
     tell("recover: against the paper's algorithm")
     ratio = ratio_row(min(seeds, 3))
     tell("recover: peak memory")
-    memory = memory_row()
-    targets = []
+    memory = _alone(MEMORY_CASE, packed=False)
+    del memory["seconds_drawing"]
     for limits in TARGETS if sizes == "full" else ():
         tell(f"recover: N = {limits.case.N:,}, M = {limits.case.M:,}")
         targets.append(target_row(limits))
@@ -103,8 +101,14 @@ def _compile() -> None:
     """Recover small data by every method and route, so that no case waits for the compiler."""
     for method in {case.method for case in CASES}:
         for N, K, M in ((100, 3, 300), (300, 3, 100)):
-            case = Case(N, K, M, 0.9, 2, method)
-            recover(_data(case, 0, None)[1], seed=0, method=method)
+            recover(_data(Case(N, K, M, 0.9, 2), 0)[1], seed=0, method=method)
+
+
+def _timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, float]:
+    """Result of a call, and its seconds."""
+    start = time.perf_counter()
+    found = function(*args, **options)
+    return found, time.perf_counter() - start
 
 
 def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, Any]]:
@@ -114,9 +118,8 @@ def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, An
         seconds = []
         for seed in range(seeds):
             xi, clients = _data(case, seed, silhouettes)
-            start = time.perf_counter()
-            found = recover(clients, seed=seed, method=case.method)
-            seconds.append(time.perf_counter() - start)
+            found, taken = _timed(recover, clients, seed=seed, method=case.method)
+            seconds.append(taken)
             score = retrieval(found.patterns, xi)
             complete += score.found() == case.K
             false += score.false_discoveries
@@ -131,34 +134,25 @@ def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, An
 
 
 def ratio_row(seeds: int) -> dict[str, Any]:
-    """Time `recover` and the paper's dense algorithm on the same data, in this process."""
-    case, ours, dense, kept = RATIO_CASE, [], [], []
+    """Time `recover` and the published dense algorithm on the same data, in this process."""
+    taken, kept = [], []
     for seed in range(seeds):
-        xi, clients = _data(case, seed, None)
-        start = time.perf_counter()
-        found = recover(clients, seed=seed)
-        ours.append(time.perf_counter() - start)
-        start = time.perf_counter()
-        theirs = recover_densely(clients[0], case.K, seed=seed)
-        dense.append(time.perf_counter() - start)
-        kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, theirs)])
-    m_ours, m_dense = np.mean(kept, axis=0)
+        xi, clients = _data(RATIO_CASE, seed)
+        found, thin = _timed(recover, clients, seed=seed)
+        published, dense = _timed(recover_densely, clients[0], RATIO_CASE.K, seed=seed)
+        taken.append((thin, dense))
+        kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, published)])
+    thin, dense = np.array(taken).T
+    magnetisation, magnetisation_dense = np.mean(kept, axis=0)
     return {
-        "case": asdict(case),
+        "case": asdict(RATIO_CASE),
         "seeds": seeds,
-        "seconds": float(np.median(ours)),
+        "seconds": float(np.median(thin)),
         "seconds_dense": float(np.median(dense)),
-        "ratio": float(np.median(np.array(dense) / np.array(ours))),
-        "magnetisation": float(m_ours),
-        "magnetisation_dense": float(m_dense),
+        "ratio": float(np.median(dense / thin)),
+        "magnetisation": float(magnetisation),
+        "magnetisation_dense": float(magnetisation_dense),
     }
-
-
-def memory_row() -> dict[str, Any]:
-    """Measure peak memory and time of a wide recovery from int8, in a process of its own."""
-    row = _alone(MEMORY_CASE, packed=False)
-    del row["seconds_drawing"]
-    return row
 
 
 def target_row(limits: Limits) -> dict[str, Any]:
@@ -166,16 +160,14 @@ def target_row(limits: Limits) -> dict[str, Any]:
     row = _alone(limits.case, packed=True)
     complete = row["found"] == limits.case.K and row["false_discoveries"] == 0
     in_time = limits.most_seconds is None or row["seconds"] < limits.most_seconds
-    return {
-        **row,
-        "most_bytes": limits.most_bytes,
-        "most_seconds": limits.most_seconds,
-        "reached": complete and in_time and row["peak_bytes"] < limits.most_bytes,
-    }
+    reached = complete and in_time and row["peak_bytes"] < limits.most_bytes
+    most = {"most_bytes": limits.most_bytes, "most_seconds": limits.most_seconds}
+    return {**row, **most, "reached": reached}
 
 
 def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
-    code = "from hopfed.bench.recover import alone; alone()"
+    """Recover `case` from bits, or from int8, in a process of its own, whose memory is counted."""
+    code = "from hopfed.bench.cases import alone; alone()"
     asked = json.dumps({"case": asdict(case), "packed": packed})
     command = [sys.executable, "-c", code, asked]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -185,40 +177,13 @@ def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
 def alone() -> None:
     """Recover the case that the command line holds as JSON; print what it took, as JSON."""
     asked = json.loads(sys.argv[1])
-    case = Case(**asked["case"])
-    start = time.perf_counter()
-    xi, clients = (_packed_data if asked["packed"] else _data)(case, 0)
-    drawn = time.perf_counter()
-    found = recover(clients, seed=0)
-    done = time.perf_counter()
-    peak = peak_bytes()
+    draw = _packed_data if asked["packed"] else _data
+    (xi, clients), drawing = _timed(draw, Case(**asked["case"]), 0)
+    found, seconds = _timed(recover, clients, seed=0)
+    answer = {"peak_bytes": peak_bytes(), "seconds": seconds, "seconds_drawing": drawing}
     score = retrieval(found.patterns, xi)
-    answer = {
-        "peak_bytes": peak,
-        "seconds": done - drawn,
-        "seconds_drawing": drawn - start,
-        "found": score.found(),
-        "false_discoveries": score.false_discoveries,
-    }
+    answer |= {"found": score.found(), "false_discoveries": score.false_discoveries}
     print(json.dumps(answer))
-
-
-def peak_bytes() -> int:
-    """Largest resident memory of this process so far, in bytes.
-
-    Linux counts it for each program afresh; `getrusage` would begin with that of the parent.
-    """
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return 1024 * int(line.split()[1])
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _data(
@@ -236,7 +201,7 @@ def _data(
     return xi, np.array_split(examples, case.clients)
 
 
-def _packed_data(case: Case, seed: int) -> tuple[np.ndarray, PackedBits]:
+def _packed_data(case: Case, seed: int) -> tuple[np.ndarray, kernels.PackedBits]:
     """Draw the examples batch by batch and keep their bits only."""
     rng = stream(seed, "bench", "packed", case.N, case.K)
     xi = rademacher(case.K, case.N, rng)

@@ -7,16 +7,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from hopfed.bench.devices import Device
-from hopfed.bench.record import Cost
+from hopfed.bench.harness.devices import Device
+from hopfed.bench.harness.record import Cost
+from hopfed.bench.harness.timing import sample
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.moments import work_spaces
-from hopfed.kernels.threads import for_each, spans, thread_count
 
 COPY_BYTES = 1 << 28
 SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
@@ -27,8 +27,7 @@ BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
 
 def ceilings(device: Device) -> dict[str, float]:
     """Measure the ceilings of `device`, per second: bytes, operations, words (CPU only)."""
-    found = {"copy": 2 * COPY_BYTES / _best(_copy(device), device)}
-    side = SIDE[device.name]
+    found, side = {"copy": 2 * COPY_BYTES / _best(_copy(device), device)}, SIDE[device.name]
     for unit in ("float32", "float64"):
         a = device.xp.ones((side, side), unit)
         b = a.copy()  # not a.T: a product with its own transpose is another, shorter algorithm
@@ -60,11 +59,7 @@ def _best(task: Callable[[], object], device: Device) -> float:
     task()
     seconds: list[float] = []
     while len(seconds) < ROUNDS or sum(seconds) < BUDGET:
-        device.synchronise()
-        start = time.perf_counter()
-        task()
-        device.synchronise()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(sample(task, device.synchronise))
     return min(seconds)
 
 
@@ -78,7 +73,7 @@ def _copy(device: Device) -> Callable[[], object]:
 
 
 def _count() -> None:
-    from hopfed.kernels.moments_cpu import count_rows
+    from hopfed.kernels.cpu.moments import count_rows
 
     def task(thread: int) -> None:
         ((x, y, counts),) = work_spaces(WORDS, [(0, ROWS)])

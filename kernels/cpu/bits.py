@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.compiled import inner, kernel
-from hopfed.kernels.vectors import popcount
+from hopfed.kernels.cpu.compiled import inner, kernel
+from hopfed.kernels.cpu.vectors import popcount
 
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
 GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte

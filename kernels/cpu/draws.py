@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hopfed.kernels.compiled import inner
+from hopfed.kernels.cpu.compiled import inner
 from hopfed.kernels.philox import philox4x32
 
 # Inlined as source, so that LLVM sees one loop and computes eight Philox blocks at a time.

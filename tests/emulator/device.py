@@ -3,8 +3,7 @@
 `Emulated` has the methods of `device.Cuda`. Its arrays are NumPy's, wrapped so that NumPy does not
 take them; its kernels are those of the .cu files, compiled by a C++ compiler with emulate.cu, which
 runs a block as fibres. Thousands of times slower than a device, and blind to speed and to races
-inside a warp, but indices, barriers, layouts and arithmetic are those of the real thing. Only tests
-use it.
+inside a warp, but indices, barriers, layouts and arithmetic are those of the real thing.
 """
 
 from __future__ import annotations
@@ -240,7 +239,9 @@ def _library(module: str) -> ctypes.CDLL:
         raise BackendError("the emulated device needs a C++ compiler: none of g++, c++ is there")
     folder = Path(tempfile.mkdtemp(prefix="hopfed-emulated-"))
     library = folder / f"{module}.so"
-    command = [compiler, *FLAGS, str(FOLDER / f"{module}.cu"), "-o", str(library)]
+    here = Path(__file__).parent
+    command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}"]
+    command += [str(FOLDER / f"{module}.cu"), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise BackendError(f"{compiler} cannot compile {module}.cu: {done.stderr.strip()}")

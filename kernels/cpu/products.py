@@ -17,9 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hopfed.kernels.bits_cpu import load_block, transpose_block
-from hopfed.kernels.compiled import inlined, inner, kernel
-from hopfed.kernels.vectors import INDEX, has_mask_registers, load, operands, splat, store
+from hopfed.kernels.cpu.bits import load_block, transpose_block
+from hopfed.kernels.cpu.compiled import inlined, inner, kernel
+from hopfed.kernels.cpu.vectors import INDEX, has_mask_registers, load, operands, splat, store
 
 WORD = 64
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

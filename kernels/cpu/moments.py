@@ -18,8 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hopfed.kernels.compiled import inner, kernel
-from hopfed.kernels.vectors import BYTE, INDEX, has_mask_registers, load, operands, store
+from hopfed.kernels.cpu.compiled import inner, kernel
+from hopfed.kernels.cpu.vectors import BYTE, INDEX, has_mask_registers, load, operands, store
 
 TILE = 64  # rows of a tile on each side
 SAFE = 31  # steps after which a byte that grows by up to 8 in each is still below 256

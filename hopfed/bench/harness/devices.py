@@ -10,32 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.bench.record import Data
+from hopfed.bench.harness.record import Data
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device and the array library that speaks for it.
+    """A device and the array library that speaks for it."""
 
-    Attributes
-    ----------
-    name : "cpu" or "cuda".
-    xp : NumPy or CuPy.
-    synchronise : returns when the device has done all it was asked to.
-    """
-
-    name: str
-    xp: ModuleType
-    synchronise: Callable[[], Any]
+    name: str  # "cpu" or "cuda"
+    xp: ModuleType  # NumPy or CuPy
+    synchronise: Callable[[], Any]  # returns when the device has done all it was asked to
 
     def put(self, data: Data) -> dict[str, Any]:
         """Move the arrays of `data` here; they find the library under the name "xp"."""
-        moved = {k: self.xp.asarray(v) if _is_array(v) else v for k, v in data.items()}
-        return {**moved, "xp": self.xp}
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray)
+        arrays = {k: self.xp.asarray(v) for k, v in data.items() if isinstance(v, np.ndarray)}
+        return {**data, **arrays, "xp": self.xp}
 
 
 CPU = Device("cpu", np, lambda: None)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hopfed.bench import recover
-from hopfed.bench.recover import Case, Limits, measure_recovery, target_row
+from hopfed.bench import cases
+from hopfed.bench.cases import Case, Limits, measure_recovery, target_row
 
 SMALL = Case(200, 2, 300, 0.8)
 
@@ -11,10 +11,10 @@ SMALL = Case(200, 2, 300, 0.8)
 @pytest.fixture
 def small_cases(monkeypatch):
     """Every case a small one."""
-    monkeypatch.setattr(recover, "CASES", (SMALL, Case(200, 2, 300, 0.8, clients=3)))
-    monkeypatch.setattr(recover, "RATIO_CASE", Case(60, 2, 200, 0.8))
-    monkeypatch.setattr(recover, "MEMORY_CASE", SMALL)
-    monkeypatch.setattr(recover, "TARGETS", (Limits(SMALL, most_bytes=8e9, most_seconds=600.0),))
+    monkeypatch.setattr(cases, "CASES", (SMALL, Case(200, 2, 300, 0.8, clients=3)))
+    monkeypatch.setattr(cases, "RATIO_CASE", Case(60, 2, 200, 0.8))
+    monkeypatch.setattr(cases, "MEMORY_CASE", SMALL)
+    monkeypatch.setattr(cases, "TARGETS", (Limits(SMALL, most_bytes=8e9, most_seconds=600.0),))
 
 
 def test_keys(small_cases):
@@ -35,7 +35,7 @@ def test_keys(small_cases):
     (target,) = found["targets"]
     assert target["reached"]
     assert target["seconds_drawing"] > 0
-    assert len(told) == recover.steps("full", None)
+    assert len(told) == cases.steps("full", None)
 
 
 def test_large_cases_only_when_asked(small_cases):
@@ -52,11 +52,11 @@ def test_large_cases_only_when_asked(small_cases):
     ],
 )
 def test_a_target_is_missed_by_any_of_its_parts(monkeypatch, row):
-    monkeypatch.setattr(recover, "_alone", lambda case, packed: row)
+    monkeypatch.setattr(cases, "_alone", lambda case, packed: row)
     assert not target_row(Limits(SMALL, most_bytes=5, most_seconds=2.0))["reached"]
 
 
 def test_batches_hold_what_was_asked_for(monkeypatch):
-    monkeypatch.setattr(recover, "BATCH", 200 * 7)
-    xi, packed = recover._packed_data(SMALL, 0)
+    monkeypatch.setattr(cases, "BATCH", 200 * 7)
+    xi, packed = cases._packed_data(SMALL, 0)
     assert (xi.shape, packed.shape) == ((2, 200), (300, 200))

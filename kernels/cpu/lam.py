@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.compiled import inlined, inner, kernel
-from hopfed.kernels.draws_cpu import draw
-from hopfed.kernels.vectors import (
+from hopfed.kernels.cpu.compiled import inlined, inner, kernel
+from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.vectors import (
     CHAINS,
     SITES,
     add_block,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.compiled import inner, kernel
-from hopfed.kernels.draws_cpu import draw
-from hopfed.kernels.vectors import (
+from hopfed.kernels.cpu.compiled import inner, kernel
+from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.vectors import (
     CHAINS,
     SITES,
     add_multiple,

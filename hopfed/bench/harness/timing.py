@@ -21,22 +21,22 @@ def best_seconds(
     budget : seconds that the samples of one call may take together, once there are `LEAST`.
     synchronise : waits for the device.
     """
-    samples = {name: [_sample(call, 1, synchronise)] for name, call in calls.items()}
+    samples = {name: [sample(call, synchronise)] for name, call in calls.items()}
     repeats = {name: max(1, round(SAMPLE / max(first, 1e-7))) for name, (first,) in samples.items()}
+
+    def wanted(name: str) -> bool:
+        taken = samples[name]
+        return len(taken) < LEAST or (len(taken) < MOST and sum(taken) * repeats[name] < budget)
+
     pending = list(calls)
-    while pending := [name for name in pending if _wanted(samples[name], repeats[name], budget)]:
+    while pending := [name for name in pending if wanted(name)]:
         for name in pending:
-            samples[name].append(_sample(calls[name], repeats[name], synchronise))
+            samples[name].append(sample(calls[name], synchronise, repeats[name]))
     return {name: min(times) for name, times in samples.items()}
 
 
-def _wanted(samples: list[float], repeats: int, budget: float) -> bool:
-    if len(samples) < LEAST:
-        return True
-    return len(samples) < MOST and sum(samples) * repeats < budget
-
-
-def _sample(call: Callable[[], Any], repeats: int, synchronise: Callable[[], Any]) -> float:
+def sample(call: Callable[[], Any], synchronise: Callable[[], Any], repeats: int = 1) -> float:
+    """Seconds of a call, the mean of `repeats` in a row."""
     synchronise()
     start = time.perf_counter()
     for _ in range(repeats):
