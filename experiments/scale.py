@@ -120,8 +120,8 @@ def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
         "seconds": seconds,
         "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "peak_before": drawn,
-        "sent": max(recovery.traffic.up),
-        "dense": recovery.traffic.dense,
+        "sent": int(recovery.traffic.up.max()),
+        "dense": recovery.dense_nbytes,
     }
     print(json.dumps(result))
 

@@ -13,12 +13,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed.arrays import Array, like, namespace, to_host
+from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.joint import group_projections
 from hopfed.operators import DenseOperator, FactorOperator, PooledOperator, pool
 from hopfed.rows import times
@@ -28,52 +30,50 @@ from hopfed.spectrum import Spectrum, Wanted, eigenpairs
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
 
-@dataclass
-class Traffic:
-    """Bytes that crossed the wire, by client, and the number of exchanges.
-
-    Attributes
-    ----------
-    up, down : bytes sent and received by each client.
-    dense : bytes of the N x N operator in float32, which the paper's clients send.
-    exchanges : times the server heard from the clients.
-    """
-
-    up: list[int]
-    down: list[int]
-    dense: int
-    exchanges: int = 0
-
-    def exchange(self, up: int, down: int) -> None:
-        """Count one exchange of equal size with every client."""
-        self.up = [b + up for b in self.up]
-        self.down = [b + down for b in self.down]
-        self.exchanges += 1
-
-
 @dataclass(frozen=True)
 class _Metered(PooledOperator):
-    """A pooled operator that counts the blocks it is asked about."""
+    """A pooled operator that reports the blocks it is asked about."""
 
-    traffic: Traffic | None = field(default=None, repr=False)
+    report: Callable[[Message, Message], None] | None = field(default=None, repr=False)
 
     def matmat(self, X: Array) -> Array:
-        if self.traffic is not None:
-            self.traffic.exchange(up=4 * X.size, down=4 * X.size)
+        if self.report is not None:
+            block = {"block": _form(X.shape, np.float32)}
+            self.report(block, block)
         return super().matmat(X)
+
+
+def _form(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Stand in for an array in the count of bytes, without its memory."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 @dataclass
 class Federation:
-    """Clients with their exact operators, and the traffic of talking to them."""
+    """Clients with their exact operators, and the traffic of talking to them.
+
+    Attributes
+    ----------
+    clients : their operators, in factor form.
+    seed : of random groups and of the start of block Krylov.
+    traffic : bytes and numbers each way, by client.
+    exchanges : times the server heard from the clients.
+    """
 
     clients: list[FactorOperator]
     seed: int
     traffic: Traffic = field(init=False)
+    exchanges: int = 0
 
     def __post_init__(self) -> None:
-        zeros = [0] * len(self.clients)
-        self.traffic = Traffic(zeros, list(zeros), self.clients[0].dense_nbytes)
+        self.traffic = Traffic(len(self.clients))
+
+    def _exchange(self, up: Message, down: Message) -> None:
+        """Count one exchange of equal size with every client."""
+        for c in range(len(self.clients)):
+            self.traffic.received(c, down)
+            self.traffic.sent(c, up)
+        self.exchanges += 1
 
     @property
     def n_sites(self) -> int:
@@ -95,19 +95,22 @@ class Federation:
         """Leading eigenpairs of the pooled operator (exchange 1)."""
         if len(self.clients) == 1:
             spectrum = eigenpairs(self.clients[0], wanted, seed=self.seed)
-            pairs = 4 * spectrum.vectors.size + 4 * len(spectrum.values)
-            self.traffic.exchange(up=min(pairs, 2 * self.n_sites * (self.n_sites + 1)), down=0)
+            counts = {"counts": _form((self.n_sites * (self.n_sites + 1) // 2,), np.int32)}
+            pairs = {
+                "values": _form(spectrum.values.shape, np.float32),
+                "vectors": _form(spectrum.vectors.shape, np.float32),
+            }
+            self._exchange(min(pairs, counts, key=nbytes), {})
             return spectrum
         if self.n_sites <= DENSE_SITES:
             operators = [DenseOperator.from_examples(op.rows) for op in self.clients]
-            self.traffic.up = [
-                b + op.nbytes for b, op in zip(self.traffic.up, operators, strict=True)
-            ]
-            self.traffic.exchanges += 1
+            for c, op in enumerate(operators):
+                self.traffic.sent(c, {"matrix": _form((op.nbytes,), np.int8)})
+            self.exchanges += 1
             return eigenpairs(pool(operators), wanted)
         pooled = PooledOperator.over(self.clients)
         metered = _Metered(
-            pooled.n_sites, pooled.mass, pooled.mass2, pooled.parts, traffic=self.traffic
+            pooled.n_sites, pooled.mass, pooled.mass2, pooled.parts, report=self._exchange
         )
         return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
 
@@ -117,7 +120,9 @@ class Federation:
         captured = [
             to_host((times(op.rows, columns) ** 2).sum(axis=0)) / op.mass for op in self.clients
         ]
-        self.traffic.exchange(up=4 * V.shape[1], down=4 * V.size)
+        self._exchange(
+            {"captured": _form((V.shape[1],), np.float32)}, {"basis": _form(V.shape, np.float32)}
+        )
         mass = np.array([op.mass for op in self.clients])
         return NoiseProfile(np.array(captured, dtype=np.float64), mass / mass.sum(), self.n_sites)
 
@@ -129,13 +134,18 @@ class Federation:
             for c, op in enumerate(self.clients)
         ]
         K = V.shape[1]
-        self.traffic.exchange(up=4 * each * (K * (K + 1) // 2 + 1), down=0)
+        triangles = {
+            "groups": _form((each, K * (K + 1) // 2), np.float32),
+            "sizes": _form((each,), np.int32),
+        }
+        self._exchange(triangles, {})
         sums, counts = zip(*answers, strict=True)
         return np.concatenate(sums), np.concatenate(counts)
 
     def mean(self) -> np.ndarray:
         """(N,) mean of all examples (exchange 3, sent with the first)."""
-        self.traffic.up = [b + 4 * self.n_sites for b in self.traffic.up]
+        for c in range(len(self.clients)):
+            self.traffic.sent(c, {"columns": _form((self.n_sites,), np.int32)})
         sums = [to_host(kernels.column_sums(op.rows)) for op in self.clients]
         total = np.sum(sums, axis=0)
         return total / sum(op.mass for op in self.clients)
@@ -149,7 +159,8 @@ class Federation:
             choice = kernels.matmat(op.rows, columns).argmax(axis=1)
             nearest = like(np.eye(K, dtype=np.float32), op.home)[choice]
             total += to_host(kernels.rmatmat(op.rows, nearest)).T
-        self.traffic.exchange(up=4 * K * N, down=-(-N // 8) * K)
+        packed = {"patterns": _form((K, -(-N // 8)), np.uint8)}
+        self._exchange({"sums": _form((K, N), np.int32)}, packed)
         return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
 
 

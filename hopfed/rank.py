@@ -79,6 +79,38 @@ class RankRule(Protocol):
         ...
 
 
+class Counting:
+    """A rank rule in the hands of whoever computes the spectrum.
+
+    Eigenpairs are computed for what counts as signal, and that is known once the eigenvalues are
+    there: `hopfed.spectrum.eigenpairs` calls this with them, and the estimate stays here.
+
+    Parameters
+    ----------
+    rule : the rule.
+    describe : makes the rule's sample from eigenvalues, and whether these are all nonzero ones.
+
+    Attributes
+    ----------
+    estimate : of the last call.
+
+    Examples
+    --------
+    >>> count = Counting(TracyWidom(), lambda v, whole: Sample(v, 100, 400, whole, quality=0.6))
+    >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.khat
+    (2, 2)
+    """
+
+    def __init__(self, rule: RankRule, describe: Callable[[np.ndarray, bool], Sample]):
+        self.rule, self.describe = rule, describe
+        self.estimate: RankEstimate
+
+    def __call__(self, values: np.ndarray, complete: bool) -> int:
+        """Count these eigenvalues."""
+        self.estimate = self.rule(self.describe(values, complete))
+        return self.estimate.khat
+
+
 @dataclass(frozen=True)
 class TracyWidom:
     """Sequential test against the Tracy-Widom law, false-alarm rate `alpha` (A4).

@@ -10,12 +10,21 @@ import numpy as np
 
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
-from hopfed.exchange import Federation, Traffic, orient
+from hopfed.exchange import Federation, orient
 from hopfed.factorize import METHODS, Archetypes, Groups, factorize
+from hopfed.federation.messages import Traffic
 from hopfed.joint import JointDiagonalization
 from hopfed.kernels import PackedBits
 from hopfed.operators import FactorOperator
-from hopfed.rank import Fixed, MarchenkoPastur, RankEstimate, RankRule, Shuffle, TracyWidom
+from hopfed.rank import (
+    Counting,
+    Fixed,
+    MarchenkoPastur,
+    RankEstimate,
+    RankRule,
+    Shuffle,
+    TracyWidom,
+)
 from hopfed.search import Search
 from hopfed.spectrum import Spectrum
 
@@ -27,7 +36,9 @@ class Recovery:
     Attributes
     ----------
     archetypes : what was found.
-    traffic : bytes by client, and exchanges.
+    traffic : bytes and numbers each way, by client.
+    exchanges : times the server heard from the clients.
+    dense_nbytes : bytes of the N x N operator in float32, which the paper's clients send.
     eigenvalues : leading eigenvalues of the pooled operator, descending.
     threshold : the value above which an eigenvalue counts.
     rule : the rank rule in words.
@@ -47,6 +58,8 @@ class Recovery:
 
     archetypes: Archetypes
     traffic: Traffic
+    exchanges: int
+    dense_nbytes: int
     eigenvalues: np.ndarray = field(repr=False)
     threshold: float
     rule: str
@@ -196,7 +209,7 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
-    >>> recovery.n_examples, recovery.traffic.up
+    >>> recovery.n_examples, recovery.traffic.up.tolist()
     ([300, 300], [41140, 41140])
     """
     settings = Settings(**options)
@@ -206,11 +219,7 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
     mean = federation.mean()
 
-    def count(values: np.ndarray, complete: bool) -> int:
-        return rule(federation.sample(values, complete, quality)).khat
-
-    spectrum = federation.spectrum(count)
-    rank, spectrum = _recount(federation, rule, spectrum, quality)
+    rank, spectrum = counted(federation, rule, quality)
     projections = None
     if settings.method in ("auto", "joint") and rank.khat:
         projections = Groups(*federation.project(spectrum.vectors, settings.groups))
@@ -229,6 +238,8 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     return Recovery(
         archetypes=replace(found, patterns=patterns),
         traffic=federation.traffic,
+        exchanges=federation.exchanges,
+        dense_nbytes=federation.clients[0].dense_nbytes,
         eigenvalues=spectrum.values,
         threshold=rank.threshold,
         rule=rank.rule,
@@ -237,15 +248,18 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     )
 
 
-def _recount(
-    federation: Federation, rule: RankRule, spectrum: Spectrum, quality: float | None
+def counted(
+    federation: Federation, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
-    """Count again once the clients' own noise is known: unequal noise widens the bulk.
+    """Compute the spectrum, and count what stands above the noise.
 
-    Under one common variance the examples of a noisy client pass for archetypes. The second count
-    is of the vectors at hand, and never higher than the first.
+    Under one common variance the examples of a noisy client pass for archetypes. So clients are
+    asked for their own noise, and where it differs the vectors at hand are counted again under
+    its law; this count is never the higher one.
     """
-    first = rule(federation.sample(spectrum.values, spectrum.complete, quality))
+    count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
+    spectrum = federation.spectrum(count)
+    first = count.estimate
     if first.khat == 0 or quality is not None or len(federation.clients) == 1:
         return first, spectrum
     profile = federation.profile(spectrum.vectors)

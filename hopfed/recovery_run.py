@@ -46,8 +46,8 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         "status": found.status,
         "advice": found.advice,
         "seconds": seconds,
-        "bytes_sent": recovery.traffic.up,
-        "bytes_dense": recovery.traffic.dense,
-        "exchanges": recovery.traffic.exchanges,
+        "bytes_sent": recovery.traffic.up.tolist(),
+        "bytes_dense": recovery.dense_nbytes,
+        "exchanges": recovery.exchanges,
         "constant_columns": recovery.constant_columns.tolist(),
     }

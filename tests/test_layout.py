@@ -40,9 +40,9 @@ MAY_IMPORT = {
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "recent": set(),
     "data": LOW | {"config", "kernels", "data", "recent"},
-    "exchange": CORE | {"joint", "operators", "rows", "sample", "spectrum"},
+    "exchange": CORE | {"federation", "joint", "operators", "rows", "sample", "spectrum"},
     "recovery": CORE
-    | {"data", "exchange", "factorize", "joint", "operators", "rank"}
+    | {"data", "exchange", "federation", "factorize", "joint", "operators", "rank"}
     | {"sample", "search", "spectrum"},
     "metrics": {"errors"},
     "agreement": CORE | {"config", "rows"},

@@ -44,7 +44,7 @@ def test_lam_alone_needs_one_operator_only():
     xi, eta = sample(80, 1000, 10000, 0.8, 2)
     run = run_recovery(np.array_split(eta, 3), seed=2, method="lam")
     assert complete(run.archetypes, xi)
-    assert run.traffic.exchanges == 2  # the operator, and what each client's noise is
+    assert run.exchanges == 2  # the operator, and what each client's noise is
 
 
 def test_ica_baseline_finds_nearly_all_of_few_archetypes():
@@ -105,8 +105,8 @@ def test_wide_data_over_clients_go_by_krylov():
     xi, eta = sample(8, 3000, 900, 0.8, 9)
     run = run_recovery(np.array_split(eta, 3), seed=9)
     assert complete(run.archetypes, xi)
-    assert run.traffic.exchanges >= 3
-    assert max(run.traffic.up) < run.traffic.dense / 4
+    assert run.exchanges >= 3
+    assert max(run.traffic.up) < run.dense_nbytes / 4
 
 
 def test_refit_brings_weak_patterns_to_the_bound_of_true_labels():

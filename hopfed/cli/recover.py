@@ -109,7 +109,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(grid)
         if len(found) > ROWS:
             out.print(f"... and {len(found) - ROWS} more (--json or --out holds all)")
-    m, traffic = sum(recovery.n_examples), recovery.traffic
+    m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
     out.print(
         f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows {found.khat} "
@@ -117,10 +117,10 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     )
     if len(recovery.constant_columns):
         out.print(f"{len(recovery.constant_columns)} column(s) hold a single value")
-    worst = max(traffic.up)
+    worst = int(recovery.traffic.up.max())
     out.print(
-        f"each client sent at most {human_bytes(worst)} in {traffic.exchanges} exchanges; dense "
-        f"operator {human_bytes(traffic.dense)} ({worst / traffic.dense:.1%}); {seconds:.2f} s"
+        f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
+        f"operator {human_bytes(dense)} ({worst / dense:.1%}); {seconds:.2f} s"
     )
 
 
