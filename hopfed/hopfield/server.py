@@ -22,6 +22,7 @@ from hopfed.hopfield.blending import FEW, Blended, Counted
 from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.possible import unfolded
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.hopfield.support import Support, random_groups
@@ -37,7 +38,9 @@ def hear_operators(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Add the operators of a round to the evidence, and count its spectrum."""
+    claims = {c: int(m["examples"]) for c, m in messages.items()}
     messages = bounded(messages, method.claim)
+    counts = {c: float(m["examples"]) for c, m in messages.items()}
     weights = client_weights(method, messages, context)
     operators = {c: method.encoding.decode(m) for c, m in messages.items()}
     fresh = method.robust.pooled(operators, messages, weights)
@@ -47,6 +50,7 @@ def hear_operators(
     state = _without(state, "heard", "evidence") | heard
     state |= {f"evidence/{k}": v for k, v in evidence.flatten().items()}
     state |= {"weights": np.array([[c, w] for c, w in weights.items()])}
+    state |= {"claims": np.array([[c, claims[c], counts[c]] for c in claims])}
     values = np.full(TOP, np.nan)
     values[: len(counted.spectrum.values)] = counted.spectrum.values[:TOP]
     rank = counted.rank
@@ -56,6 +60,7 @@ def hear_operators(
         "quality": rank.quality,
         "eigenvalues": values,
         "examples": evidence.n_examples,
+        "claims": state["claims"],
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
@@ -72,7 +77,9 @@ def hear_projections(
     counted = kept.unflatten(below(state, "counted"), method.n_sites)
     groups = None
     if messages and counted.rank.khat:
-        groups = _groups(messages, _weights(state), counted)
+        weights, claims = _weights(state), _claims(state)
+        believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
+        groups = _groups(messages, believed, counted)
     state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state)}, found
 
@@ -190,13 +197,11 @@ def _groups(
     messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
 ) -> Groups:
     """Group projections of all clients, each brought to the common noise variance."""
-    K, common = counted.rank.khat, counted.rank.variance
-    eye, lower = np.eye(K), np.tri(K, dtype=bool)
+    common = counted.rank.variance
+    eye = np.eye(counted.rank.khat)
     sums, counts = [], []
     for c, message in messages.items():
-        full = np.zeros((len(message["sizes"]), K, K))
-        full[:, lower] = message["groups"]
-        full += full.transpose(0, 2, 1) * (1 - eye)
+        full = unfolded(message["groups"])
         sizes = message["sizes"].astype(np.float64)
         excess = counted.variances.get(c, common) - common
         full -= sizes[:, None, None] * excess * eye
@@ -217,7 +222,7 @@ def broadcast(method: HopfieldSettings, state: State) -> Message:
 def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
     passing = ("evidence",) if method.carry == 0 else ()
-    state = _without(state, "heard", "weights", "counted", "memory", *passing)
+    state = _without(state, "heard", "weights", "claims", "counted", "memory", *passing)
     return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
 
 
@@ -232,6 +237,29 @@ def _memory(method: HopfieldSettings, state: State) -> Remembered:
 
 def _weights(state: State) -> dict[int, float]:
     return {int(c): float(w) for c, w in state["weights"].reshape(-1, 2)}
+
+
+def _claims(state: State) -> dict[int, tuple[float, float]]:
+    """Examples that each client claimed in this round, and those that it counts for."""
+    return {int(c): (claimed, counted) for c, claimed, counted in state["claims"].tolist()}
+
+
+def claim_of(state: State, client: int | None) -> int:
+    """Examples that a client claimed in this round; 0 if it was not heard."""
+    claimed = _claims(state).get(-1 if client is None else client)
+    return int(claimed[0]) if claimed else 0
+
+
+def expected_projections(
+    method: HopfieldSettings, state: State, client: int | None
+) -> np.ndarray | None:
+    """What the operator of a client gives along the basis that it was sent, if it is exact."""
+    heard = _heard(state).get(-1 if client is None else client)
+    if heard is None or not method.encoding.exact:
+        return None
+    vectors = state["counted/vectors"]
+    projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
+    return projected * claim_of(state, client)
 
 
 def _heard(state: State) -> dict[int, Message]:

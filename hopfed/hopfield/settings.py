@@ -59,6 +59,13 @@ class HopfieldSettings:
     quorum, client_groups : share of groups of clients that must support a pattern, and their
         number; a quorum of 0 asks for none. The server draws the groups under a secret.
     level : standard score from which operators support a pattern.
+    liars : share of the clients, rounded up, whose word alone is not enough: the strongest
+        supporters of a pattern are left out when it is asked whether fresh operators support it,
+        and the largest and the smallest votes at every site.
+    support : examples that must stand behind a pattern before it is broadcast; fewer may be a
+        person. Counted by votes where there are some, else by what the evidence holds.
+    check : refuse messages that no examples of +-1 can give, exactly where it is exact
+        (`hopfed.hopfield.possible`), not only those that could stop the server.
     search : settings of the search.
 
     Raises
@@ -89,6 +96,9 @@ class HopfieldSettings:
     quorum: float = 0.0
     client_groups: int = 10
     level: float = 3.0
+    liars: float = 0.0
+    support: float = 0.0
+    check: bool = False
     search: Search | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +110,8 @@ class HopfieldSettings:
         require(self.groups >= 0, "groups", "at least 0", self.groups)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
+        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
+        require(self.support >= 0, "support", "at least 0", self.support)
         for name in ("persistence", "patience", "client_groups"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
