@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from hopfed.hopfield.support import Support, random_groups
 from hopfed.hopfield.voting import Votes, told_apart
 from hopfed.operators import HebbianOperator
 
+FEWEST = 5  # examples of a pattern below which clients that hold them do not support it
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 Answer = tuple[State, Mapping[int, Message], Metrics]
@@ -67,7 +69,7 @@ def hear_operators(
         state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
         return state, {EVERYONE: {"basis": basis}}, metrics
     state, found = remember(method, state, counted, None, context)
-    return state, {EVERYONE: broadcast(method, state)}, metrics | found
+    return state, {EVERYONE: broadcast(method, state, method.votes)}, metrics | found
 
 
 def hear_projections(
@@ -81,7 +83,7 @@ def hear_projections(
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
         groups = _groups(messages, believed, counted)
     state, found = remember(method, state, counted, groups, context)
-    return state, {EVERYONE: broadcast(method, state)}, found
+    return state, {EVERYONE: broadcast(method, state, method.votes)}, found
 
 
 def hear_votes(
@@ -89,10 +91,11 @@ def hear_votes(
 ) -> Answer:
     """Add the votes of a round to the archetypes it broadcast."""
     memory, heard = _memory(method, state), _heard(state)
-    told = np.flatnonzero(memory.rounds >= method.persistence)
+    told = np.flatnonzero(told_of(method, memory, np.maximum(memory.voters, memory.held)))
     examples = {c: float(m["examples"]) for c, m in heard.items()}
     shape = len(told), method.n_sites
-    votes = Votes.gather(messages, _weights(state), examples, shape)
+    liars = method.suspects(len(messages))
+    votes = Votes.gather(messages, _weights(state), examples, shape, liars)
     quality = float(state.get("quality", 0.0))
     apart = told_apart(memory.sure[told], quality, method.n_sites)
     memory = memory.vote(votes.among(len(memory), told, apart), quality)
@@ -100,7 +103,8 @@ def hear_votes(
     asked = np.isin(np.arange(len(memory)), told[apart])
     memory = memory.select((memory.voters > 0) | ~asked).merged()
     state = closed(method, state, memory)
-    return state, {EVERYONE: broadcast(method, state)}, {"archetypes": len(memory)}
+    found = withheld(method, memory) | {"archetypes": len(memory)}
+    return state, {EVERYONE: broadcast(method, state)}, found
 
 
 def count(
@@ -147,37 +151,74 @@ def remember(
     memory = memory.learn(found.patterns[new], sure[new], context.round)
     if "evidence/columns" in state:
         memory = memory.oriented(state["evidence/columns"] / state["evidence/mass"][0])
-    memory = _confirmed(method, state, memory, counted, context.round)
-    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if rank.khat:
-        state["quality"] = np.array(rank.quality)
+        state = state | {"quality": np.array(_quality(method, state, counted))}
+    memory, spoken = _confirmed(method, state, memory, counted, context.round)
+    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.fit, "ok": found.status == "ok"}
-    return state, metrics
+    return state, metrics | withheld(method, memory) | spoken
+
+
+def _quality(method: HopfieldSettings, state: State, counted: Counted) -> float:
+    """Quality of the pooled examples; where some may lie, that of the median client.
+
+    Of examples without any noise one client can make as many as it likes, and with their quality
+    honest ones would look like strangers to every archetype. Of two in the middle the lower counts.
+    """
+    known = sorted(v for c, v in counted.variances.items() if c in _weights(state))
+    if method.liars == 0 or not known:
+        return counted.rank.quality
+    return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
 
 
 def _confirmed(
     method: HopfieldSettings, state: State, memory: Remembered, counted: Counted, t: int
-) -> Remembered:
+) -> tuple[Remembered, Metrics]:
     """Note which patterns the operators of this round support; drop what they never did."""
     heard = _heard(state)
     if len(memory) == 0 or not heard:
-        return memory
+        return memory, {}
     weights = _weights(state)
     support = Support.of(
         [method.encoding.decode(m) for m in heard.values()],
         memory.patterns,
         [weights[c] for c in heard],
         [counted.variances.get(c, counted.rank.variance) for c in heard],
+        careful=method.liars > 0,
     )
     shown = support.scores() > method.level
+    liars = method.suspects(len(heard))
+    behind = support.behind(float(state.get("quality", 1.0)), liars)
+    if liars:
+        shown &= (support.doubted(liars) > method.level) & (behind >= FEWEST)
     if method.quorum > 0:
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
         shown &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
+    memory = replace(memory, held=memory.held * method.carry + behind)
     waiting = t - memory.seen < method.patience
-    return memory.select((memory.rounds >= method.persistence) | waiting)
+    kept = (memory.rounds >= method.persistence) | waiting
+    said = (support.alone() > method.level)[:, kept].sum(axis=1)
+    spoken = {"supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)])}
+    return memory.select(kept), spoken
+
+
+def told_of(method: HopfieldSettings, memory: Remembered, supporters: np.ndarray) -> np.ndarray:
+    """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
+    return (memory.rounds >= method.persistence) & (supporters >= method.support)
+
+
+def withheld(method: HopfieldSettings, memory: Remembered) -> Metrics:
+    """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
+    confirmed = memory.rounds >= method.persistence
+    told = told_of(method, memory, memory.supporters)
+    return {
+        "told": int(told.sum()),
+        "unconfirmed": int((~confirmed).sum()),
+        "unsupported": int((confirmed & ~told).sum()),
+    }
 
 
 def client_weights(
@@ -210,10 +251,16 @@ def _groups(
     return Groups(np.concatenate(sums), np.concatenate(counts))
 
 
-def broadcast(method: HopfieldSettings, state: State) -> Message:
-    """What the server says it remembers: the archetypes confirmed often enough, as bits."""
+def broadcast(method: HopfieldSettings, state: State, asking: bool = False) -> Message:
+    """What the server says it remembers, as bits: archetypes confirmed by enough examples.
+
+    Parameters
+    ----------
+    asking : for votes, which may show that examples enough stand behind a pattern.
+    """
     memory = _memory(method, state)
-    told = memory.rounds >= method.persistence
+    supporters = np.maximum(memory.voters, memory.held) if asking else memory.supporters
+    told = told_of(method, memory, supporters)
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)
     sure = memory.sure[told].astype(np.float32)
     return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}

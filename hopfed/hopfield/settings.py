@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Protocol
 
 from hopfed.config import require
@@ -61,9 +62,10 @@ class HopfieldSettings:
     level : standard score from which operators support a pattern.
     liars : share of the clients, rounded up, whose word alone is not enough: the strongest
         supporters of a pattern are left out when it is asked whether fresh operators support it,
-        and the largest and the smallest votes at every site.
+        and by how many examples, and the largest and the smallest votes at every site.
     support : examples that must stand behind a pattern before it is broadcast; fewer may be a
-        person. Counted by votes where there are some, else by what the evidence holds.
+        person. Counted from the round in which it is found: by what fresh operators hold of it,
+        and from when it is told by votes, where there are some.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
         (`hopfed.hopfield.possible`), not only those that could stop the server.
     search : settings of the search.
@@ -124,6 +126,18 @@ class HopfieldSettings:
     def joint(self) -> bool:
         """Whether clients send projections."""
         return self.groups > 0
+
+    def suspects(self, heard: int) -> int:
+        """Clients of so many `heard` whose word alone is not enough; one is always believed.
+
+        Examples
+        --------
+        >>> from hopfed.data.batches import Elsewhere
+        >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)
+        >>> [careful.suspects(heard) for heard in (1, 2, 10, 11, 30)]
+        [0, 1, 1, 2, 3]
+        """
+        return max(min(ceil(self.liars * heard - 1e-9), heard - 1), 0)
 
     @property
     def steps(self) -> tuple[str, ...]:
