@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hopfed.aggregate import trimmed_mean
 from hopfed.arrays import blas_threads
 from hopfed.factorize import Archetypes, Groups, factorize
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
@@ -30,7 +31,7 @@ from hopfed.hopfield.support import Support, random_groups
 from hopfed.hopfield.voting import Votes, told_apart
 from hopfed.operators import HebbianOperator
 
-FEWEST = 5  # examples of a pattern below which clients that hold them do not support it
+FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 Answer = tuple[State, Mapping[int, Message], Metrics]
@@ -150,7 +151,7 @@ def remember(
     new = np.setdiff1d(np.arange(len(found)), descent)
     memory = memory.learn(found.patterns[new], sure[new], context.round)
     if "evidence/columns" in state:
-        memory = memory.oriented(state["evidence/columns"] / state["evidence/mass"][0])
+        memory = memory.oriented(_mean_example(method, state))
     if rank.khat:
         state = state | {"quality": np.array(_quality(method, state, counted))}
     memory, spoken = _confirmed(method, state, memory, counted, context.round)
@@ -159,6 +160,16 @@ def remember(
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.fit, "ok": found.status == "ok"}
     return state, metrics | withheld(method, memory) | spoken
+
+
+def _mean_example(method: HopfieldSettings, state: State) -> np.ndarray:
+    """Mean (N,) of all examples; where some clients may lie, of this round without the extremes."""
+    heard = _heard(state)
+    cut = min(method.suspects(len(heard)), (len(heard) - 1) // 2)
+    if cut <= 0:
+        return np.asarray(state["evidence/columns"] / state["evidence/mass"][0])
+    means = [m["columns"] / float(m["examples"]) for m in heard.values()]
+    return np.asarray(trimmed_mean(means, (cut + 0.5) / len(heard)))
 
 
 def _quality(method: HopfieldSettings, state: State, counted: Counted) -> float:
@@ -190,14 +201,15 @@ def _confirmed(
     )
     shown = support.scores() > method.level
     liars = method.suspects(len(heard))
-    behind = support.behind(float(state.get("quality", 1.0)), liars)
+    quality = float(state.get("quality", 1.0))
     if liars:
-        shown &= (support.doubted(liars) > method.level) & (behind >= FEWEST)
+        others = support.behind(quality, liars) >= FEWEST
+        shown &= others & (support.doubted(liars) > method.level)
     if method.quorum > 0:
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
         shown &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
-    memory = replace(memory, held=memory.held * method.carry + behind)
+    memory = replace(memory, held=memory.held * method.carry + support.behind(quality))
     waiting = t - memory.seen < method.patience
     kept = (memory.rounds >= method.persistence) | waiting
     said = (support.alone() > method.level)[:, kept].sum(axis=1)

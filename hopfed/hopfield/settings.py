@@ -61,8 +61,8 @@ class HopfieldSettings:
         number; a quorum of 0 asks for none. The server draws the groups under a secret.
     level : standard score from which operators support a pattern.
     liars : share of the clients, rounded up, whose word alone is not enough: the strongest
-        supporters of a pattern are left out when it is asked whether fresh operators support it,
-        and by how many examples, and the largest and the smallest votes at every site.
+        supporters of a pattern are left out when it is asked whether fresh operators support it
+        (with five examples at least), and the largest and the smallest votes at every site.
     support : examples that must stand behind a pattern before it is broadcast; fewer may be a
         person. Counted from the round in which it is found: by what fresh operators hold of it,
         and from when it is told by votes, where there are some.
