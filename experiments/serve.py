@@ -3,12 +3,28 @@
 Every client deals the rows of its file out over the rounds, each row to one of them, and the server
 adds up what it hears. With epsilon the clients release their operators with Gaussian noise, once,
 and nothing else. A client that misses a round keeps the rows of that round to itself.
+
+The defaults hold against a tenth of the clients lying, rounded up, together and about anything that
+rows of +-1 could be. An archetype is told to all when the others show it without its strongest
+supporters, and at least 50 examples stand behind it; a claim counts for three medians at most, and
+a message that no rows can give is refused. What that costs: an archetype that one client alone
+holds stays with it. What nobody can hold: of two clients, or of halves that lie together, a server
+cannot know who lies. Then nothing may be told, and the log says who supports how many archetypes.
+
+Measured (N = 200, 3 archetypes of r = .8, clients of 300 rows, one that claims 10^9 rows of an
+archetype of its own): where claims are believed to 10 medians and nothing else is asked, one of
+three takes away all archetypes and tells its own. With these settings all archetypes have m = 1 and
+nothing is false, of 3, 5 and 10 clients, with and without noise; likewise if it claims noise, the
+archetypes with sites turned, or their negatives. At 10 medians its noisy rows still take away all.
+Honest clients of unequal sizes lose no archetype (900, 300 and 100 rows; 1500, 150 and 150; 600 and
+300; 2000 and 100; r = .35 to .8, up to 6 archetypes, 4 seeds); at 2 medians the last pair would.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +33,22 @@ import numpy as np
 from hopfed.config import check_types, require
 from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays, Measure, Record
+from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
+
+MOST_CLIENTS = 10_000
+MOST_NAMED = 10  # clients that one line of the log names
+
+# Settings of the method that go by the same name here.
+GUARDS = ("liars", "claim", "support", "check", "quorum", "client_groups", "persistence")
+GUARDS += ("patience", "level")
 
 
 @dataclass(frozen=True)
@@ -37,6 +62,11 @@ class Config:
     rounds : rounds, over which clients deal out their rows.
     minimum : clients that must be heard in a round.
     form, width, carry, groups, votes, alpha : see `hopfed.hopfield.settings`.
+    liars, claim, support, check : what holds against clients that lie, and keeps what is a person's
+        from all; likewise.
+    robust, share : "mean", "trimmed" or "median" of the operators, and the share that is trimmed.
+    quorum, client_groups, persistence, patience, level : likewise; 1 round and no quorum ask for
+        nothing more than `liars` does.
     epsilon, delta : what a client's release may tell about one of its examples; epsilon inf asks
         for releases without noise.
     most : archetypes that the run file keeps.
@@ -54,6 +84,17 @@ class Config:
     groups: int = 4
     votes: bool = True
     alpha: float = 1e-3
+    liars: float = 0.1
+    claim: float = 3.0
+    support: float = 50.0
+    check: bool = True
+    robust: str = "mean"
+    share: float = 0.1
+    quorum: float = 0.0
+    client_groups: int = 10
+    persistence: int = 1
+    patience: int = 3
+    level: float = 3.0
     epsilon: float = math.inf
     delta: float = 1e-5
     most: int = 256
@@ -66,6 +107,11 @@ class Config:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         least = 1 <= self.minimum <= self.clients
         require(least, "minimum", f"1 to the {self.clients} clients", self.minimum)
+        require(self.columns >= 2, "columns", "at least 2", self.columns)
+        rule = f"at most {MOST_CLIENTS}"
+        require(self.clients <= MOST_CLIENTS, "clients", rule, self.clients)
+        rule = f"1 to the {self.rounds} rounds"
+        require(1 <= self.persistence <= self.rounds, "persistence", rule, self.persistence)
         require(self.seeds == 1, "seeds", "1: these data are there once", self.seeds)
         self.make()
 
@@ -81,6 +127,8 @@ class Config:
             alpha=self.alpha,
             groups=self.groups,
             votes=self.votes,
+            robust=Robust(self.robust, self.share),
+            **{name: getattr(self, name) for name in GUARDS},
         )
 
 
@@ -95,6 +143,8 @@ RECORD = Record(
         "khat": Measure("directions that the spectrum shows"),
         "quality": Measure("quality r"),
         "examples": Measure("examples heard"),
+        "withheld": Measure("archetypes withheld: too few clients or examples"),
+        "bounded": Measure("claims that counted for less"),
         "missed": Measure("answers missed"),
         "megabytes_up": Measure("MB sent up by a client, at most"),
         "megabytes_down": Measure("MB sent down to a client, at most"),
@@ -125,20 +175,73 @@ def play(
         state = FederationState(start)
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
     played = play_round(method, state, t, minimum=config.minimum, **settings)
-    return _arrays(config, played), None if t + 1 == config.rounds else played.state
+    arrays = _arrays(config, played)
+    if hasattr(engine, "remark"):
+        engine.remark(t, remarks(arrays))
+    return arrays, None if t + 1 == config.rounds else played.state
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
-    patterns = played.state.server["memory/patterns"]
+    patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)
     packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[: config.most])
+    said = played.server_metrics
     numbers = {
-        name: np.asarray(played.server_metrics.get(name, np.nan), dtype=float)
+        name: np.asarray(said.get(name, np.nan), dtype=float)
         for name in ("khat", "quality", "examples")
+    }
+    numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
+    cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
+    numbers |= {
+        "bounded/claims": _by_client(config, {c: was for c, (was, _) in cut.items()}),
+        "bounded/examples": _by_client(config, {c: now for c, (_, now) in cut.items()}),
+        "supports": _by_client(config, {int(c): n for c, n in said.get("supports", ())}),
     }
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
     return arrays | numbers | found
+
+
+def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
+    """Return (L,) values of clients, NaN for those that have none."""
+    return np.array([values.get(c, np.nan) for c in range(config.clients)], dtype=float)
+
+
+def remarks(arrays: Arrays) -> list[str]:
+    """What the server bounded and withheld in a round, and whose, one line for each.
+
+    Parameters
+    ----------
+    arrays : of one round, as `play` returns them.
+
+    Examples
+    --------
+    >>> nobody = np.full(2, np.nan)
+    >>> quiet = {"bounded/claims": nobody, "bounded/examples": nobody}
+    >>> counts = {"archetypes/number": 0, "withheld/unconfirmed": 4, "withheld/unsupported": 0}
+    >>> remarks(quiet | counts | {"supports": np.array([4.0, 0.0])})[0]
+    '4 archetypes are withheld: too few clients support them (client 0: 4, client 1: 0)'
+    """
+    claimed, counted, supports = (
+        arrays[k] for k in ("bounded/claims", "bounded/examples", "supports")
+    )
+    lines = [
+        f"client {c} claims {claimed[c]:.12g} examples and counts for {counted[c]:.6g}"
+        for c in np.flatnonzero(~np.isnan(claimed))
+    ]
+    doubtful, few = (int(arrays[f"withheld/{k}"]) for k in ("unconfirmed", "unsupported"))
+    if doubtful:
+        who = [f"client {c}: {int(supports[c])}" for c in np.flatnonzero(~np.isnan(supports))]
+        names = ", ".join(who[:MOST_NAMED]) + (", ..." if len(who) > MOST_NAMED else "")
+        lines.append(f"{doubtful} archetypes are withheld: too few clients support them ({names})")
+    if few:
+        lines.append(f"{few} archetypes are withheld: too few examples support them")
+    found = int(arrays["archetypes/number"]) + doubtful + few
+    lines += [
+        f"client {c} supports {int(supports[c])} of the {found} archetypes found"
+        for c in np.flatnonzero(2 * supports < found)
+    ]
+    return lines
 
 
 def archetypes(config: Config, arrays: Arrays) -> np.ndarray:
@@ -153,6 +256,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),
+        "withheld": sum(
+            int(arrays[f"withheld/{k}"][0, -1]) for k in ("unconfirmed", "unsupported")
+        ),
+        "bounded": int((~np.isnan(arrays["bounded/claims"])).sum()),
         "missed": int((arrays["faults/code"] != 0).sum()),
         "megabytes_up": float(up),
         "megabytes_down": float(down),

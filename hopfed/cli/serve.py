@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from hopfed.cli.output import err, out
+from hopfed.config import require
 from hopfed.errors import ArgumentError, HopfedError
 
 GOODBYE = 5.0  # seconds that the last word to the clients may take
@@ -26,6 +27,16 @@ LATE = 5.0  # seconds to wait for clients of a run that is complete
 @click.option("--minimum", type=int, help="Clients without whom no round goes on. [default: 1]")
 @click.option("--epsilon", type=float, help="Ask for releases with noise of this epsilon.")
 @click.option("--delta", type=float, help="Its delta. [default: 1e-05]")
+@click.option("--liars", type=float, help="Share of clients that may lie together. [default: 0.1]")
+@click.option("--claim", type=float, help="Medians that a claim counts for. [default: 3]")
+@click.option("--support", type=float, help="Examples behind an archetype, least. [default: 50]")
+@click.option("--check/--no-check", default=None, help="Refuse what no rows give. [default: check]")
+@click.option("--robust", help="mean, trimmed or median of the operators. [default: mean]")
+@click.option("--quorum", type=float, help="Share of groups that must support. [default: 0]")
+@click.option("--client-groups", type=int, help="Random groups for --quorum. [default: 10]")
+@click.option("--persistence", type=int, help="Rounds that must support. [default: 1]")
+@click.option("--patience", type=int, help="Rounds to wait for that. [default: 3]")
+@click.option("--level", type=float, help="Standard score that is support. [default: 3]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
 @click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
@@ -41,6 +52,13 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     out of that round, as long as --minimum clients are heard; the run file is written after every
     round.
 
+    Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
+    strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
+    one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
+    --claim medians of examples counts for that. The log and the run file say what was bounded and
+    withheld, and whose. Of two clients, or where half lie together, nobody can know who lies: see
+    there who supports what.
+
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
     from hopfed.cli.show import print_summary
@@ -50,7 +68,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.federation.engines.flower.server import FlowerServer, Listening
 
     experiment = find("serve")
+    for name in ("timeout", "wait", "limit"):
+        finite = 0 < options[name] < float("inf")
+        require(finite, f"--{name}", "a number above 0", options[name])
     config = _config(experiment, out_file, resume, options)
+    _check_out(out_file, resume)
     keys = options["keys"]
     host, port = address(options["listen"], "--listen")
     limit = int(options["limit"] * 1e6)
@@ -96,6 +118,11 @@ class _Told:
                 say(f"    client {call.context.client} {_word(outcome.fault)}: {outcome.reason}")
         return outcomes
 
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            say(f"round {t}: {line}")
+
     def tell(self, config: Any, patterns: Any) -> None:
         """Tell the clients that are there what was found, and that it is over."""
         from hopfed.federation.contract import Context
@@ -120,6 +147,15 @@ def address(text: str, argument: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _check_out(path: Path, resume: bool) -> None:
+    """Refuse a run file that could not be written in the end, before anyone is waited for."""
+    from hopfed.runs import check_writable
+
+    if path.exists() and not resume:
+        raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
+    check_writable(path, "--out")
+
+
 def _complete(path: Path) -> bool:
     from hopfed.runs import Run
 
@@ -133,6 +169,7 @@ def _word(fault: Any) -> str:
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
     from hopfed.config import describe, from_plain, with_settings
+    from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 
     if resume and out_file.exists():
@@ -144,6 +181,6 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     else:
         config = replace(experiment.Config(), name=secrets.token_hex(8))
-    named = ("columns", "clients", "rounds", "minimum", "epsilon", "delta")
+    named = ("columns", "clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     return with_settings(config, [*given, *options["settings"]])

@@ -65,7 +65,9 @@ class Method(Protocol):
 
     It may also offer `client_steps(calls)`, which answers many calls at once with their outcomes
     (`hopfed.federation.engines`), and `alike(client)`, equal for clients that are worth answering
-    together; an engine of several processes splits each such group among them.
+    together; an engine of several processes splits each such group among them. With
+    `complaint(state, message, context)` it refuses what `expects` cannot: it gets the server's
+    state, a message of the right form and the step of its client, and says what is wrong, or None.
 
     In every method of it `state` is the state of a client or of the server, a dict of arrays that
     it alone sees; `down` the last message from the server, empty before the first; `messages` those

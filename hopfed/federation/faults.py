@@ -28,6 +28,7 @@ class Fault(IntEnum):
     MALFORMED = 6
     NOT_FINITE = 7
     REPEATED = 8
+    UNUSABLE = 9  # the server's step fails with its message, and does not without
 
 
 @dataclass
@@ -60,7 +61,9 @@ class FaultLog:
         """Log `fault` of `client`; the first of a round is the one that is kept."""
         if self.codes[client] == Fault.NONE:
             self.codes[client] = fault
-            self.reasons[client] = reason.encode("ascii", "replace")[:REASON]
+            # Names in it may be the client's own: what a terminal would obey is shown instead.
+            shown = "".join(x if x.isprintable() else "?" for x in reason[:REASON])
+            self.reasons[client] = shown.encode("ascii", "replace")
 
     def words(self) -> list[str]:
         """One line for each client that failed; those absent or late by schedule are no failure."""

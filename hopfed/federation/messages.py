@@ -12,6 +12,8 @@ from hopfed.arrays import to_host
 
 Message = dict[str, np.ndarray]
 
+WIDEST = 8  # bytes of a number: what is wider cannot be brought to float64 without overflow
+
 
 @dataclass(frozen=True)
 class Field:
@@ -19,11 +21,14 @@ class Field:
 
     Attributes
     ----------
-    shape : lengths of its axes, None for any.
-    kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool.
-    least : smallest value it may hold, None for any.
-    within : name of the entry, a number, that none of its values may exceed in magnitude.
-    beyond : by how much they may do so all the same, as noise does.
+    shape : lengths of its axes, None for any; a word stands for any length that is the same
+        wherever the message has that word.
+    kinds : NumPy kind letters it may be of: f float, i signed, u unsigned, b bool. Numbers wider
+        than 8 bytes are refused.
+    least, most : smallest and largest value it may hold, None for any.
+    within : name of the entry, a number, that bounds the magnitude of its values.
+    times : how often that number.
+    beyond : by how much they may exceed it all the same, as noise does.
 
     Examples
     --------
@@ -32,24 +37,29 @@ class Field:
     (None, 'rows is of shape (3,), not (any, 3)')
     """
 
-    shape: tuple[int | None, ...] = ()
+    shape: tuple[int | str | None, ...] = ()
     kinds: str = "fiu"
     least: float | None = None
     within: str | None = None
+    most: float | None = None
+    times: float = 1.0
     beyond: float = 0.0
 
     def complaint(self, name: str, array: np.ndarray) -> str | None:
         """What is wrong with `array`, in words; None when nothing is."""
-        if array.dtype.kind not in self.kinds:
+        if array.dtype.kind not in self.kinds or array.dtype.itemsize > WIDEST:
             return f"{name} is of dtype {array.dtype}"
         fits = array.ndim == len(self.shape) and all(
-            want is None or want == got for want, got in zip(self.shape, array.shape, strict=True)
+            not isinstance(want, int) or want == got
+            for want, got in zip(self.shape, array.shape, strict=True)
         )
         if not fits:
             want = ", ".join("any" if n is None else str(n) for n in self.shape)
             return f"{name} is of shape {array.shape}, not ({want})"
         if self.least is not None and array.size and array.min() < self.least:
             return f"{name} is {array.min()}, below {self.least:g}"
+        if self.most is not None and array.size and array.max() > self.most:
+            return f"{name} is {array.max()}, above {self.most:g}"
         return None
 
 
@@ -80,6 +90,9 @@ def malformed(message: object, spec: Spec) -> str | None:
     'w is of shape (3,), not (2)'
     >>> malformed({"w": np.array(7), "M": np.array(5)}, {"w": Field(within="M"), "M": Field()})
     'w holds 7, above M'
+    >>> pairs = {"value": Field(("pairs",), "f"), "vector": Field(("pairs", 2), "f")}
+    >>> malformed({"value": np.ones(3), "vector": np.ones((1, 2))}, pairs)
+    'value and vector are of 3 and 1 pairs'
     """
     if not isinstance(message, dict):
         return f"a message is a dict of arrays, this is a {type(message).__name__}"
@@ -92,17 +105,31 @@ def malformed(message: object, spec: Spec) -> str | None:
         complaint = wanted.complaint(name, np.asarray(message[name]))
         if complaint:
             return complaint
-    return next((c for n, f in spec.items() if (c := _excess(n, f, message))), None)
+    rules = (_unequal(message, spec), *(_excess(n, f, message) for n, f in spec.items()))
+    return next(filter(None, rules), None)
+
+
+def _unequal(message: Message, spec: Spec) -> str | None:
+    """Say that two axes that must be of one length are not; None if they are."""
+    lengths: dict[str, tuple[str, int]] = {}
+    for name, wanted in spec.items():
+        for word, length in zip(wanted.shape, np.shape(message[name]), strict=True):
+            if isinstance(word, str):
+                first, known = lengths.setdefault(word, (name, length))
+                if known != length:
+                    return f"{first} and {name} are of {known} and {length} {word}"
+    return None
 
 
 def _excess(name: str, wanted: Field, message: Message) -> str | None:
     """Say that an array holds values that its own message makes impossible; None if it does not."""
-    if wanted.within is None or not message[name].size:
+    array = np.asarray(message[name])
+    if wanted.within is None or not array.size:
         return None
-    values = message[name]
-    # As floats: the least int64 has no negative. They may carry the rounding of a sum.
-    most = max(float(values.max()), -float(values.min()))
-    limit = float(message[wanted.within]) * (1 + 1e-6) + wanted.beyond
+    # As Python numbers: the negative of an unsigned number, or of the least one, overflows.
+    most = max(float(array.max()), -float(array.min()))
+    slack = 1e-6 if array.dtype.kind == "f" else 0.0  # the rounding of a sum
+    limit = float(message[wanted.within]) * wanted.times * (1 + slack) + wanted.beyond
     allowed = f"{wanted.within} + {wanted.beyond:.0f}" if wanted.beyond else wanted.within
     return f"{name} holds {most:g}, above {allowed}" if most > limit else None
 

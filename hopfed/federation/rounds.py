@@ -20,6 +20,7 @@ from hopfed.federation.faults import Fault, FaultLog
 from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
 from hopfed.federation.participation import Participation
 from hopfed.federation.states import Held, StateMap
+from hopfed.federation.suspects import guarded, usable
 
 BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
@@ -31,18 +32,8 @@ class TooFewClientsError(HopfedError):
 
     Examples
     --------
-    >>> from hopfed.data.batches import Elsewhere
-    >>> from hopfed.hopfield import HopfieldFederation
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> class Deaf:
-    ...     def step(self, method, calls):
-    ...         return [Outcome(fault=Fault.TIMED_OUT) for _ in calls]
-    >>> method = HopfieldFederation(Elsewhere(), Encoding(50))
-    >>> try:
-    ...     play_round(method, None, 0, seed=0, clients=3, engine=Deaf())
-    ... except TooFewClientsError as error:
-    ...     print(str(error).split(": ")[1])
-    0 of 3 clients were heard, the minimum is 1
+    >>> str(TooFewClientsError("round 0: 0 of 3 clients were heard, the minimum is 1"))
+    'round 0: 0 of 3 clients were heard, the minimum is 1'
     """
 
 
@@ -214,7 +205,8 @@ def play_round(
 
     Raises
     ------
-    TooFewClientsError : fewer than `minimum` were heard; the state given is untouched.
+    TooFewClientsError : fewer than `minimum` were heard, or were of use; the state given is
+        untouched.
 
     Examples
     --------
@@ -244,14 +236,10 @@ def play_round(
     cohort = round_.cohort()
     for exchange in range(method.exchanges):
         messages, ages = round_.collect(engine, cohort, exchange)
-        if exchange == 0 and len(messages) < minimum:
-            words = "; ".join(round_.faults.words()) or "the others were absent or late"
-            raise TooFewClientsError(
-                f"round {t}: {len(messages)} of {clients} clients were heard, the minimum is "
-                f"{minimum}: {words}"
-            )
+        round_.require(minimum * (exchange == 0), messages)
+        messages = round_.serve(messages, exchange, ages)
+        round_.require(minimum * (exchange == 0), messages)
         cohort = [c for c in cohort if c in messages and c not in ages]
-        round_.serve(messages, exchange, ages)
     return round_.played()
 
 
@@ -270,7 +258,7 @@ class _Round:
         self.method, self.t, self.seed, self.clients = method, t, seed, clients
         self.participation = participation
         self.server = state.server
-        self.states = state.clients
+        self.before = self.states = state.clients
         self.down, self.everyone = state.down, Message()
         self.late, self.last = dict(state.late), dict(state.last)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
@@ -306,14 +294,33 @@ class _Round:
         ages = self._arrivals(messages) if exchange == 0 else {}
         return dict(sorted(messages.items())), ages
 
-    def serve(self, messages: dict[int, Message], exchange: int, ages: dict[int, int]) -> None:
-        """Let the server answer, and keep what it says until the clients fetch it."""
+    def require(self, minimum: int, messages: Mapping[int, Message]) -> None:
+        """Raise an error unless `minimum` clients were heard."""
+        if len(messages) < minimum:
+            words = "; ".join(self.faults.words()) or "the others were absent or late"
+            raise TooFewClientsError(
+                f"round {self.t}: {len(messages)} of {self.clients} clients were heard, the "
+                f"minimum is {minimum}: {words}"
+            )
+
+    def serve(
+        self, messages: dict[int, Message], exchange: int, ages: dict[int, int]
+    ) -> dict[int, Message]:
+        """Let the server answer the messages that are of use, and return these.
+
+        What it says is kept until the clients fetch it; the senders of the others are at fault.
+        """
         context = Context(self.seed, self.t, exchange, None, ages)
-        self.server, down, metrics = self.method.server_step(self.server, messages, context)
+        answer = guarded(self.method, self.server, context)
+        useful, (state, down, metrics), culprits = usable(answer, messages)
+        for c, error in culprits.items():
+            self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
+            self.states = self.states.with_those_of(self.before, c)
         # A word to everyone replaces whatever was still to be fetched.
         kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
-        self.down = kept.replaced({c: as_message(message) for c, message in down.items()})
+        self.server, self.down = state, kept.replaced(down)
         self.server_metrics |= metrics
+        return useful
 
     def played(self) -> Played:
         """Close the round."""
@@ -369,7 +376,11 @@ class _Round:
         if complaint or not isinstance(message, dict):
             return Fault.MALFORMED, complaint or "not a message"
         complaint = not_finite(message)
-        return (Fault.NOT_FINITE, complaint) if complaint else (Fault.NONE, "")
+        if complaint:
+            return Fault.NOT_FINITE, complaint
+        judge = getattr(self.method, "complaint", None)
+        complaint = judge(self.server, message, call.context) if judge is not None else None
+        return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
 
     def _arrivals(self, messages: dict[int, Message]) -> dict[int, int]:
         ages = {}

@@ -94,6 +94,21 @@ class StateMap(Mapping[int, State]):
             self.store.keep(fresh)
         return StateMap(self.held | fresh.held, self.store)
 
+    def with_those_of(self, other: StateMap, client: int) -> StateMap:
+        """Return a map with the state that `client` has in `other`, or without one if it has none.
+
+        Examples
+        --------
+        >>> before = StateMap.of({0: {"w": np.ones(2)}})
+        >>> after = before.replaced({0: {"w": np.zeros(2)}})
+        >>> after.with_those_of(before, 0)[0]["w"]
+        array([1., 1.])
+        """
+        held = {c: state for c, state in self.held.items() if c != client}
+        if client in other.held:
+            held[client] = other.held[client]
+        return StateMap(held, self.store)
+
     def __getitem__(self, client: int) -> State:
         return self.held[client].read()
 

@@ -4,6 +4,7 @@ encoding : operators as messages: counts, factors or a sketch.
 evidence : what the rounds so far have shown, as one weighted operator and the law of its noise.
 remembered : archetypes kept from round to round, and the votes that make them exact.
 voting : what clients' examples say of the patterns, and when it counts.
+possible : what rows of +-1 can give, and messages that none can.
 claims : how much of a client's size is believed.
 support : how much an operator speaks for a pattern.
 blending : the evidence alone, or with what is remembered.

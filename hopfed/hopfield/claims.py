@@ -2,7 +2,8 @@
 
 The number of examples is a client's weight in the pool and the yardstick of its votes, and nobody
 can check it. Believed without bound, one client outweighs all others with a number. So nobody
-counts for more than a multiple of the round's median.
+counts for more than a multiple of the round's median, the lower one where their number is even: of
+two clients, the one that claims more does not choose the bound.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
     """
     if not messages:
         return {}
-    limit = most * float(np.median([float(m["examples"]) for m in messages.values()]))
+    claims = sorted(float(m["examples"]) for m in messages.values())
+    limit = most * claims[(len(claims) - 1) // 2]
     return {c: _scaled(m, limit) for c, m in messages.items()}
 
 

@@ -9,7 +9,7 @@
 
 What a client claims is held to what its number of examples could give: factors and sketches as
 operators, counts entry by entry only, so that a liar's counts may take away from an archetype what
-as many honest examples would add.
+as many honest examples would add. `hopfed.hopfield.possible` asks for more, where it may.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from hopfed.sketch import ROUNDING, SketchOperator
 from hopfed.spectrum import FULL_LIMIT, SMALL, eigenpairs
 
 FORMS = ("counts", "factors", "sketch")
+MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow
+WIRE = 1e-2  # how far single precision may carry factors and sketches beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
 
@@ -83,12 +85,17 @@ class Encoding:
     def spec(self) -> Spec:
         """Arrays of an encoded operator."""
         N, k = self.n_sites, self.width
+        slack = 1 + WIRE
         arrays: dict[str, Mapping[str, Field]] = {
             "counts": {"counts": Field((N * (N - 1) // 2,), "fi", within="examples")},
-            "factors": {"values": Field((None,), "f"), "vectors": Field((None, N), "f")},
-            "sketch": {"sketch": Field((N, k), "f")},
+            "factors": {
+                "values": Field(("factors",), "f", least=-WIRE, most=N * slack),
+                "vectors": Field(("factors", N), "f", least=-slack, most=slack),
+            },
+            # A row of S is at most M sqrt(N) long, and the columns of Omega are of length 1.
+            "sketch": {"sketch": Field((N, k), "f", within="examples", times=slack * N**0.5)},
         }
-        return {**arrays[self.form], "examples": Field((), "iu", least=1)}
+        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST)}
 
     def encode(self, rows: PackedBits) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""

@@ -10,7 +10,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield import client, server
+from hopfed.hopfield import client, possible, server
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.kernels import PackedBits
 from hopfed.rng import derive
@@ -54,10 +54,22 @@ class HopfieldFederation(HopfieldSettings):
         step = self.steps[context.exchange]
         if step == "operators":
             columns = Field((self.n_sites,), "iu", within="examples")
-            return {**self.encoding.spec, "columns": columns, "weight": Field((), "f")}
+            weight = Field((), "f", least=0.0, most=1 + 1e-9)
+            return {**self.encoding.spec, "columns": columns, "weight": weight}
         if step == "projections":
             return client.project_spec(down["basis"].shape[1], self.groups)
         return client.vote_spec(len(down["patterns"]), self.n_sites)
+
+    def complaint(self, state: State, message: Message, context: Context) -> str | None:
+        """Say why no examples of +-1 give this answer of a client; None if some may."""
+        step, who = self.steps[context.exchange], context.client
+        if step == "operators":
+            return possible.operator_complaint(self.encoding, message, self.check)
+        examples = server.claim_of(state, who)
+        if step == "votes":
+            return possible.votes_complaint(message, examples)
+        expected = server.expected_projections(self, state, who) if self.check else None
+        return possible.projections_complaint(message, examples, self.n_sites, expected, self.check)
 
     def client_step(
         self, state: State, down: Message, context: Context

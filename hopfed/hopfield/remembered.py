@@ -36,6 +36,7 @@ class Remembered:
     sure : (K,) overlap with its archetype to expect of what each pattern was read off.
     born, seen : (K,) round in which each was first found, and last supported by fresh evidence.
     rounds : (K,) rounds in which fresh evidence supported it.
+    held : (K,) examples of each since it was found, by the strength that fresh operators show.
     """
 
     patterns: np.ndarray
@@ -46,6 +47,7 @@ class Remembered:
     born: np.ndarray
     seen: np.ndarray
     rounds: np.ndarray
+    held: np.ndarray
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -58,6 +60,7 @@ class Remembered:
             np.zeros((0, n_sites)),
             *(np.zeros(0) for _ in range(3)),
             *(np.zeros(0, np.int64) for _ in range(3)),
+            np.zeros(0),
         )
 
     @classmethod
@@ -93,6 +96,7 @@ class Remembered:
             np.full(K, t),
             np.full(K, t),
             np.zeros(K, np.int64),
+            np.zeros(K),
         )
         mine, theirs = self.flatten(), new.flatten()
         return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
@@ -104,6 +108,11 @@ class Remembered:
             seen=np.where(supported, t, self.seen),
             rounds=self.rounds + supported.astype(np.int64),
         )
+
+    @property
+    def supporters(self) -> np.ndarray:
+        """Examples behind each pattern (K,): its voters, or what is held where none."""
+        return np.where(self.voters > 0, self.voters, self.held)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, descent: np.ndarray) -> Remembered:
         """Take over what became of the patterns in the evidence, where that is surer.
@@ -178,7 +187,7 @@ class Remembered:
         new["votes"][i] += sign * self.votes[j]
         for name in ("voters", "squares"):
             new[name][i] += new[name][j]
-        for name in ("rounds", "seen"):
+        for name in ("rounds", "seen", "held"):
             new[name][i] = max(new[name][i], new[name][j])
         if self.sure[j] > self.sure[i]:
             new["patterns"][i], new["sure"][i] = sign * self.patterns[j], self.sure[j]

@@ -10,9 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from hopfed.aggregate import trimmed_mean
 from hopfed.arrays import blas_threads
 from hopfed.factorize import Archetypes, Groups, factorize
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
@@ -22,12 +24,14 @@ from hopfed.hopfield.blending import FEW, Blended, Counted
 from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.possible import unfolded
 from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.hopfield.support import Support, random_groups
 from hopfed.hopfield.voting import Votes, told_apart
 from hopfed.operators import HebbianOperator
 
+FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 Answer = tuple[State, Mapping[int, Message], Metrics]
@@ -37,7 +41,9 @@ def hear_operators(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Add the operators of a round to the evidence, and count its spectrum."""
+    claims = {c: int(m["examples"]) for c, m in messages.items()}
     messages = bounded(messages, method.claim)
+    counts = {c: float(m["examples"]) for c, m in messages.items()}
     weights = client_weights(method, messages, context)
     operators = {c: method.encoding.decode(m) for c, m in messages.items()}
     fresh = method.robust.pooled(operators, messages, weights)
@@ -47,6 +53,7 @@ def hear_operators(
     state = _without(state, "heard", "evidence") | heard
     state |= {f"evidence/{k}": v for k, v in evidence.flatten().items()}
     state |= {"weights": np.array([[c, w] for c, w in weights.items()])}
+    state |= {"claims": np.array([[c, claims[c], counts[c]] for c in claims])}
     values = np.full(TOP, np.nan)
     values[: len(counted.spectrum.values)] = counted.spectrum.values[:TOP]
     rank = counted.rank
@@ -56,13 +63,14 @@ def hear_operators(
         "quality": rank.quality,
         "eigenvalues": values,
         "examples": evidence.n_examples,
+        "claims": state["claims"],
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
         state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
         return state, {EVERYONE: {"basis": basis}}, metrics
     state, found = remember(method, state, counted, None, context)
-    return state, {EVERYONE: broadcast(method, state)}, metrics | found
+    return state, {EVERYONE: broadcast(method, state, method.votes)}, metrics | found
 
 
 def hear_projections(
@@ -72,9 +80,11 @@ def hear_projections(
     counted = kept.unflatten(below(state, "counted"), method.n_sites)
     groups = None
     if messages and counted.rank.khat:
-        groups = _groups(messages, _weights(state), counted)
+        weights, claims = _weights(state), _claims(state)
+        believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
+        groups = _groups(messages, believed, counted)
     state, found = remember(method, state, counted, groups, context)
-    return state, {EVERYONE: broadcast(method, state)}, found
+    return state, {EVERYONE: broadcast(method, state, method.votes)}, found
 
 
 def hear_votes(
@@ -82,10 +92,11 @@ def hear_votes(
 ) -> Answer:
     """Add the votes of a round to the archetypes it broadcast."""
     memory, heard = _memory(method, state), _heard(state)
-    told = np.flatnonzero(memory.rounds >= method.persistence)
+    told = np.flatnonzero(told_of(method, memory, np.maximum(memory.voters, memory.held)))
     examples = {c: float(m["examples"]) for c, m in heard.items()}
     shape = len(told), method.n_sites
-    votes = Votes.gather(messages, _weights(state), examples, shape)
+    liars = method.suspects(len(messages))
+    votes = Votes.gather(messages, _weights(state), examples, shape, liars)
     quality = float(state.get("quality", 0.0))
     apart = told_apart(memory.sure[told], quality, method.n_sites)
     memory = memory.vote(votes.among(len(memory), told, apart), quality)
@@ -93,7 +104,8 @@ def hear_votes(
     asked = np.isin(np.arange(len(memory)), told[apart])
     memory = memory.select((memory.voters > 0) | ~asked).merged()
     state = closed(method, state, memory)
-    return state, {EVERYONE: broadcast(method, state)}, {"archetypes": len(memory)}
+    found = withheld(method, memory) | {"archetypes": len(memory)}
+    return state, {EVERYONE: broadcast(method, state)}, found
 
 
 def count(
@@ -139,38 +151,86 @@ def remember(
     new = np.setdiff1d(np.arange(len(found)), descent)
     memory = memory.learn(found.patterns[new], sure[new], context.round)
     if "evidence/columns" in state:
-        memory = memory.oriented(state["evidence/columns"] / state["evidence/mass"][0])
-    memory = _confirmed(method, state, memory, counted, context.round)
-    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
+        memory = memory.oriented(_mean_example(method, state))
     if rank.khat:
-        state["quality"] = np.array(rank.quality)
+        state = state | {"quality": np.array(_quality(method, state, counted))}
+    memory, spoken = _confirmed(method, state, memory, counted, context.round)
+    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.fit, "ok": found.status == "ok"}
-    return state, metrics
+    return state, metrics | withheld(method, memory) | spoken
+
+
+def _mean_example(method: HopfieldSettings, state: State) -> np.ndarray:
+    """Mean (N,) of all examples; where some clients may lie, of this round without the extremes."""
+    heard = _heard(state)
+    cut = min(method.suspects(len(heard)), (len(heard) - 1) // 2)
+    if cut <= 0:
+        return np.asarray(state["evidence/columns"] / state["evidence/mass"][0])
+    means = [m["columns"] / float(m["examples"]) for m in heard.values()]
+    return np.asarray(trimmed_mean(means, (cut + 0.5) / len(heard)))
+
+
+def _quality(method: HopfieldSettings, state: State, counted: Counted) -> float:
+    """Quality of the pooled examples; where some may lie, that of the median client.
+
+    Of examples without any noise one client can make as many as it likes, and with their quality
+    honest ones would look like strangers to every archetype. Of two in the middle the lower counts.
+    """
+    known = sorted(v for c, v in counted.variances.items() if c in _weights(state))
+    if method.liars == 0 or not known:
+        return counted.rank.quality
+    return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
 
 
 def _confirmed(
     method: HopfieldSettings, state: State, memory: Remembered, counted: Counted, t: int
-) -> Remembered:
+) -> tuple[Remembered, Metrics]:
     """Note which patterns the operators of this round support; drop what they never did."""
     heard = _heard(state)
     if len(memory) == 0 or not heard:
-        return memory
+        return memory, {}
     weights = _weights(state)
     support = Support.of(
         [method.encoding.decode(m) for m in heard.values()],
         memory.patterns,
         [weights[c] for c in heard],
         [counted.variances.get(c, counted.rank.variance) for c in heard],
+        careful=method.liars > 0,
     )
     shown = support.scores() > method.level
+    liars = method.suspects(len(heard))
+    quality = float(state.get("quality", 1.0))
+    if liars:
+        others = support.behind(quality, liars) >= FEWEST
+        shown &= others & (support.doubted(liars) > method.level)
     if method.quorum > 0:
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
         shown &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
+    memory = replace(memory, held=memory.held * method.carry + support.behind(quality))
     waiting = t - memory.seen < method.patience
-    return memory.select((memory.rounds >= method.persistence) | waiting)
+    kept = (memory.rounds >= method.persistence) | waiting
+    said = (support.alone() > method.level)[:, kept].sum(axis=1)
+    spoken = {"supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)])}
+    return memory.select(kept), spoken
+
+
+def told_of(method: HopfieldSettings, memory: Remembered, supporters: np.ndarray) -> np.ndarray:
+    """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples."""
+    return (memory.rounds >= method.persistence) & (supporters >= method.support)
+
+
+def withheld(method: HopfieldSettings, memory: Remembered) -> Metrics:
+    """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
+    confirmed = memory.rounds >= method.persistence
+    told = told_of(method, memory, memory.supporters)
+    return {
+        "told": int(told.sum()),
+        "unconfirmed": int((~confirmed).sum()),
+        "unsupported": int((confirmed & ~told).sum()),
+    }
 
 
 def client_weights(
@@ -190,13 +250,11 @@ def _groups(
     messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
 ) -> Groups:
     """Group projections of all clients, each brought to the common noise variance."""
-    K, common = counted.rank.khat, counted.rank.variance
-    eye, lower = np.eye(K), np.tri(K, dtype=bool)
+    common = counted.rank.variance
+    eye = np.eye(counted.rank.khat)
     sums, counts = [], []
     for c, message in messages.items():
-        full = np.zeros((len(message["sizes"]), K, K))
-        full[:, lower] = message["groups"]
-        full += full.transpose(0, 2, 1) * (1 - eye)
+        full = unfolded(message["groups"])
         sizes = message["sizes"].astype(np.float64)
         excess = counted.variances.get(c, common) - common
         full -= sizes[:, None, None] * excess * eye
@@ -205,10 +263,16 @@ def _groups(
     return Groups(np.concatenate(sums), np.concatenate(counts))
 
 
-def broadcast(method: HopfieldSettings, state: State) -> Message:
-    """What the server says it remembers: the archetypes confirmed often enough, as bits."""
+def broadcast(method: HopfieldSettings, state: State, asking: bool = False) -> Message:
+    """What the server says it remembers, as bits: archetypes confirmed by enough examples.
+
+    Parameters
+    ----------
+    asking : for votes, which may show that examples enough stand behind a pattern.
+    """
     memory = _memory(method, state)
-    told = memory.rounds >= method.persistence
+    supporters = np.maximum(memory.voters, memory.held) if asking else memory.supporters
+    told = told_of(method, memory, supporters)
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)
     sure = memory.sure[told].astype(np.float32)
     return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}
@@ -217,7 +281,7 @@ def broadcast(method: HopfieldSettings, state: State) -> Message:
 def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
     passing = ("evidence",) if method.carry == 0 else ()
-    state = _without(state, "heard", "weights", "counted", "memory", *passing)
+    state = _without(state, "heard", "weights", "claims", "counted", "memory", *passing)
     return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
 
 
@@ -232,6 +296,29 @@ def _memory(method: HopfieldSettings, state: State) -> Remembered:
 
 def _weights(state: State) -> dict[int, float]:
     return {int(c): float(w) for c, w in state["weights"].reshape(-1, 2)}
+
+
+def _claims(state: State) -> dict[int, tuple[float, float]]:
+    """Examples that each client claimed in this round, and those that it counts for."""
+    return {int(c): (claimed, counted) for c, claimed, counted in state["claims"].tolist()}
+
+
+def claim_of(state: State, client: int | None) -> int:
+    """Examples that a client claimed in this round; 0 if it was not heard."""
+    claimed = _claims(state).get(-1 if client is None else client)
+    return int(claimed[0]) if claimed else 0
+
+
+def expected_projections(
+    method: HopfieldSettings, state: State, client: int | None
+) -> np.ndarray | None:
+    """What the operator of a client gives along the basis that it was sent, if it is exact."""
+    heard = _heard(state).get(-1 if client is None else client)
+    if heard is None or not method.encoding.exact:
+        return None
+    vectors = state["counted/vectors"]
+    projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
+    return projected * claim_of(state, client)
 
 
 def _heard(state: State) -> dict[int, Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Protocol
 
 from hopfed.config import require
@@ -59,6 +60,14 @@ class HopfieldSettings:
     quorum, client_groups : share of groups of clients that must support a pattern, and their
         number; a quorum of 0 asks for none. The server draws the groups under a secret.
     level : standard score from which operators support a pattern.
+    liars : share of the clients, rounded up, whose word alone is not enough: the strongest
+        supporters of a pattern are left out when it is asked whether fresh operators support it
+        (with five examples at least), and the largest and the smallest votes at every site.
+    support : examples that must stand behind a pattern before it is broadcast; fewer may be a
+        person. Counted from the round in which it is found: by what fresh operators hold of it,
+        and from when it is told by votes, where there are some.
+    check : refuse messages that no examples of +-1 can give, exactly where it is exact
+        (`hopfed.hopfield.possible`), not only those that could stop the server.
     search : settings of the search.
 
     Raises
@@ -89,6 +98,9 @@ class HopfieldSettings:
     quorum: float = 0.0
     client_groups: int = 10
     level: float = 3.0
+    liars: float = 0.0
+    support: float = 0.0
+    check: bool = False
     search: Search | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +112,8 @@ class HopfieldSettings:
         require(self.groups >= 0, "groups", "at least 0", self.groups)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
+        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
+        require(self.support >= 0, "support", "at least 0", self.support)
         for name in ("persistence", "patience", "client_groups"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
@@ -112,6 +126,18 @@ class HopfieldSettings:
     def joint(self) -> bool:
         """Whether clients send projections."""
         return self.groups > 0
+
+    def suspects(self, heard: int) -> int:
+        """Clients of so many `heard` whose word alone is not enough; one is always believed.
+
+        Examples
+        --------
+        >>> from hopfed.data.batches import Elsewhere
+        >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)
+        >>> [careful.suspects(heard) for heard in (1, 2, 10, 11, 30)]
+        [0, 1, 1, 2, 3]
+        """
+        return max(min(ceil(self.liars * heard - 1e-9), heard - 1), 0)
 
     @property
     def steps(self) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ chance and their sums confirm whatever the pattern was before. Such votes do not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erfc
 
+from hopfed.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
 
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
@@ -45,6 +46,7 @@ class Votes:
         weights: Mapping[int, float],
         examples: Mapping[int, float],
         shape: tuple[int, int],
+        liars: int = 0,
     ) -> Votes:
         """Add up what clients say, each example having one vote.
 
@@ -55,6 +57,8 @@ class Votes:
             who claims fewer than none is not heard.
         weights : client -> weight per example.
         shape : (K, N).
+        liars : clients left out at either end, at every site of every pattern; what the others
+            say counts for all.
 
         Examples
         --------
@@ -63,8 +67,12 @@ class Votes:
         [[1.5, -1.0]]
         >>> Votes.gather({0: said}, {0: 0.5}, {0: 2}, (1, 2)).voters.tolist()
         [1.0]
+        >>> lie = {"votes": np.array([[-3, 3]]), "voters": np.array([3])}
+        >>> everyone = dict.fromkeys(range(3), 1.0), dict.fromkeys(range(3), 4)
+        >>> Votes.gather({0: said, 1: lie, 2: said}, *everyone, (1, 2), liars=1).sums.tolist()
+        [[9.0, -6.0]]
         """
-        total = cls.none(*shape)
+        total, spoken = cls.none(*shape), []
         for c, message in messages.items():
             voters = message["voters"].astype(np.float64)
             if voters.min(initial=0) < 0:
@@ -72,9 +80,14 @@ class Votes:
             share = min(1.0, examples[c] / max(voters.sum(), 1.0))
             sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
             voters = voters * share
-            total.sums[:] += weights[c] * sums
-            total.voters[:] += weights[c] * voters
-            total.squares[:] += weights[c] ** 2 * voters
+            spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
+        cut = min(liars, (len(spoken) - 1) // 2)
+        if cut > 0:
+            return cls(*_trimmed(spoken, cut))
+        for sums, voters, squares in spoken:
+            total.sums[:] += sums
+            total.voters[:] += voters
+            total.squares[:] += squares
         return total
 
     def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
@@ -84,6 +97,19 @@ class Votes:
         wide.voters[rows[counted]] = self.voters[counted]
         wide.squares[rows[counted]] = self.squares[counted]
         return wide
+
+
+def _trimmed(
+    spoken: Sequence[tuple[np.ndarray, ...]], cut: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums, voters and squares of all, from the means without the `cut` extremes of either end."""
+    L, share = len(spoken), (cut + 0.5) / len(spoken)
+    sums = np.zeros_like(spoken[0][0])
+    for k in range(len(sums)):  # pattern by pattern: all at once are as many copies as clients
+        sums[k] = L * trimmed_mean([said[0][k] for said in spoken], share)
+    voters, squares = (L * trimmed_mean([said[i] for said in spoken], share) for i in (1, 2))
+    # The noise is that of the examples that were not left out.
+    return sums, voters, squares * (L / (L - 2 * cut))
 
 
 def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:

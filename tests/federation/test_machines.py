@@ -1,8 +1,10 @@
 """Servers and clients as real processes on loopback: what is killed, refused or too large."""
 
+import resource
+
 import numpy as np
 import pytest
-from machines import CROWD, ROGUE, WITHOUT_TORCH, Machines
+from machines import CROWD, LOUD, ROGUE, WITHOUT_TORCH, Machines
 
 from hopfed.experiments import serve
 from hopfed.federation.engines.flower.keys import make_keys
@@ -66,6 +68,46 @@ def test_a_server_killed_and_resumed_loses_nothing(tmp_path):
     assert "waiting for" in machines.log("client-0")
     assert machines.log("server").count("round 0 exchange 0") == 1, "a committed round again"
     assert_as_alone(machines, run)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_costs_one_line_and_no_committed_round(tmp_path):
+    with Machines(tmp_path, clients=2) as machines:
+        machines.serve("--rounds", "3", "--minimum", "2")
+        machines.join(0)
+        machines.join(1)
+        machines.wait("server", "round 1 exchange 0")
+        whole = resource.prlimit(machines.processes["server"].pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(
+            machines.processes["server"].pid, resource.RLIMIT_FSIZE, (20_000, whole[1])
+        )
+        assert machines.end("server") == 2
+        last = machines.log("server").strip().splitlines()[-1]
+        assert "run.h5" in last
+        assert "continue with --resume" in last
+        assert "Traceback" not in machines.log("server")
+        machines.serve("--resume")
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(2)] == [0, 0]
+    assert_as_alone(machines, run)
+
+
+@pytest.mark.slow
+def test_a_client_that_claims_a_billion_examples_is_named_and_moves_nobody(tmp_path):
+    with Machines(tmp_path, clients=3) as machines:
+        machines.serve("--minimum", "3")
+        machines.start("loud", *machines.joining(0), code=LOUD)
+        machines.join(1)
+        machines.join(2)
+        run = machines.run()
+    log = machines.log("server")
+    assert "client 0 claims 900000000 examples and counts for 900" in log
+    assert "too few clients support them" in log
+    found = serve.archetypes(serve.Config(columns=120), run.arrays)
+    match = np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1)
+    assert (match == 120).all()
+    assert len(found) == 3
+    assert run.summary["bounded"] == 1
 
 
 @pytest.mark.slow

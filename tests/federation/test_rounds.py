@@ -263,3 +263,92 @@ def test_what_goes_wrong_with_all_together_is_looked_for_client_by_client():
 
     with pytest.raises(DataError, match="no such file"):
         play(Without())
+
+
+def breaking(*bad, together=(), answer=None):
+    """A sum whose server step fails with the messages of some clients, alone or together."""
+
+    class Breaking(Sum):
+        def server_step(self, state, messages, context):
+            if set(bad) & messages.keys() or (together and set(together) <= messages.keys()):
+                if answer is None:
+                    raise ValueError("cannot add")
+                return state, {EVERYONE: {"total": np.array(answer)}}, {}
+            return super().server_step(state, messages, context)
+
+    return Breaking(exchanges=2)
+
+
+@pytest.mark.parametrize("bad", [(2,), (0, 3), (0, 1, 2)])
+def test_a_message_that_the_servers_step_fails_with_costs_its_sender_the_round(bad):
+    played = play(breaking(*bad))
+    good = sorted(set(range(4)) - set(bad))
+    assert played.server_metrics["who"] == good
+    for c in bad:
+        assert played.faults.codes[c] == Fault.UNUSABLE
+        assert played.faults.reasons[c] == b"ValueError: cannot add"
+        assert c not in played.state.clients, "the state it had is back"
+    leaves = tuple(0 if c in bad else 9 for c in range(4))
+    without = play(Sum(), participation=Participation(leaves=leaves))
+    assert played.state.server["total"] == without.state.server["total"]
+    np.testing.assert_array_equal(played.traffic.up[list(bad)], 16)  # asked no more
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_answer_that_is_not_finite_is_not_sent(value):
+    played = play(breaking(1, answer=value))
+    assert played.faults.codes.tolist() == [0, Fault.UNUSABLE, 0, 0]
+    assert b"total holds 1 values that are not finite" in played.faults.reasons[1]
+    assert np.isfinite(played.state.down[EVERYONE]["total"])
+
+
+def test_of_two_messages_that_fail_together_one_goes():
+    played = play(breaking(together=(1, 2)))
+    assert played.faults.codes.tolist() == [0, Fault.UNUSABLE, 0, 0]
+    assert played.server_metrics["who"] == [0, 2, 3]
+
+
+def test_the_minimum_is_of_those_who_are_of_use():
+    assert play(breaking(0, 1), minimum=2).server_metrics["heard"] == 2
+    with pytest.raises(TooFewClientsError, match=r"2 of 4 .* the minimum is 3: client 0 unusable"):
+        play(breaking(0, 1), minimum=3)
+    with pytest.raises(TooFewClientsError, match=r"0 of 1 .* the minimum is 1"):
+        play(breaking(0), clients=1)
+
+
+def test_an_error_that_no_sender_is_to_blame_for_is_raised():
+    with pytest.raises(ValueError, match="cannot add"):
+        play(breaking(0, 1, 2, 3))
+
+
+def test_numbers_that_overflow_on_the_way_are_no_error():
+    class Overflowing(Sum):
+        def server_step(self, state, messages, context):
+            np.square(np.array([1e300, 0.0])) / np.array([1.0, 0.0])
+            return super().server_step(state, messages, context)
+
+    assert not play(Overflowing()).faults.codes.any()
+
+
+def test_a_method_may_refuse_what_its_form_lets_pass():
+    class Judging(Sum):
+        def complaint(self, state, message, context):
+            wrong = context.client == 3 and context.exchange == 1 and "total" in state
+            return "I know better" if wrong and message["x"].shape == (2,) else None
+
+    played = play(Judging())
+    assert played.faults.codes.tolist() == [0, 0, 0, Fault.MALFORMED]
+    assert played.faults.reasons[3] == b"I know better"
+    assert played.server_metrics["heard"] == 3
+
+
+def test_what_a_client_names_its_arrays_is_shown_and_not_obeyed_by_a_terminal():
+    class Escaping(Sum):
+        def client_step(self, state, down, context):
+            state, message, metrics = super().client_step(state, down, context)
+            return state, message | {"\x1b[31m\nred": np.zeros(1)}, metrics
+
+    with pytest.raises(TooFewClientsError) as error:
+        play(Escaping())
+    assert "?[31m?red is unknown" in str(error.value)
+    assert str(error.value).isprintable()

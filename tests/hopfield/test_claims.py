@@ -23,11 +23,17 @@ def messages(sizes, form="counts", N=24):
 def test_all_but_the_excess_is_believed(sizes, most):
     sent = messages(sizes)[1]
     heard = bounded(sent, most)
-    limit = most * np.median(sizes)
+    limit = most * np.sort(sizes)[(len(sizes) - 1) // 2]
     np.testing.assert_allclose([heard[c]["examples"] for c in heard], np.minimum(sizes, limit))
     for c, m in enumerate(sizes):
         if m <= limit:
             assert heard[c] is sent[c]
+
+
+def test_of_two_clients_the_one_that_claims_more_does_not_choose_the_bound():
+    sent = messages([20, 20])[1]
+    sent[1] = sent[1] | {"examples": np.asarray(10**9)}
+    assert [float(m["examples"]) for m in bounded(sent, 3.0).values()] == [20, 60]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,0 +1,101 @@
+"""Which message makes a step of the server fail, so that the round goes on without its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from hopfed.federation.contract import Context, Method, Metrics, State
+from hopfed.federation.messages import Message, as_message, not_finite
+
+Step = tuple[State, Mapping[int, Message], Metrics]
+Answer = Callable[[Mapping[int, Message]], Step]
+
+
+def guarded(method: Method, state: State, context: Context) -> Answer:
+    """Return the step of the server, which fails if what it answers is not finite.
+
+    Numbers that overflow on the way are no error by themselves.
+    """
+
+    def step(heard: Mapping[int, Message]) -> Step:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            after, answers, metrics = method.server_step(state, heard, context)
+        down = {c: as_message(message) for c, message in answers.items()}
+        for message in down.values():
+            if complaint := not_finite(message):
+                raise FloatingPointError(f"in the server's answer {complaint}")
+        return after, down, metrics
+
+    return step
+
+
+def usable(
+    answer: Answer, messages: Mapping[int, Message]
+) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
+    """Answer as many of the `messages` as can be answered.
+
+    First go the messages that fail alone, found by halving, unless all do. If the others still fail
+    together, that one goes without which they do not. Whatever else fails is an error of ours.
+
+    Parameters
+    ----------
+    answer : step of the server, a function of the messages without side effects.
+    messages : by client.
+
+    Returns
+    -------
+    The messages answered, the answer, and by client what went wrong with the others.
+
+    Raises
+    ------
+    Exception : what `answer` raises, if neither choice of senders makes it succeed.
+
+    Examples
+    --------
+    >>> def mean(messages):
+    ...     total = sum(1 / int(m["x"]) for m in messages.values())
+    ...     return {"mean": total / len(messages)}, {}, {}
+    >>> heard, (state, _, _), culprits = usable(mean, {c: {"x": c - 1} for c in range(4)})
+    >>> list(heard), round(state["mean"], 3), culprits
+    ([0, 2, 3], 0.167, {1: ZeroDivisionError('division by zero')})
+    """
+    first = _attempt(answer, messages)
+    if not isinstance(first, Exception):
+        return dict(messages), first, {}
+    culprits = _alone(answer, messages, first)
+    if len(culprits) == len(messages) > 1:
+        culprits = {}
+    useful = {c: m for c, m in messages.items() if c not in culprits}
+    found = _attempt(answer, useful)
+    if not isinstance(found, Exception):
+        return useful, found, culprits
+    for c in useful:
+        others = {other: m for other, m in useful.items() if other != c}
+        without = _attempt(answer, others)
+        if not isinstance(without, Exception):
+            return others, without, culprits | {c: found}
+    raise first
+
+
+def _alone(
+    answer: Answer, messages: Mapping[int, Message], error: Exception
+) -> dict[int, Exception]:
+    """Messages of a group that failed with `error` that fail by themselves."""
+    if len(messages) <= 1:
+        return dict.fromkeys(messages, error)
+    clients, culprits = list(messages), dict[int, Exception]()
+    for half in (clients[: len(clients) // 2], clients[len(clients) // 2 :]):
+        group = {c: messages[c] for c in half}
+        found = _attempt(answer, group)
+        if isinstance(found, Exception):
+            culprits |= _alone(answer, group, found)
+    return culprits
+
+
+def _attempt(answer: Answer, messages: Mapping[int, Message]) -> Step | Exception:
+    try:
+        return answer(messages)
+    except Exception as error:  # whatever it is, it may be the work of one client
+        return error

@@ -1,0 +1,163 @@
+"""What rows of +-1 can give: a message that none can is refused before the server works with it.
+
+Of M rows of +-1 every sum has the parity of M and is at most M in magnitude, and two columns agree
+in ``(M + c_i + c_j + S_ij) / 4`` rows that are both +1, a whole number, and likewise for the other
+three pairs of signs. The centred matrix ``S - c c^T / M`` has no negative eigenvalue, which a
+Cholesky factorisation tells. A group of m rows has a trace of at most m N along any directions, the
+groups of a client add up to its operator, and an example votes once.
+
+Some of this is exact and costs up to a tenth of a round: it is asked for by
+`hopfed.hopfield.settings.HopfieldSettings.check`. The rest, without which a message could stop the
+server, always is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+from hopfed.arrays import blas_threads
+from hopfed.federation.messages import Message
+from hopfed.hopfield.encoding import Encoding, symmetric
+from hopfed.sketch import SketchOperator
+
+ROUNDING = 1e-4  # of sums in single precision, relative to the largest that rows can give
+NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
+EXACT = 2**24  # whole numbers of single precision
+
+
+def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str | None:
+    """Say why no rows have the operator of a `message` of the right form; None if some may have it.
+
+    Parameters
+    ----------
+    check : ask for everything, not only for what could stop the server.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> x = np.array([[1, 1, -1], [1, -1, -1]])
+    >>> sent = Encoding(3).encode(pack(x)) | {"columns": x.sum(axis=0)}
+    >>> operator_complaint(Encoding(3), sent, check=True)
+    >>> lie = sent | {"counts": np.array([2, -2, 0])}
+    >>> operator_complaint(Encoding(3), lie, check=True)
+    'counts and columns are not those of any examples'
+    """
+    if encoding.form == "factors":
+        most = min(encoding.width, int(message["examples"])) if check else encoding.width
+        if len(message["values"]) > most:
+            return f"values are {len(message['values'])}, more than {most}"
+    if not check:
+        return None
+    M = int(message["examples"])
+    if ((message["columns"].astype(np.int64) - M) & 1).any():
+        return "columns are not of the parity of examples"
+    if encoding.form == "counts":
+        return _counts_complaint(encoding.n_sites, message, M)
+    if encoding.form == "sketch":
+        Y, N = message["sketch"].astype(np.float64), encoding.n_sites
+        sketch = SketchOperator(N, M, M, Y, float(N) * M, encoding.seed)
+        return None if sketch.possible() is sketch else "sketch is not that of any examples"
+    values = np.maximum(message["values"].astype(np.float64), 0.0)
+    diagonal = values @ message["vectors"].astype(np.float64) ** 2
+    if diagonal.max(initial=0.0) > 1 + 10 * ROUNDING:
+        return "values and vectors give a column more than its examples"
+    return None
+
+
+def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:
+    if message["counts"].dtype.kind not in "iu":
+        return "counts are not whole numbers"
+    S, c = symmetric(message["counts"], n_sites, M), message["columns"].astype(np.int64)
+    both = S.astype(np.int64) + c[:, None] + (c + M)
+    one = M - S - np.abs(c[:, None] - c)
+    if (both & 3).any() or both.min() < 0 or one.min() < 0:
+        return "counts and columns are not those of any examples"
+    S -= np.outer(c, c / M)
+    S[np.diag_indices(n_sites)] += NEGATIVE * M
+    with blas_threads(1):
+        _, failed = lapack.dpotrf(S.T, lower=0, overwrite_a=1, clean=0)
+    return "counts have a negative eigenvalue" if failed else None
+
+
+def projections_complaint(
+    message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
+) -> str | None:
+    """Say why no groups of a client's rows have these projections; None if some may have them.
+
+    Parameters
+    ----------
+    message : `groups` (G, K (K + 1) / 2), lower triangles, and `sizes` (G,).
+    examples : number of rows that the client told of in this round.
+    expected : (K, K) what its operator gives along the same directions, where that is known.
+    check : ask for everything, not only for what could stop the server.
+
+    Examples
+    --------
+    >>> said = {"groups": np.array([[8.0]], np.float32), "sizes": np.array([2])}
+    >>> projections_complaint(said, 2, 4, None, check=True)
+    >>> projections_complaint(said, 3, 4, None, check=True)
+    'sizes add up to 2, not to 3 examples'
+    """
+    sizes, groups = message["sizes"], message["groups"].astype(np.float64)
+    if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
+        return "sizes are below 0 or above examples"
+    if int(sizes.sum()) != examples:
+        return f"sizes add up to {int(sizes.sum())}, not to {examples} examples"
+    largest = float(examples) * n_sites
+    if np.abs(groups).max(initial=0.0) > largest * (1 + ROUNDING):
+        return "groups are larger than those of any examples"
+    if not check or not groups.size:
+        return None
+    full = unfolded(groups)
+    most = sizes.astype(np.float64) * n_sites
+    if (np.trace(full, axis1=1, axis2=2) > most * (1 + ROUNDING)).any():
+        return "groups have a larger trace than those of any examples"
+    if (np.linalg.eigvalsh(full)[:, 0] < -ROUNDING * most).any():
+        return "groups have a negative eigenvalue"
+    if expected is not None and np.abs(full.sum(axis=0) - expected).max() > ROUNDING * largest:
+        return "groups do not add up to the operator"
+    return None
+
+
+def votes_complaint(message: Message, examples: int) -> str | None:
+    """Say why no rows of +-1 vote like that, each once; None if some do.
+
+    Parameters
+    ----------
+    message : `votes` (K, N) and `voters` (K,).
+    examples : number of rows that the client told of in this round.
+
+    Examples
+    --------
+    >>> votes_complaint({"votes": np.array([[3, -1]]), "voters": np.array([3])}, 5)
+    >>> votes_complaint({"votes": np.array([[5, -1]]), "voters": np.array([3])}, 5)
+    'votes are more than their voters'
+    """
+    votes, voters = message["votes"], message["voters"]
+    if voters.size and (int(voters.min()) < 0 or int(voters.max()) > examples):
+        return "voters are below 0 or above examples"
+    if int(voters.sum()) > examples:
+        return f"voters are {int(voters.sum())}, of {examples} examples"
+    most = voters.astype(np.int64)[:, None]
+    # Compared, not negated: the least whole number has no negative.
+    if ((votes > most) | (votes < -most)).any():
+        return "votes are more than their voters"
+    counted = most[:, 0] < EXACT
+    if ((votes[counted].astype(np.int64) - most[counted]) & 1).any():
+        return "votes are not of the parity of their voters"
+    return None
+
+
+def unfolded(triangles: np.ndarray) -> np.ndarray:
+    """Return the symmetric (G, K, K) matrices of lower triangles (G, K (K + 1) / 2).
+
+    Examples
+    --------
+    >>> unfolded(np.array([[1.0, 2.0, 3.0]])).tolist()
+    [[[1.0, 2.0], [2.0, 3.0]]]
+    """
+    K = int(np.sqrt(2 * triangles.shape[1]))
+    full = np.zeros((len(triangles), K, K))
+    full[:, np.tri(K, dtype=bool)] = triangles
+    return full + full.transpose(0, 2, 1) * (1 - np.eye(K))

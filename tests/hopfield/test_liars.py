@@ -1,0 +1,342 @@
+"""What clients that lie can do to a federation at the defaults of `hopfed serve`.
+
+Every attack is tried first where all is believed, as it was once: there it succeeds.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from liars import against, claiming, close, lying, noise, own, owners
+
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments.serve import Config, play, remarks
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import FORMS
+from hopfed.metrics import retrieval
+
+BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False}
+MANY = 3_000_000  # times 300 rows: a claim of about 10^9
+N = 200
+
+
+def served(made_up, honest, change=None, rounds=1, settings=None, **options):
+    """Run at the defaults: archetypes, what is told, arrays of the last round, state."""
+    xi, source = owners(made_up, honest, N=N, **options)
+    config = Config(columns=N, clients=len(source.rows), rounds=rounds, **(settings or {}))
+    method = config.make(source)
+    if change is not None:
+        method = lying(method, change, len(made_up))
+    state = FederationState(method.server_start(0))
+    for t in range(rounds):
+        arrays, after = play(config, method, 0, t, state, LocalEngine())
+        state = after or state
+    number = int(arrays["archetypes/number"])
+    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
+
+
+def overlap(patterns, x):
+    return float(np.abs(patterns.astype(float) @ x / N).max(initial=0.0))
+
+
+U = rademacher(1, N, np.random.default_rng(99))[0]
+
+
+@pytest.mark.parametrize("quality", [1.0, 0.8])
+@pytest.mark.parametrize("honest", [2, 4, 9])
+def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(honest, quality):
+    attack = [own(r=quality)], honest, claiming(MANY)
+    assert overlap(served(*attack, settings=BELIEVING)[1], U) > 0.9
+    xi, told, arrays = served(*attack)
+    found = retrieval(told, xi)
+    assert found.magnetisation.min() == 1
+    assert found.false_discoveries == 0
+    assert overlap(told, U) < 0.3
+    lines = remarks(arrays)
+    assert lines[0] == "client 0 claims 900000000 examples and counts for 900"
+    assert "archetypes are withheld: too few clients support them (client 0: " in lines[1]
+    assert int(arrays["withheld/unconfirmed"]) >= 1
+
+
+@pytest.mark.parametrize("make", [noise(), against(), close(share=0.05), close(share=0.2)])
+@pytest.mark.parametrize("honest", [2, 9])
+def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest):
+    xi, told, _ = served([make], honest, claiming(MANY))
+    found = retrieval(told, xi)
+    assert found.magnetisation.min() == 1
+    assert found.false_discoveries == 0
+
+
+def test_one_client_does_not_turn_archetypes_into_their_negatives():
+    def negative(xi, rng):
+        return -draw_examples(xi, 300, 1.0, rng)[0]
+
+    settings = {"votes": False}
+    xi, told, _ = served([negative], 2, claiming(MANY), settings=BELIEVING | settings)
+    assert (told.astype(int) @ xi.T).min() < -0.9 * N
+    for votes in (True, False):
+        xi, told, _ = served([negative], 2, claiming(MANY), settings={"votes": votes})
+        assert ((told.astype(int) @ xi.T).max(axis=1) > 0.9 * N).all()
+        assert len(told) == 3
+
+
+def test_archetypes_are_blurred_and_lost_where_all_is_believed():
+    for make, lost in ((against(), True), (close(), False)):
+        xi, told, _ = served([make], 2, claiming(MANY), settings=BELIEVING)
+        m = retrieval(told, xi).magnetisation
+        assert m.min() < 0.3 if lost else m.max() < 0.9
+
+
+def test_a_tenth_of_many_that_lie_together_is_held():
+    attack = [own(60), own(60), own(60)], 27, claiming(MANY)
+    assert overlap(served(*attack, M=60, settings=BELIEVING)[1], U) > 0.9
+    xi, told, _ = served(*attack, M=60)
+    assert overlap(told, U) < 0.3
+    assert retrieval(told, xi).magnetisation.min() == 1
+
+
+def impossible(message, down, step, rng):
+    """Counts of their largest size and any sign, as no rows have them."""
+    if step != "operators":
+        return {}
+    N, M = len(message["columns"]), int(message["examples"])
+    a = np.sign(rng.standard_normal((40, N)))
+    S = np.sign((a.T * rng.standard_normal(40)) @ a) * (M - M % 2)
+    return {"counts": S[np.tri(N, k=-1, dtype=bool)].astype(np.int32)}
+
+
+def test_counts_that_no_examples_have_are_refused_and_the_sender_is_named():
+    attack = [noise()], 2, impossible
+    believed = served(*attack, settings=BELIEVING)
+    assert not believed[2]["faults/code"].any(), "in silence"
+    xi, told, arrays = served(*attack)
+    assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0]
+    found = retrieval(told, xi)
+    assert found.magnetisation.min() == 1
+    assert found.false_discoveries == 0
+
+
+def spike(message, down, step, rng):
+    """One pattern in all factors, with all the strength that the trace allows."""
+    if step != "operators":
+        return {}
+    vectors = np.repeat(U[None] / np.sqrt(N), len(message["values"]), axis=0)
+    return {"vectors": vectors.astype(np.float32), "values": np.full_like(message["values"], N)}
+
+
+def test_false_factors_are_refused():
+    settings = {"form": "factors", "width": 20, "votes": False}
+    told = served([noise()], 2, spike, settings=BELIEVING | settings)[1]
+    assert overlap(told, U) > 0.9
+    xi, told, arrays = served([noise()], 2, spike, settings=settings)
+    assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0]
+    assert retrieval(told, xi).magnetisation.min() == 1
+    assert overlap(told, U) < 0.3
+
+
+def flipping(message, down, step, rng):
+    """All the votes that a client has, against one archetype, as rows could cast them."""
+    if step != "votes" or not len(message["votes"]):
+        return {}
+    patterns = unpack_patterns(down["patterns"], N)
+    votes, voters = np.zeros_like(message["votes"]), np.zeros_like(message["voters"])
+    voters[0] = 100
+    sites = np.where(np.arange(N) % 3 == 0, -1, 1)
+    votes[0] = 100 * patterns[0] * sites
+    return {"votes": votes, "voters": voters}
+
+
+def test_one_client_does_not_outvote_the_others():
+    def true(xi, rng):
+        return draw_examples(xi, 100, 0.5, rng)[0]
+
+    data = {"M": 100, "r": 0.5}
+    xi, told, _ = served([true], 2, flipping, settings=BELIEVING, **data)
+    assert retrieval(told, xi).magnetisation.min() < 0.5
+    xi, told, _ = served([true], 2, flipping, settings={"support": 10.0}, **data)
+    assert retrieval(told, xi).magnetisation.min() == 1
+
+
+@pytest.mark.parametrize(("made_up", "honest"), [([own()], 1), ([own(), own()], 2)])
+def test_where_nobody_can_know_who_lies_the_log_says_who_supports_what(made_up, honest):
+    """One of two, and two of four that lie together: such a federation cannot tell them apart."""
+    _, told, arrays = served(made_up, honest, claiming(MANY))
+    lines = remarks(arrays)
+    assert all(
+        f"client {c} supports 1 of the 4 archetypes found" in lines for c in range(len(made_up))
+    )
+    assert len([line for line in lines if "claims 900000000 examples" in line]) == len(made_up)
+    assert not np.isnan(arrays["supports"]).any()
+    if honest == 1:
+        assert len(told) == 0
+        assert any("(client 0: 1, client 1: 3)" in line for line in lines)
+
+
+def test_a_client_that_holds_none_of_the_archetypes_is_named():
+    lines = remarks(served([noise()], 4)[2])
+    assert lines == ["client 0 supports 0 of the 3 archetypes found"]
+
+
+def test_honest_clients_are_told_their_archetypes_in_silence():
+    for options in ({}, {"shares": [900, 300, 120]}, {"shares": [300] * 10, "r": 0.5, "K": 6}):
+        honest = len(options.get("shares", (0,) * 3))
+        xi, told, arrays = served([], honest, **options)
+        assert retrieval(told, xi).magnetisation.min() == 1
+        assert not remarks(arrays)
+
+
+def test_what_one_client_alone_holds_is_told_only_where_everybody_is_believed():
+    """The price of the defaults."""
+    assert overlap(served([own(r=0.8)], 2)[1], U) < 0.3
+    assert overlap(served([own(r=0.8)], 2, settings={"liars": 0.0})[1], U) > 0.9
+    both = [own(r=0.8), own(r=0.8)]
+    assert overlap(served(both, 1)[1], U) > 0.9
+
+
+@pytest.mark.parametrize("votes", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_an_archetype_of_too_few_examples_is_withheld(form, votes):
+    """Of 1,500 rows, 50 are of one archetype."""
+
+    def mixed(xi, rng):
+        true = draw_examples(xi, 290, 0.8, rng)[0]
+        return np.vstack([own(10, 0.8)(xi, rng), true])
+
+    rare = [mixed] * 5
+    for support, kept in ((70.0, False), (30.0, True)):
+        settings = {"form": form, "width": 40, "votes": votes, "support": support}
+        _, told, arrays = served(rare, 0, settings=settings)
+        assert (overlap(told, U) > 0.9) == kept
+        assert int(arrays["withheld/unsupported"]) == 1 - kept
+        assert len(told) == 3 + kept
+        if not kept:
+            assert "1 archetypes are withheld: too few examples support them" in remarks(arrays)
+
+
+def test_rounds_add_up_to_the_examples_that_are_asked_for():
+    told = [len(served_in_parts(3, {"support": 250.0}, rounds)[1]) for rounds in (1, 3)]
+    assert told == [0, 3]
+
+
+def served_in_parts(honest, settings, rounds):
+    """Other rows in every round."""
+    xi, whole = owners([], honest, N=N, M=200 * rounds)
+
+    class Parts:
+        def examples(self, t, client):
+            from hopfed import kernels
+
+            return kernels.pack(whole.rows[client][200 * t : 200 * (t + 1)])
+
+    config = Config(columns=N, clients=honest, rounds=rounds, **settings)
+    method, state = config.make(Parts()), None
+    for t in range(rounds):
+        arrays, state = play(config, method, 0, t, state, LocalEngine())
+    number = int(arrays["archetypes/number"])
+    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
+
+
+HUGE = [2**62, 10**30, 1e300, -1e308, 1e30, -(2**63), 2**63, 255, -1, 0]
+DTYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "bool", "longdouble"]
+
+
+@st.composite
+def mutations(draw):
+    """A change of one array of a message: its values, its dtype, its shape, or its absence."""
+    step = draw(st.sampled_from(("operators", "projections", "votes")))
+    which, kind = (
+        draw(st.integers(0, 9)),
+        draw(
+            st.sampled_from(
+                (
+                    "all",
+                    "one",
+                    "nan",
+                    "inf",
+                    "dtype",
+                    "shape",
+                    "empty",
+                    "gone",
+                    "flip",
+                    "scale",
+                    "object",
+                )
+            )
+        ),
+    )
+    value, dtype = draw(st.sampled_from(HUGE)), draw(st.sampled_from(DTYPES))
+    times = draw(st.sampled_from((-1, 2, -1000, 1e-300, 1e10)))
+
+    def change(message, down, at, rng):
+        if at != step:
+            return {}
+        name = sorted(message)[which % len(message)]
+        array = np.asarray(message[name])
+        return {name: _changed(array, kind, value, dtype, times, rng)}
+
+    return change
+
+
+def _changed(array, kind, value, dtype, times, rng):
+    wide = np.asarray(array, dtype=np.float64)
+    one = np.where(rng.random(array.shape) < 0.1, value, wide)
+    with np.errstate(all="ignore"):
+        return {
+            "all": lambda: _as(np.full(array.shape, value, dtype=object)),
+            "one": lambda: one,
+            "nan": lambda: np.full(array.shape, np.nan),
+            "inf": lambda: np.full(array.shape, np.inf),
+            "dtype": lambda: array.astype(dtype),
+            "shape": lambda: np.append(array.ravel(), array.ravel()[:1]),
+            "empty": lambda: array.ravel()[:0],
+            "gone": lambda: None,
+            "flip": lambda: -wide.astype(array.dtype),
+            "scale": lambda: (wide * times).astype(array.dtype if abs(times) < 2000 else float),
+            "object": lambda: np.full(array.shape, "x", dtype=object),
+        }[kind]()
+
+
+def _as(values):
+    """Whole numbers where they fit, else floats."""
+    try:
+        return values.astype(np.int64)
+    except OverflowError:
+        return values.astype(np.float64)
+
+
+@given(mutations(), st.sampled_from(FORMS), st.booleans())
+def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, form, careful):
+    """At the defaults, and without the checks that are there for the sake of the result."""
+    settings = {"form": form, "width": 20} | ({} if careful else {"check": False})
+    method_settings = {"M": 120, "K": 2}
+    xi, source = owners([lambda xi, rng: close(120, 0.0)(xi, rng)], 3, N=60, **method_settings)
+    config = Config(columns=60, clients=4, rounds=2, minimum=3, **settings)
+    method = lying(config.make(_Anew(source)), change)
+    state = FederationState(method.server_start(0))
+    for t in range(2):
+        arrays, after = play(config, method, 0, t, state, LocalEngine())
+        state = after or state
+        state = FederationState.unflatten(state.flatten())
+        assert not arrays["faults/code"][1:].any(), arrays["faults/reason"]
+    assert all(np.isfinite(x).all() for x in state.down[EVERYONE].values())
+    number = int(arrays["archetypes/number"])
+    told = unpack_patterns(arrays["archetypes/packed"][:number], 60)
+    assert retrieval(told, xi).magnetisation.min() > 0.95
+
+
+class _Anew:
+    """The same rows in another order in every round, the first of them turned."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def examples(self, t, client):
+        from hopfed import kernels
+
+        rows = self.source.rows[client].copy()
+        rows[0] *= (-1) ** t * np.sign(np.arange(60) - t - 0.5).astype(np.int8)
+        return kernels.pack(rows)

@@ -1,0 +1,208 @@
+"""Messages that no rows of +-1 can give are refused; those that rows do give never are."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.federation.contract import Context
+from hopfed.federation.messages import malformed
+from hopfed.hopfield.client import project, vote
+from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
+from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.possible import (
+    operator_complaint,
+    projections_complaint,
+    unfolded,
+    votes_complaint,
+)
+from hopfed.plasticity import Broadcast
+
+
+def rows(M, N, seed, kind="channel"):
+    """Examples of archetypes, of nothing, all alike, of two kinds, or in pairs of opposites."""
+    rng = np.random.default_rng(seed)
+    noise = rademacher(M, N, rng)
+    return {
+        "channel": lambda: draw_examples(rademacher(3, N, rng), M, 0.8, rng)[0],
+        "noise": lambda: noise,
+        "alike": lambda: np.repeat(noise[:1], M, axis=0),
+        "few": lambda: noise[rng.integers(0, min(2, M), M)],
+        "opposite": lambda: noise[:1] * np.where(np.arange(M) % 2, 1, -1)[:, None].astype(np.int8),
+    }[kind]()
+
+
+KINDS = st.sampled_from(("channel", "noise", "alike", "few", "opposite"))
+
+
+def told(encoding, x):
+    columns = x.sum(axis=0, dtype=np.int32)
+    return encoding.encode(kernels.pack(x)) | {"columns": columns, "weight": np.array(1.0)}
+
+
+@given(st.sampled_from(FORMS), KINDS, st.integers(1, 80), st.integers(2, 50), st.integers(0, 99))
+def test_what_rows_give_is_never_refused(form, kind, M, N, seed):
+    x = rows(M, N, seed, kind)
+    encoding = Encoding(N, form, width=min(8, N))
+    sent = told(encoding, x)
+    spec = HopfieldFederation(None, encoding).expects({}, Context(0, 0, 0, 0))
+    assert malformed(sent, spec) is None
+    assert operator_complaint(encoding, sent, check=False) is None
+    assert operator_complaint(encoding, sent, check=True) is None
+    V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
+    projected = project(kernels.pack(x), V, 4, seed, 0)
+    exact = V.T @ (x.T.astype(float) @ x) @ V
+    assert projections_complaint(projected, M, N, exact, check=True) is None
+    votes = vote(kernels.pack(x), Broadcast(rows(2, N, seed, "noise"), 0.5), np.ones(2))
+    assert votes_complaint(votes, M) is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("M", "N"), [(3000, 60), (40_000, 30), (20, 400)])
+def test_many_rows_and_many_sites_are_not_refused(form, M, N):
+    encoding = Encoding(N, form, width=20)
+    assert operator_complaint(encoding, told(encoding, rows(M, N, 0)), check=True) is None
+
+
+def spiked(S, M, strength):
+    """Counts that take an archetype away: off the diagonal as far as entries may go."""
+    u = rademacher(1, len(S), np.random.default_rng(5))[0].astype(float)
+    return np.clip(S - strength * M * np.outer(u, u), -M, M)
+
+
+def lies():
+    N, M = 40, 60
+    x = rows(M, N, 1)
+    S = x.T.astype(int) @ x
+    rng = np.random.default_rng(2)
+    even = rng.integers(-M // 2, M // 2, (N, N)) * 2
+    away = np.rint(spiked(S, M, 0.5) / 4).astype(int) * 4 + S % 4
+    return [
+        ("parity", S + 1, "not those of any examples"),
+        ("fractions", S + 0.5, "not whole numbers"),
+        ("anything", np.tril(even) + np.tril(even, -1).T, "not those of any examples"),
+        ("negative", -S, "not those of any examples"),
+        ("an archetype taken away", away, "examples|negative eigenvalue"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "S", "words"), lies())
+def test_counts_that_no_rows_have_are_refused(name, S, words):
+    encoding = Encoding(40)
+    sent = told(encoding, rows(60, 40, 1)) | {"counts": np.clip(lower(S), -60, 60)}
+    assert malformed({k: sent[k] for k in encoding.spec}, encoding.spec) is None, "in bounds"
+    assert re.search(words, operator_complaint(encoding, sent, check=True))
+    assert operator_complaint(encoding, sent, check=False) is None
+
+
+def test_a_matrix_of_the_right_residues_and_bounds_may_still_have_a_negative_eigenvalue():
+    """Only the factorisation tells: every pair of columns could be, all together could not."""
+    N, M = 24, 40
+    encoding = Encoding(N)
+    triangle = np.full(N * (N - 1) // 2, -8)  # -8 (N - 1) + 40 is below 0
+    sent = {"counts": triangle, "columns": np.zeros(N, int), "examples": np.array(M)}
+    words = operator_complaint(encoding, sent, check=True)
+    assert words == "counts have a negative eigenvalue"
+    assert np.linalg.eigvalsh(symmetric(triangle, N, M))[0] < 0
+
+
+def test_columns_belong_to_their_counts():
+    encoding = Encoding(40)
+    x = rows(60, 40, 1)
+    for columns in (x.sum(axis=0) + 1, 60 - 2 * np.arange(40) % 60, -x.sum(axis=0) + 4):
+        sent = told(encoding, x) | {"columns": columns}
+        assert operator_complaint(encoding, sent, check=True) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": 30.0 * np.ones(4, np.float32)},
+        {"vectors": np.eye(4, 40, dtype=np.float32), "values": np.full(4, 2.0, np.float32)},
+    ],
+)
+def test_factors_that_no_rows_have_are_refused(change):
+    encoding = Encoding(40, "factors", width=4)
+    sent = told(encoding, rows(60, 40, 1)) | change
+    assert malformed({k: sent[k] for k in encoding.spec}, encoding.spec) is None
+    assert "more than its examples" in operator_complaint(encoding, sent, check=True)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_factors_are_no_more_than_asked_for_and_of_one_length(check):
+    encoding = Encoding(40, "factors", width=4)
+    long = told(Encoding(40, "factors", width=9), rows(60, 40, 1))
+    assert operator_complaint(encoding, long, check) == "values are 9, more than 4"
+    sent = told(encoding, rows(60, 40, 1))
+    short = {k: sent[k] for k in encoding.spec} | {"values": sent["values"][:2]}
+    assert malformed(short, encoding.spec) == "values and vectors are of 2 and 4 factors"
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, np.inf, 1e300])
+@pytest.mark.parametrize("name", ["values", "vectors", "sketch"])
+def test_no_number_is_beyond_what_rows_can_give(name, value):
+    form = "sketch" if name == "sketch" else "factors"
+    encoding = Encoding(40, form, width=4)
+    sent = told(encoding, rows(60, 40, 1))
+    bad = {k: sent[k] for k in encoding.spec} | {name: np.full(sent[name].shape, value)}
+    assert malformed(bad, encoding.spec) is not None
+
+
+def test_a_sketch_that_no_rows_have_is_refused():
+    encoding = Encoding(40, "sketch", width=4)
+    sent = told(encoding, rows(60, 40, 1))
+    for lie in (-sent["sketch"], 3 * sent["sketch"]):
+        assert operator_complaint(encoding, sent | {"sketch": lie}, check=True) is not None
+
+
+def groups(seed=0, M=60, N=40, K=3):
+    x = rows(M, N, seed)
+    V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, K)))[0]
+    return project(kernels.pack(x), V, 4, seed, 0), V.T @ (x.T.astype(float) @ x) @ V
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "always"),
+    [
+        ("sizes huge", lambda m: m | {"sizes": np.full(4, 2**62)}, True),
+        ("sizes negative", lambda m: m | {"sizes": m["sizes"] * np.array([1, -1, 1, 1])}, True),
+        ("sizes of others", lambda m: m | {"sizes": m["sizes"] + 1}, True),
+        ("wrapping sizes", lambda m: m | {"sizes": np.full(4, 2**62, np.uint64) * 4}, True),
+        ("huge", lambda m: m | {"groups": m["groups"] * 1e30}, True),
+        ("louder", lambda m: m | {"groups": m["groups"] * 2}, False),
+        ("negative", lambda m: m | {"groups": -m["groups"]}, False),
+        ("another's", lambda m: m | {"groups": groups(seed=7)[0]["groups"]}, False),
+    ],
+)
+def test_projections_that_no_rows_have_are_refused(name, change, always):
+    sent, expected = groups()
+    assert projections_complaint(change(sent), 60, 40, expected, check=True) is not None
+    assert (projections_complaint(change(sent), 60, 40, None, check=False) is not None) == always
+
+
+@pytest.mark.parametrize(
+    ("votes", "voters"),
+    [
+        ([[5, 1]], [3]),
+        ([[-5, 1]], [3]),
+        ([[2, 1]], [3]),
+        ([[1, 1]], [-3]),
+        ([[-(2**63), 0]], [0]),
+        ([[1, 1], [9, 9]], [1, 9]),
+        ([[2**62, 0]], [2**62]),
+    ],
+)
+def test_votes_that_no_rows_cast_are_refused(votes, voters):
+    message = {"votes": np.array(votes), "voters": np.array(voters)}
+    assert votes_complaint(message, 9) is not None
+
+
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_triangles_are_unfolded(K, seed):
+    A = np.random.default_rng(seed).standard_normal((2, K, K))
+    A = A + A.transpose(0, 2, 1)
+    np.testing.assert_array_equal(unfolded(A[:, np.tri(K, dtype=bool)]), A)

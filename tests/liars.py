@@ -1,0 +1,106 @@
+"""Federations some of whose clients lie, for tests."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+
+GROWING = ("counts", "sketch", "columns", "examples", "groups", "sizes", "votes", "voters")
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Rows of clients, of which those of some are made up.
+
+    Attributes
+    ----------
+    rows : one array (M, N) for each client.
+    """
+
+    rows: tuple[Any, ...]
+
+    def examples(self, t, client):
+        return kernels.pack(self.rows[client])
+
+
+def owners(made_up, honest, N=200, M=300, K=3, r=0.8, seed=0, shares=None):
+    """Clients of the archetypes xi (K, N), after those whose rows are `made_up`: (xi, Owners).
+
+    `made_up` are functions of (xi, random numbers); `shares` the numbers of rows of the others.
+    """
+    rng = np.random.default_rng(seed)
+    xi = rademacher(K, N, rng)
+    sizes = [M] * honest if shares is None else shares
+    true = [draw_examples(xi, m, r, rng)[0] for m in sizes]
+    return xi, Owners((*(make(xi, rng) for make in made_up), *true))
+
+
+def own(M=300, r=1.0, seed=99):
+    """Make rows of an archetype of one's own, with noise or without."""
+
+    def make(xi, rng):
+        u = rademacher(1, xi.shape[1], np.random.default_rng(seed))
+        return draw_examples(u, M, r, rng)[0]
+
+    return make
+
+
+def close(M=300, share=0.12):
+    """Make rows that are the archetypes with some sites turned, the same in every row."""
+
+    def make(xi, rng):
+        turned = np.where(rng.random(xi.shape) < share, -xi, xi).astype(np.int8)
+        return turned[np.arange(M) % len(xi)]
+
+    return make
+
+
+def against(M=300):
+    """Make rows that are the negatives of one archetype."""
+
+    def make(xi, rng):
+        return np.repeat(-xi[:1], M, axis=0)
+
+    return make
+
+
+def noise(M=300):
+    """Make rows that hold nothing."""
+
+    def make(xi, rng):
+        return rademacher(M, xi.shape[1], rng)
+
+    return make
+
+
+def lying(method, change, liars=1):
+    """The method, the messages of whose first clients are changed before they are sent.
+
+    `change` takes a message, the message it answers, the exchange's name, and random numbers.
+    """
+
+    class Lying(type(method)):
+        def client_step(self, state, down, context):
+            state, message, metrics = super().client_step(state, down, context)
+            if context.client < liars:
+                rng = np.random.default_rng([context.round, context.exchange, context.client])
+                step = self.steps[context.exchange]
+                message = message | change(message, down, step, rng)
+            return state, message, metrics
+
+    return Lying(**vars(method))
+
+
+def claiming(times):
+    """Say everything so many times over: as honest as ever, of so many times the examples."""
+
+    def change(message, down, step, rng):
+        wide = {
+            k: v.astype(np.int64 if v.dtype.kind in "iu" else v.dtype) for k, v in message.items()
+        }
+        return {k: v * times for k, v in wide.items() if k in GROWING}
+
+    return change
