@@ -6,7 +6,6 @@ prints it as it stands and exits with status 2.
 
 from __future__ import annotations
 
-
 LONGEST = 300  # characters of somebody else's words that are shown
 
 

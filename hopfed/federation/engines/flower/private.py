@@ -1,4 +1,4 @@
-"""Folders and files that their owner alone may read: keys, states with examples in them, secrets."""
+"""Folders and files for their owner alone: keys, states with examples in them, secrets."""
 
 from __future__ import annotations
 
