@@ -16,8 +16,9 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.experiments import serve
+from hopfed.federation.engines.flower import uploads
 from hopfed.federation.engines.flower.door import Door, Limits
-from hopfed.federation.engines.flower.gate import PIECE, SMALL, Gate
+from hopfed.federation.engines.flower.gate import PIECE, Gate
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.flower.site import _alone
@@ -106,7 +107,7 @@ def test_a_client_may_send_so_much_in_an_exchange(gate):
     gate.renew()
     assert not gate.refused
     assert ask(gate, PUSH, [b"x" * 60])[0] == 200
-    assert ask(gate, "/v1/fleet/push-messages", [b"x" * (SMALL + 1)])[0] == 413
+    assert ask(gate, "/v1/fleet/push-messages", [b"x" * (uploads.SMALL + 1)])[0] == 413
     assert ask(gate, PUSH, [b"x"], headers={b"content-length": b"%d" % (PIECE + 1)})[0] == 413
 
 
@@ -165,8 +166,9 @@ def test_a_body_says_its_length(gate):
     assert ask(gate, PUSH, [b"xxx"], headers={b"content-length": b"2"})[0] == 400
 
 
-def test_uploads_that_do_not_end_take_bounded_memory_and_bounded_time():
+def test_uploads_that_do_not_end_take_bounded_memory_and_bounded_time(monkeypatch):
     """Sixteen of them, of two clients, while a third request waits for its turn."""
+    monkeypatch.setattr(uploads, "SMALL", 0)
     gate = made(unfinished=150, seconds=0.3, rate=1e9, bodies=2)
     gate.limit = 10**6
 
@@ -190,8 +192,7 @@ def test_uploads_that_do_not_end_take_bounded_memory_and_bounded_time():
 
 
 def test_a_sender_that_is_gone_or_finds_no_room_takes_none(monkeypatch):
-    from hopfed.federation.engines.flower import uploads
-
+    monkeypatch.setattr(uploads, "SMALL", 0)
     monkeypatch.setattr(uploads, "_WAIT", 0.05)
     gate = made(unfinished=100, seconds=5.0)
     gate.limit = 10**6

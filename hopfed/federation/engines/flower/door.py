@@ -10,6 +10,7 @@ clients are few for each of them, and are closed when nothing is asked in them.
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
 import socket
 import time
@@ -131,9 +132,8 @@ class Door:
             guest.busy -= 1
             guest.until = time.monotonic() + self.limits.seconds
 
-    def sweep(self) -> None:
-        """Close the connections whose time is over."""
-        now = time.monotonic()
+    def sweep(self, now: float) -> None:
+        """Close the connections whose time is over at a moment, unless a request is under way."""
         for guest in [g for g in self._guests.values() if not g.busy and g.until < now]:
             self._end(guest)
 
@@ -175,9 +175,10 @@ class _Hall:
         self._tasks = {make(self._accept()), make(self._sweep())}
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more, and wait for nobody who asks for nothing."""
         for task in self._tasks:
             task.cancel()
+        self._door.sweep(math.inf)
 
     async def wait_closed(self) -> None:
         """Wait until nothing is under way."""
@@ -219,7 +220,7 @@ class _Hall:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(min(1.0, self._door.limits.seconds / 4))
-            self._door.sweep()
+            self._door.sweep(time.monotonic())
 
 
 class _Protocol(H11Protocol):

@@ -29,11 +29,10 @@ from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_sig
 
 from hopfed.errors import shown
 from hopfed.federation.engines.flower.door import Door
-from hopfed.federation.engines.flower.uploads import RefusedError, Uploads, drain
+from hopfed.federation.engines.flower.uploads import SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
-SMALL = 1 << 16  # bytes of a request that carries no array
-PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of one that carries a piece of an array
+PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of a request with a piece of an array
 
 _UPLOAD, _ANSWER = "push-object", "push-messages"
 _WORDS = {"activate-node": "joined", "deactivate-node": "left"}

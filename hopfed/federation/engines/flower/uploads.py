@@ -10,6 +10,7 @@ from typing import Any
 
 from hopfed.federation.engines.flower.door import Limits
 
+SMALL = 1 << 16  # bytes of a body that carries no array
 _DRAINED = 1 << 24  # bytes of a refused body that are read
 _WAIT = 20.0  # seconds for room; a sender whose bytes nobody takes for 30 s gives up
 
@@ -26,7 +27,8 @@ class Uploads:
     """Room for bodies that are not whole yet.
 
     A body has to say its length, and is not read before there is room for all of it: until then
-    its bytes stay with the sender. So memory is bounded however many uploads are begun.
+    its bytes stay with the sender. So memory is bounded however many uploads are begun. A small one
+    is read at once: no upload keeps a client from saying that it is there.
 
     Attributes
     ----------
@@ -48,7 +50,9 @@ class Uploads:
         ------
         RefusedError : there is no room, the body comes too slowly, or its sender is gone.
         """
-        await self._reserve(key, length)
+        counted = length if length > SMALL else 0
+        if counted:
+            await self._reserve(key, counted)
         try:
             seconds = self.limits.seconds + length / self.limits.rate
             try:
@@ -58,10 +62,11 @@ class Uploads:
                 raise RefusedError(408, "too slowly") from None
             yield body
         finally:
-            async with self._room:
-                self.held -= length
-                self._bodies[key] -= 1
-                self._room.notify_all()
+            if counted:
+                async with self._room:
+                    self.held -= counted
+                    self._bodies[key] -= 1
+                    self._room.notify_all()
 
     async def _reserve(self, key: bytes, length: int) -> None:
         def free() -> bool:
