@@ -176,9 +176,14 @@ def _repeating(content, times):
     head, _, body = content.partition(b"\0")
     kind, children, _ = head.decode().split(" ")
     body = json.dumps(json.loads(body) | {"arraychunk_ids": [0] * times}).encode()
-    return f"{kind} {children} {len(body)}".encode() + b"\0" + body
+    return part(kind, children.split(","), body)
 
 
 def zipped(size):
     """Return an answer of few bytes that unpack to many."""
     return 200, {"content-encoding": "deflate"}, zlib.compress(bytes(size))
+
+
+def part(kind, children=(), body=b""):
+    """Return the content of a Flower object."""
+    return f"{kind} {','.join(children)} {len(body)}".encode() + b"\0" + body
