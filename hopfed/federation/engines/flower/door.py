@@ -101,10 +101,12 @@ class Door:
 
     def enter(self, peer: Peer, close: Callable[[], object]) -> Guest:
         """Note a connection; another may have to leave for it."""
+        place = _place(peer[0])
         while len(strangers := self._of(None)) >= self.limits.strangers:
-            ((crowd, _),) = Counter(guest.place for guest in strangers).most_common(1)
+            places = Counter([*(guest.place for guest in strangers), place])
+            crowd = max(places, key=places.__getitem__)
             self._end(next(guest for guest in strangers if guest.place == crowd))
-        guest = Guest(_place(peer[0]), close, time.monotonic() + self.limits.seconds)
+        guest = Guest(place, close, time.monotonic() + self.limits.seconds)
         self._guests[peer] = guest
         return guest
 
@@ -158,7 +160,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen at the one socket."""
-        (listener,) = sockets or ()
+        (listener,) = sockets or []
         listener.setblocking(False)
         listener.listen(self.config.backlog)
         hall: Any = _Hall(self, self._door, listener)

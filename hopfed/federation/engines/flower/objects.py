@@ -58,7 +58,8 @@ def assembled(name: str, contents: Contents, limit: int) -> FlowerMessage | None
     except Exception as error:  # whatever was sent
         raise DataError(f"not a Flower message: {type(error).__name__}") from None
     message.metadata.__dict__["_message_id"] = name
-    return message  # type: ignore[no-any-return]
+    found: FlowerMessage = message
+    return found
 
 
 def _gathered(name: str, contents: Contents, limit: int) -> dict[str, bytes] | None:

@@ -169,7 +169,7 @@ def _records(records: RecordDict, name: str) -> tuple[ArrayRecord, ConfigRecord]
     return arrays, config
 
 
-def _typed(record: ConfigRecord, name: str, kind: type, most: int | None = None) -> Any:
+def _typed(record: ConfigRecord, name: str, kind: Any, most: int | None = None) -> Any:
     """Entry of a record, of one type, and no longer than `most`."""
     value = record.get(name)
     if type(value) is not kind:
