@@ -1,5 +1,6 @@
 """Crowds before the server's door, over TLS on loopback: whoever has a key comes in."""
 
+import resource
 import socket
 import ssl
 import threading
@@ -15,7 +16,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from hopfed.errors import ArgumentError
-from hopfed.federation.engines.flower.door import Door, Limits
+from hopfed.federation.engines.flower.door import Door, Limits, make_room
 from hopfed.federation.engines.flower.gate import PIECE
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
@@ -245,6 +246,23 @@ def test_unfinished_uploads_take_bounded_memory_and_end(keys):
     assert len(slow & set(server.said)) >= 2
 
 
+def test_headers_without_end_are_refused(keys):
+    with listening(keys) as server, secured(keys, server) as stranger:
+        with suppress(OSError):
+            stranger.sendall(b"POST / HTTP/1.1\r\n" + b"x-header: y\r\n" * 50_000)
+        assert is_closed(stranger)
+
+
+def test_as_many_files_may_be_open_as_there_are_connections():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    try:
+        make_room(Limits(), 20)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(before[1], 128 + 20 * 8 + 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_the_crowd_pushes_out_its_own_first():
     left = []
     door = Door(Limits(strangers=4))
@@ -257,5 +275,11 @@ def test_the_crowd_pushes_out_its_own_first():
     for port in range(6, 20):
         door.enter(("10.0.0.1", port), lambda port=port: left.append(port))
     assert 0 not in left, "a client is no stranger any more"
+    before = door.open(known=False)
+    door.make_way()  # as where the system opens no more files
+    assert door.open(known=False) == before - 1
+    for _ in range(9):
+        door.make_way()
+    assert (door.open(known=True), door.open(known=False)) == (1, 0)
     with pytest.raises(ArgumentError, match="strangers must be above 0"):
         Limits(strangers=0)

@@ -128,6 +128,16 @@ def test_strangers_are_told_so_and_named_once(gate):
     assert gate.joined == {PUBLIC[0]}
 
 
+def test_a_client_that_comes_and_goes_does_not_fill_the_log(gate):
+    for _ in range(60):
+        ask(gate, "/v1/fleet/activate-node")
+        ask(gate, "/v1/fleet/deactivate-node")
+    assert len(gate.said) == 20
+    gate.renew()
+    ask(gate, "/v1/fleet/activate-node")
+    assert len(gate.said) == 21
+
+
 def never():
     raise AssertionError("a byte of the body was read")
 

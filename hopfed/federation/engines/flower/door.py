@@ -102,13 +102,19 @@ class Door:
     def enter(self, peer: Peer, close: Callable[[], object]) -> Guest:
         """Note a connection; another may have to leave for it."""
         place = _place(peer[0])
-        while len(strangers := self._of(None)) >= self.limits.strangers:
-            places = Counter([*(guest.place for guest in strangers), place])
-            crowd = max(places, key=places.__getitem__)
-            self._end(next(guest for guest in strangers if guest.place == crowd))
+        while len(self._of(None)) >= self.limits.strangers:
+            self.make_way(place)
         guest = Guest(place, close, time.monotonic() + self.limits.seconds)
         self._guests[peer] = guest
         return guest
+
+    def make_way(self, place: str = "") -> None:
+        """Have a stranger leave, of the place that has most, that of the newcomer among them."""
+        strangers = self._of(None)
+        places = Counter([guest.place for guest in strangers] + [place] * bool(place))
+        crowd = max(places, key=places.__getitem__, default=None)
+        for guest in [guest for guest in strangers if guest.place == crowd][:1]:
+            self._end(guest)
 
     def left(self, guest: Guest) -> None:
         """Forget a connection that is gone."""
@@ -192,6 +198,7 @@ class _Hall:
             try:
                 connection, address = await loop.sock_accept(self._listener)
             except OSError:  # no file is left to open, or the peer is gone already
+                self._door.make_way()
                 await asyncio.sleep(_BREATH)
                 continue
             task = loop.create_task(self._open(connection, (str(address[0]), int(address[1]))))

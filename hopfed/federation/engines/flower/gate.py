@@ -40,6 +40,7 @@ _STEPS = {_UPLOAD, _ANSWER, "pull-messages", "pull-object", "confirm-message-rec
 _STEPS |= {"send-node-heartbeat", *_WORDS}
 _SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
 _TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
+_MOVES = 20  # times that a client comes or goes in an exchange and that is said
 
 Say = Callable[[str], object]
 _Signed = tuple[bytes, str, Mapping[bytes, bytes]]  # key, step, headers
@@ -66,12 +67,14 @@ class Gate:
         self._keys = {key: bytes_to_public_key(key) for key in clients}
         self._sent: Counter[bytes] = Counter()
         self._answers: Counter[bytes] = Counter()
+        self._moves: Counter[bytes] = Counter()
         self._told: set[str] = set()
 
     def renew(self) -> None:
         """Begin an exchange: everyone may send again."""
         self._sent.clear()
         self._answers.clear()
+        self._moves.clear()
         self.refused.clear()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -151,8 +154,9 @@ class Gate:
 
         async def listen(event: Any) -> None:
             if event["type"] == "http.response.start" and event["status"] == 200:
-                if step in _WORDS:
+                if step in _WORDS and self._moves[key] < _MOVES:
                     self.say(f"{client} {_WORDS[step]}")
+                    self._moves[key] += 1
                 if step == "activate-node":
                     self.joined.add(key)
             size = len(event.get("body", b""))
