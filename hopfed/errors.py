@@ -6,6 +6,26 @@ prints it as it stands and exits with status 2.
 
 from __future__ import annotations
 
+LONGEST = 300  # characters of somebody else's words that are shown
+
+
+def shown(words: object, most: int = LONGEST) -> str:
+    """Words of somebody else as one harmless line, cut to `most` characters.
+
+    What steers a terminal, such as an escape sequence, a new line or a change of the direction of
+    writing, is spelled out and not obeyed.
+
+    Examples
+    --------
+    >>> print(shown("gone\\x1b[2J\\nall well"))
+    gone\\x1b[2J\\nall well
+    >>> shown("x" * 12, most=10)
+    'xxxxxxx...'
+    """
+    text = str(words)[: most + 1]  # the rest of a text of any length is not even looked at
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return line if len(line) <= most else line[: max(most - 3, 0)] + "..."
+
 
 class HopfedError(Exception):
     """Base of all errors raised by hopfed.

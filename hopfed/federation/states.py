@@ -266,11 +266,12 @@ class StateStore:
             self.nbytes -= held.nbytes
 
     def _write(self, held: Held) -> None:
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         self._count += 1
         path = self.folder / f"{self._count:08d}{_SUFFIX}"
         pieces = chunks(held.arrays or {})
         with replacing(path) as temporary, open(temporary, "wb") as file:
+            temporary.chmod(0o600)  # examples may be among the arrays
             file.writelines(pieces)
             file.flush()
             if self._durable:

@@ -1,7 +1,9 @@
 """States in memory and in files: the budget, what is written when, what is left behind."""
 
 import gc
+import os
 import pickle
+import stat
 
 import numpy as np
 import pytest
@@ -185,3 +187,17 @@ def test_the_folder_goes_but_not_what_others_put_there(tmp_path):
     note.unlink()
     store.close()
     assert not store.folder.exists()
+
+
+def test_files_of_states_are_for_their_owner_alone(tmp_path):
+    """Examples may be among the arrays of a state."""
+    before = os.umask(0)
+    try:
+        store = StateStore(tmp_path / "states", budget=100)
+        store.keep(StateMap.of({c: state(c) for c in range(3)}))
+    finally:
+        os.umask(before)
+    files = list((tmp_path / "states").iterdir())
+    assert files
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert stat.S_IMODE((tmp_path / "states").stat().st_mode) == 0o700

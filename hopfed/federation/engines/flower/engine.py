@@ -16,12 +16,12 @@ from flwr.app import Message as FlowerMessage
 from flwr.common.constant import ErrorCode
 from flwr.serverapp.grid import Grid
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.federation.contract import Method, State
 from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.engines.flower.node import Shelf
+from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.wire import Reply, Request, read_reply, write_request
-from hopfed.federation.faults import Fault
+from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.recipes import describe
 
 HELD = "held"  # the entry of a state that is elsewhere: its name
@@ -151,7 +151,7 @@ class FlowerEngine:
 def _read(message: FlowerMessage) -> Reply | str:
     """Read an answer; a fault where it is not one, and words where another may still come."""
     if message.has_error():
-        words = str(message.error.reason or "no reason given").splitlines()[0]
+        words = shown(message.error.reason or "no reason given", REASON)
         if message.error.code in _AGAIN:
             return words
         fault = Fault.MALFORMED if message.error.code == UNREADABLE else Fault.RAISED
@@ -159,7 +159,7 @@ def _read(message: FlowerMessage) -> Reply | str:
     try:
         return read_reply(message.content)
     except DataError as error:
-        return Reply(fault=Fault.MALFORMED, reason=str(error))
+        return Reply(fault=Fault.MALFORMED, reason=shown(error, REASON))
 
 
 def _client(request: Request) -> int:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,8 +34,13 @@ from flwr.proto.fleet_pb2 import (
     PushMessagesRequest,
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node as FlowerNode
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+)
 from flwr.supercore.inflatable.inflatable_protobuf_utils import (
     make_confirm_message_received_fn_protobuf,
     make_pull_object_fn_protobuf,
@@ -42,18 +49,27 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPullError,
     ObjectPushError,
-    pull_and_inflate_object_from_tree,
+    pull_objects,
     push_objects,
 )
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from hopfed.errors import HopfedError
+from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.federation.engines.flower import HOME
+from hopfed.federation.engines.flower.answers import fleet_client
 from hopfed.federation.engines.flower.node import Node
-from hopfed.runs import replacing
+from hopfed.federation.engines.flower.objects import OBJECTS, assembled
+from hopfed.federation.engines.flower.private import private_folder, replacing_private
+from hopfed.federation.engines.flower.wire import LIMIT
 
+LINES = 20  # about a server that makes no sense; it must not fill the log with them
+FETCH = 60.0  # seconds in which all parts of a message are to be there
 SOON, RARELY = 0.05, 2.0  # seconds between two questions, after an answer and after a long silence
+
+
+class GarbledError(Exception):
+    """What the server sent is not what a server of hopfed sends."""
 
 
 @dataclass
@@ -69,6 +85,7 @@ class Site:
     folder : of this site alone.
     patience : seconds without a server after which to give up.
     say : is told in words what happens.
+    limit : bytes that a message of the server may have.
     finished : whether there is nothing more to wait for.
     """
 
@@ -79,43 +96,44 @@ class Site:
     folder: Path
     patience: float
     say: Callable[[str], object]
+    limit: int = LIMIT
     finished: threading.Event = field(default_factory=threading.Event)
-    _heard: float = 0.0  # moment of the server's last word
-    _waiting: bool = False
+    _heard: float = 0.0  # moment of the server's last word that made sense
+    _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
+    _away: bool = True
 
     def run(self) -> None:
-        """Answer until the federation is over.
+        """Answer until the federation is over, whatever the server sends.
 
         Raises
         ------
         HopfedError : the server is not the one of the certificate, refuses the key, or is gone.
         """
+        self.node.say = self.say
         with _alone(self.folder), self._client() as client:
             app = self.node.app()
             self._heard = time.monotonic()
             while not self.finished.is_set():
                 try:
                     self._listen(client, app, self._activate(client))
-                except httpx.HTTPError as error:  # a server that was restarted knows no nodes
+                except HopfedError:
+                    raise
+                except Exception as error:  # a server that was restarted knows no nodes
                     self._bear(error)
 
     def _client(self) -> FleetHttpClient:
         try:
-            return FleetHttpClient.from_server_address(
-                self.server,
-                insecure=False,
-                root_certificates=self.authority,
-                interceptors=[NodeAuthHttpInterceptor(*self.keys)],
-            )
+            return fleet_client(self.server, self.authority, self.keys)
         except (ValueError, OSError):  # OSError: what ssl raises
             raise HopfedError("--ca: not a certificate, as `hopfed certs` makes them") from None
 
     def _activate(self, client: FleetHttpClient) -> int:
         """Say that this client is here, and no longer where it was before it was killed."""
-        remembered = self.folder / "node"
-        if remembered.is_file():
-            with suppress(httpx.HTTPStatusError, ValueError):
-                client.DeactivateNode(DeactivateNodeRequest(node_id=int(remembered.read_text())))
+        path = self.folder / "node"
+        before = _remembered(path)
+        if before is not None:
+            with suppress(httpx.HTTPStatusError):
+                client.DeactivateNode(DeactivateNodeRequest(node_id=before))
         request = ActivateNodeRequest(
             public_key=public_key_to_bytes(self.keys[1]),
             heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL,
@@ -129,10 +147,11 @@ class Site:
                 f"{self.server} refuses this client's key: it is not of that federation, or the "
                 "clocks of the two machines differ by minutes"
             ) from None
-        with replacing(remembered) as temporary:
+        with replacing_private(path) as temporary:
             temporary.write_text(str(node))
-        self.say(f"joined {self.server}")
-        self._waiting = False
+        if self._away:
+            self.say(f"joined {self.server}")
+        self._away = False
         return node
 
     def _listen(self, client: FleetHttpClient, app: Any, node: int) -> None:
@@ -144,31 +163,56 @@ class Site:
                 else:
                     self.finished.wait(pause)
                     pause = min(1.3 * pause, RARELY)
-            with suppress(httpx.HTTPError):
+            with suppress(httpx.HTTPError, ValueError):
                 client.DeactivateNode(DeactivateNodeRequest(node_id=node))
 
     def _answered(self, client: FleetHttpClient, app: Any, node: int) -> bool:
         """Answer one message, if there is one."""
         me = FlowerNode(node_id=node)
         found = client.PullMessages(PullMessagesRequest(node=me))
-        self._heard = time.monotonic()
         if not found.messages_list:
+            self._heard = time.monotonic()
             return False
+        if not found.message_object_trees:
+            raise GarbledError("a message without its parts")
         run = found.messages_list[0].metadata.run_id
-        tree = found.message_object_trees[0]
+        message = self._fetched(client, found.message_object_trees[0], me, run)
+        if message is not None:
+            context = FlowerContext(run, node, {}, RecordDict(), {})
+            self._push(client, app(message, context), me, run)
+            self._told.clear()
+        self._heard = time.monotonic()
+        return message is not None
+
+    def _fetched(
+        self, client: FleetHttpClient, tree: ObjectTree, me: FlowerNode, run: int
+    ) -> FlowerMessage | None:
+        """Fetch a message; None where it was withdrawn meanwhile."""
+        names = list(dict.fromkeys(part.object_id for part in iterate_object_tree(tree)))
+        if len(names) > OBJECTS:
+            raise GarbledError(f"a message of {len(names)} parts")
+        pull = make_pull_object_fn_protobuf(client.PullObject, me, run)
+        size = 0
+
+        def bounded(name: str) -> bytes:
+            nonlocal size
+            content: bytes = pull(name)
+            size += len(content)
+            if size > self.limit:
+                raise GarbledError(f"a message of more than {self.limit / 1e6:g} MB")
+            return content
+
         try:
-            message = pull_and_inflate_object_from_tree(
-                tree,
-                make_pull_object_fn_protobuf(client.PullObject, me, run),
-                make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, me, run),
-                return_type=FlowerMessage,
-            )
-        except ObjectPullError:  # withdrawn meanwhile
-            return True
-        message.metadata.__dict__["_message_id"] = tree.object_id
-        context = FlowerContext(run, node, {}, RecordDict(), {})
-        self._push(client, app(message, context), me, run)
-        return True
+            parts = pull_objects(names, bounded, max_time=min(self.patience, FETCH))
+        except ObjectPullError:
+            return None
+        make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, me, run)(
+            tree.object_id
+        )
+        try:
+            return assembled(tree.object_id, parts.get, self.limit)
+        except DataError as error:
+            raise GarbledError(str(error)) from None
 
     def _push(
         self, client: FleetHttpClient, reply: FlowerMessage, me: FlowerNode, run: int
@@ -191,33 +235,71 @@ class Site:
                 raise
             self.say("the server refused the answer: it is larger than its limit")
 
-    def _bear(self, error: httpx.HTTPError) -> None:
+    def _bear(self, error: Exception) -> None:
         """Wait a while after a failure, or give up."""
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        if isinstance(error, httpx.ConnectError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise HopfedError(
                 f"{self.server}: its certificate is not signed by the authority in --ca, or is not "
                 f"for this address; nothing was sent"
             )
+        words = _words(error)
         silent = time.monotonic() - self._heard
         if silent > self.patience:
-            raise HopfedError(f"{self.server}: {error or type(error).__name__}, for {silent:.0f} s")
-        if not self._waiting:
-            self.say(f"waiting for {self.server}: {str(error).splitlines()[0] or 'no connection'}")
-        self._waiting = True
+            raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s")
+        if words not in self._told and len(self._told) < LINES:
+            self.say(f"waiting for {self.server}: {words}")
+            self._told.add(words)
+            self._away = True
         self.finished.wait(min(0.2 + silent / 4, RARELY))
 
 
+def _words(error: Exception) -> str:
+    """What went wrong, in one line of which the server chose nothing that steers a terminal."""
+    first = next(iter(str(error).splitlines()), "")
+    if isinstance(error, (httpx.HTTPError, GarbledError)):
+        return shown(first or "no connection")
+    return shown(f"what it sends makes no sense ({type(error).__name__}: {first})")
+
+
+def _remembered(path: Path) -> int | None:
+    """Number of the node that this client was, None where that is not known."""
+    try:
+        number = int(path.read_bytes()[:30])
+    except (OSError, ValueError):
+        return None
+    return number if 0 <= number < 1 << 64 else None
+
+
 def site_folder(home: Path, public: Any) -> Path:
-    """Folder of the site that has this key."""
+    """Folder of the site that has this key, for its owner alone.
+
+    Raises
+    ------
+    ArgumentError : it cannot be made, or nothing can be written there.
+    """
     folder = home / "sites" / hashlib.sha256(public_key_to_bytes(public)).hexdigest()[:16]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        if not home.is_dir():
+            home.mkdir(mode=0o700, parents=True)
+        for mine in (folder.parent, folder):
+            private_folder(mine)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        rule = f"a folder that can be used ({getattr(error, 'strerror', None) or error})"
+        raise ArgumentError(HOME, rule, home) from None
     return folder
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keep a second process of the same site out."""
-    with open(folder / "lock", "w") as file:
+    path = folder / "lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise HopfedError(f"{path}: cannot be used: {error.strerror}") from None
+    with open(handle, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -235,7 +317,7 @@ def _beating(client: FleetHttpClient, node: int) -> Iterator[None]:
             node=FlowerNode(node_id=node), heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL
         )
         while not over.wait(HEARTBEAT_DEFAULT_INTERVAL / 3):
-            with suppress(httpx.HTTPError):
+            with suppress(httpx.HTTPError, ValueError):  # ValueError: an answer that is none
                 client.SendNodeHeartbeat(request)
 
     thread = threading.Thread(target=beat, daemon=True)
