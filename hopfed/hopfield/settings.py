@@ -48,8 +48,10 @@ class HopfieldSettings:
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
+    smallest_group : rows of a group, at least; a client with fewer rows fills fewer groups.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be told apart (`hopfed.hopfield.voting`).
+    smallest_vote : examples of a client that support a pattern without which it casts no vote.
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
         more (`hopfed.hopfield.claims`). Clients that do hold more are cut, too: inf believes all.
@@ -81,7 +83,9 @@ class HopfieldSettings:
     weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
+    smallest_group: int = 1
     votes: bool = True
+    smallest_vote: int = 1
     robust: Robust = field(default_factory=Robust)
     claim: float = 10.0
     persistence: int = 1
@@ -100,7 +104,10 @@ class HopfieldSettings:
         require(self.groups >= 0, "groups", "at least 0", self.groups)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
-        for name in ("persistence", "patience", "client_groups"):
+        for name in (
+            *("smallest_group", "smallest_vote"),
+            *("persistence", "patience", "client_groups"),
+        ):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     @property

@@ -34,7 +34,7 @@ from hopfed.federation.engines.flower.wire import (
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import as_message, digest
 from hopfed.federation.packing import chunks, unpack
-from hopfed.federation.recipes import rebuild
+from hopfed.federation.recipes import Trusted, rebuild
 from hopfed.runs import replacing
 
 KEPT = 8  # states of a client that are kept: those of two rounds and more
@@ -112,14 +112,14 @@ class Node:
     shelf : the states.
     adapt : puts what is the node's own into a method, such as its data, or refuses it.
     watch : is told of every answer before it leaves, and of every error in full.
-    trusted : packages that recipes may name, see `hopfed.federation.recipes`.
+    trusted : what recipes may name, see `hopfed.federation.recipes`.
     private : keep the words of errors that are not ours to oneself: they may quote examples.
     """
 
     shelf: Shelf
     adapt: Adapt = lambda method, _: method
     watch: Watch = lambda _, __: None
-    trusted: tuple[str, ...] | None = ("hopfed",)
+    trusted: Trusted = ("hopfed",)
     private: bool = False
     _answered: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
 
@@ -182,6 +182,6 @@ class _Parts(dict[str, np.ndarray]):
 
 
 @lru_cache(16)
-def _made(recipe: str, parts: _Parts, trusted: tuple[str, ...] | None) -> Method:
+def _made(recipe: str, parts: _Parts, trusted: Trusted) -> Method:
     method: Method = rebuild(recipe, parts, trusted)
     return method
