@@ -58,7 +58,7 @@ MAY_IMPORT = {
     | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
-    | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
+    | {"aggregate", "agreement", "config", "data", "exchange", "factorize", "federation", "joint"}
     | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
     | {"rows", "sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},

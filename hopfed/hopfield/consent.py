@@ -108,11 +108,13 @@ class Owner:
         if not (isinstance(method.rule, Fixed) or self.limits.weight):
             asked = type(method.rule).__name__
             raise DataError(f"this client weighs its examples by Fixed, not by {asked}")
-        fewest = {
-            "smallest_group": self.limits.group,
-            "smallest_vote": self.limits.smallest_vote,
-        }
-        return self._agreed(replace(method, source=source, **fewest), source)
+        mine = replace(
+            method,
+            source=source,
+            smallest_group=self.limits.group,
+            smallest_vote=self.limits.smallest_vote,
+        )
+        return self._agreed(mine, source)
 
     def _dealt(self, rounds: int) -> Batches:
         """Deal the examples out, if no batch gets too small."""

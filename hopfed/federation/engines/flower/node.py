@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from flwr.app import Context as FlowerContext
@@ -24,7 +24,7 @@ from flwr.clientapp import ClientApp
 
 from hopfed.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError
-from hopfed.federation.contract import Method, State
+from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.engines.flower.wire import (
     Reply,
     Request,
@@ -32,14 +32,29 @@ from hopfed.federation.engines.flower.wire import (
     write_reply,
 )
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import as_message, digest
+from hopfed.federation.messages import Message, as_message, digest
 from hopfed.federation.packing import chunks, unpack
 from hopfed.federation.recipes import Trusted, rebuild
 from hopfed.runs import replacing
 
 KEPT = 8  # states of a client that are kept: those of two rounds and more
 
-Adapt = Callable[[Method, Request], Method]
+
+class Client(Protocol):
+    """The client's half of a method, all that a node needs of it."""
+
+    def client_start(self, client: int, seed: int) -> State:
+        """As in `Method`."""
+        ...
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """As in `Method`."""
+        ...
+
+
+Adapt = Callable[[Method, Request], Client]
 Watch = Callable[[Request, Reply], object]
 
 _PLAIN_NAME = re.compile(r"[\w.-]{1,80}")
