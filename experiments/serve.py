@@ -39,6 +39,7 @@ from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.private import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
@@ -126,9 +127,11 @@ class Config:
             carry=self.carry,
             alpha=self.alpha,
             groups=self.groups,
+            smallest_group=Limits().group,  # what clients insist on, unless told otherwise
             votes=self.votes,
             robust=Robust(self.robust, self.share),
             **{name: getattr(self, name) for name in GUARDS},
+            smallest_vote=Limits().smallest_vote,
         )
 
 

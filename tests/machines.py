@@ -28,10 +28,10 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.consent import Agreed
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
-HopfieldFederation.client_step = client_step
+Agreed.client_step = client_step
 main(sys.argv[2:])
 """
 

@@ -59,8 +59,9 @@ MAY_IMPORT = {
     | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
-    | {"aggregate", "config", "data", "discrete_gaussian", "exchange", "factorize", "federation"}
-    | {"joint", "operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
+    | {"aggregate", "agreement", "config", "data", "discrete_gaussian", "exchange", "factorize"}
+    | {"federation", "joint"}
+    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
     | {"rows", "sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
     "figures": {"errors", "figures", "runs", "theory"},

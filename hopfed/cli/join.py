@@ -9,8 +9,10 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.output import human_bytes, out, table
+from hopfed.cli.dry_run import show
+from hopfed.cli.output import human_bytes
 from hopfed.cli.serve import address, say
+from hopfed.config import require
 from hopfed.errors import ArgumentError
 
 
@@ -22,9 +24,37 @@ from hopfed.errors import ArgumentError
 @click.option("--epsilon", type=float, help="Release nothing without noise of this epsilon.")
 @click.option("--delta", type=float, default=1e-5, show_default=True, help="Its delta.")
 @click.option("--operators-only", is_flag=True, help="Answer neither projections nor votes.")
+@click.option(
+    "--rounds",
+    type=int,
+    help="Rounds to deal the rows over. [default: as the server asks, see --smallest-batch]",
+)
+@click.option(
+    "--smallest-batch",
+    type=int,
+    metavar="ROWS",
+    help="Compute nothing from fewer rows. [default: 50, and 5 roots of the columns in a round]",
+)
+@click.option(
+    "--smallest-vote",
+    type=int,
+    metavar="ROWS",
+    help="Send no sum of fewer rows that are nearest to a pattern. [default: 10]",
+)
+@click.option(
+    "--questions",
+    type=int,
+    help="Sets of directions, and of patterns, that a row answers in all. [default: 1]",
+)
+@click.option(
+    "--most-numbers",
+    type=int,
+    help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
+)
+@click.option("--allow-weight", is_flag=True, help="Let the server say how the rows are weighed.")
 @click.option("--patience", default=600.0, show_default=True, help="Seconds without a server.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Archetypes, .npy.")
-@click.option("--dry-run", is_flag=True, help="Send nothing; print what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
     """Take part in a federation with the examples in a file, which stay on this machine.
@@ -32,31 +62,65 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     .npy, .npz, .csv or .h5, as for `hopfed recover`. Killed and started again, it goes on where it
     was.
 
+    The server is not trusted: whatever it asks, the limits given here hold. What was answered about
+    a file is recorded in the folder `released` of HOPFED_HOME, and counts in every later federation
+    with the same rows. A row, once dealt to a round, stays in it.
+
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
     from hopfed.data.readers import read_examples
 
+    limits = _limits(options)
     rows = read_examples(data)
+    _check_size(rows.shape, limits)
     if dry_run:
-        _show(rows, options["epsilon"], options["delta"], settings)
+        show(rows, limits, options["epsilon"], options["delta"], settings)
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     if settings:
         raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
-    _join(rows, **options)
+    _join(rows, limits, **options)
+
+
+def _limits(options: dict[str, Any]) -> Any:
+    """Take the options that are limits."""
+    from hopfed.hopfield.limits import Limits
+
+    fewest = {
+        "rounds": 1,
+        "smallest_batch": 2,
+        "smallest_vote": 2,
+        "questions": 0,
+        "most_numbers": 1,
+    }
+    given = {name: number for name in fewest if (number := options.pop(name)) is not None}
+    for name, number in given.items():
+        option = f"--{name.replace('_', '-')}"
+        require(number >= fewest[name], option, f"at least {fewest[name]}", number)
+    if options.pop("operators_only"):
+        given["questions"] = 0
+    return Limits(**given, weight=options.pop("allow_weight"))
+
+
+def _check_size(shape: tuple[int, int], limits: Any) -> None:
+    """Fail early where no server could ask anything."""
+    M, N = shape
+    fewest = limits.batch(N) * max(limits.rounds, 1)
+    rule = f"of {fewest:,} rows or more, for batches of {limits.batch(N):,} (--smallest-batch)"
+    require(fewest <= M, "--data", rule, f"{M:,}")
 
 
 def _join(
     rows: Any,
+    limits: Any,
     *,
     server: str,
     ca: Path,
     key: Path,
     epsilon: float | None,
     delta: float,
-    operators_only: bool,
     patience: float,
     out_file: Path | None,
 ) -> None:
@@ -65,21 +129,28 @@ def _join(
     from hopfed.federation.engines.flower.node import Node
     from hopfed.federation.engines.flower.shelf import Shelf
     from hopfed.federation.engines.flower.site import Site, site_folder
-    from hopfed.hopfield.site import TRUSTED, Owner, Releases
+    from hopfed.hopfield.allowed import ALLOWED
+    from hopfed.hopfield.budget import Ledger
+    from hopfed.hopfield.consent import Owner
+    from hopfed.hopfield.released import Released
 
     address(server, "--server")
     _check_out(out_file)
     keys = private_key(key)
     folder = site_folder(home(), keys[1])
-    releases = Releases(folder / "releases.json")
-    owner = Owner(rows, _secret(folder), epsilon, delta, releases, not operators_only)
+    ledger = Ledger(home() / "privacy")
+    if epsilon is not None:
+        ledger.check(rows)  # before the server is asked anything
+    released = Released.of(home() / "released", rows)
+    owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
     node = Node(
         Shelf(folder / "states"),
         lambda method, _: owner.adapt(method),
-        trusted=TRUSTED,
+        trusted=ALLOWED,
         private=True,
     )
     site = Site(server, read(ca, "--ca"), keys, node, folder, patience, say)
+    say(f"what leaves is recorded in {released.path}")
 
     def watch(request: Any, reply: Any) -> None:
         if request.last:
@@ -114,11 +185,18 @@ def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) ->
 
 def _secret(folder: Path) -> int:
     """Secret of this site, made once."""
+    from hopfed.federation.engines.flower.private import replacing_private
+
     path = folder / "secret"
-    if not path.is_file():
-        path.touch(mode=0o600)
-        path.write_text(str(1 + secrets.randbits(127)))
-    return int(path.read_text())
+    try:
+        held = int(path.read_bytes()[:100])
+    except (OSError, ValueError):  # not there, or a file that was never finished
+        held = 0
+    if held <= 0:
+        held = 1 + secrets.randbits(127)
+        with replacing_private(path) as temporary:
+            temporary.write_text(str(held))
+    return held
 
 
 def _check_out(out_file: Path | None) -> None:
@@ -129,40 +207,3 @@ def _check_out(out_file: Path | None) -> None:
     if out_file.suffix != ".npy":
         raise ArgumentError("--out", "a .npy file", out_file)
     check_writable(out_file, "--out")
-
-
-def _show(rows: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]) -> None:
-    """Print the messages of a round, played with these examples alone."""
-    from hopfed.config import with_settings
-    from hopfed.data.batches import Batches
-    from hopfed.experiments import find
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.rounds import play_round
-    from hopfed.hopfield.site import inventory
-
-    own = [f"columns={rows.shape[1]}"]
-    if epsilon is not None:
-        own += [f"epsilon={epsilon}", f"delta={delta}"]
-    config = with_settings(find("serve").Config(), [*own, *settings])
-    method = config.make(Batches((rows,), config.rounds))
-    sent: list[Any] = []
-
-    class Recorded(LocalEngine):
-        def step(self, method: Any, calls: Any) -> Any:
-            outcomes = super().step(method, calls)
-            sent.append(outcomes[0].message)
-            return outcomes
-
-    played = play_round(method, None, 0, seed=0, clients=1, engine=Recorded())
-    grid = table("exchange", "array", "type", "shape", "size", "what it reveals")
-    grid.columns[-1].justify = "left"
-    for exchange, message in enumerate(sent):
-        for name, kind, shape, size, reveals in inventory(method, message):
-            grid.add_row(str(exchange), name, kind, shape, human_bytes(size), reveals)
-    out.print(grid, markup=False)
-    up, rounds = int(played.traffic.up[0]), config.rounds
-    out.print(
-        f"\n{human_bytes(up)} in each of {rounds} round(s), {rows.shape[0]:,} examples dealt out "
-        f"over them; no example leaves as it is. With other owners' data the server may name other "
-        "directions and patterns, so the sizes of later exchanges may differ. Nothing was sent."
-    )

@@ -14,10 +14,11 @@ import click
 
 from hopfed.cli.output import err, out
 from hopfed.config import require
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError, HopfedError, shown
 
+LONGEST = 2_000  # characters of a line of the log
 GOODBYE = 5.0  # seconds that the last word to the clients may take
-LATE = 5.0  # seconds to wait for clients of a run that is complete
+LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
 @click.command("serve")
@@ -136,7 +137,8 @@ class _Told:
 
 def say(words: str) -> None:
     """Print a line with the time."""
-    err.print(f"{time.strftime('%H:%M:%S')} {words}", markup=False, soft_wrap=True)
+    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
+    err.print(line, markup=False, soft_wrap=True)
 
 
 def address(text: str, argument: str) -> tuple[str, int]:

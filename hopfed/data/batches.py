@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed.config import check_types, require
 from hopfed.errors import DataError
 from hopfed.kernels import PackedBits
 from hopfed.rng import stream
@@ -34,6 +34,7 @@ class Batches:
     rounds: int = 1
 
     def __post_init__(self) -> None:
+        check_types(self)
         require(len(self.owners) >= 1, "owners", "at least one", 0)
         least = min(rows.shape[0] for rows in self.owners)
         rule = f"1 to {least // 2}, half the examples of the smallest owner"
@@ -61,6 +62,10 @@ class Elsewhere:
     """
 
     rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
 
     def examples(self, t: int, client: int) -> PackedBits:
         """Fail: the server has no examples of `client` in round `t`."""

@@ -3,6 +3,8 @@
 A recipe is text and arrays: numbers, words, lists and dicts as JSON has them, arrays apart, and
 dataclasses as the name of their class and their fields. Nothing in a recipe is code. Who follows
 one says which packages its classes may come from, and every class checks the settings it is given.
+Who does not trust the writer of a recipe gives a list instead: the classes that may be made, and
+the type and the range of each of their fields (`hopfed.federation.allowed`).
 """
 
 from __future__ import annotations
@@ -16,11 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
+from hopfed.federation.allowed import Allowed
 
 TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
+LONGEST = 100_000  # characters of a recipe from somebody who is not trusted
+SHOWN = 120  # characters of an error about a recipe
 
 _PLAIN = (bool, int, float, str, type(None))
+_NOT_A_RECIPE = (
+    *(KeyError, TypeError, ValueError, AttributeError, ImportError),
+    *(RecursionError, ArithmeticError, MemoryError),
+)
+
+Trusted = tuple[str, ...] | Allowed | None
 
 
 def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
@@ -40,15 +51,14 @@ def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
     return json.dumps(_described(value, "method", arrays)), arrays
 
 
-def rebuild(
-    text: str, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ...] | None = TRUSTED
-) -> Any:
+def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted = TRUSTED) -> Any:
     """Make what a recipe describes.
 
     Parameters
     ----------
-    trusted : packages and modules whose dataclasses may be made; None for any that can be
-        imported, which is for recipes of one's own only.
+    trusted : what may be made: the classes and values of an `Allowed`, for recipes from somebody
+        who is not trusted, which then hold no arrays either; the dataclasses of packages and
+        modules, by name; or, with None, any that can be imported, for recipes of one's own only.
     text, arrays : the recipe, as `describe` made it.
 
     Raises
@@ -62,12 +72,15 @@ def rebuild(
     >>> rebuild(text, arrays)
     Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False)
     """
+    if isinstance(trusted, Allowed) and (len(text) > LONGEST or arrays):
+        raise DataError(f"a recipe of more than {LONGEST:,} characters, or with arrays")
     try:
         return _rebuilt(json.loads(text), arrays, trusted)
     except DataError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ImportError, RecursionError) as error:
-        raise DataError(f"not a recipe of this hopfed: {type(error).__name__}: {error}") from None
+    except _NOT_A_RECIPE as error:
+        words = " ".join(str(error).split())[:SHOWN]
+        raise DataError(f"not a recipe of this hopfed: {type(error).__name__}: {words}") from None
 
 
 def _described(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
@@ -94,7 +107,7 @@ def _described(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     raise DataError(f"{name}: a {cls.__name__} cannot be sent to another machine")
 
 
-def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ...] | None) -> Any:
+def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> Any:
     if not isinstance(part, list):
         return part
 
@@ -104,7 +117,10 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ..
     kind, *rest = part
     if kind == "made":
         name, kept = rest
-        return _class(name, trusted)(**{field: inner(piece) for field, piece in kept.items()})
+        pieces = {field: inner(piece) for field, piece in kept.items()}
+        if isinstance(trusted, Allowed):
+            return trusted.make(name, pieces)
+        return _class(name, trusted)(**pieces)
     (content,) = rest
     makers: dict[str, Callable[[], Any]] = {
         "array": lambda: arrays[content],
@@ -119,10 +135,12 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: tuple[str, ..
 def _class(name: str, trusted: tuple[str, ...] | None) -> type:
     module, _, path = name.partition(":")
     if trusted is not None and not any(f"{module}.".startswith(f"{t}.") for t in trusted):
-        raise DataError(f"{name}: not of {' or '.join(trusted)}, and so not made here")
+        raise DataError(f"{shown(name)}: not of {' or '.join(trusted)}, and so not made here")
+    if "__main__" in module.split("."):  # to import it would run a command
+        raise DataError(f"{shown(name)}: the module of a command, and so not made here")
     found: Any = import_module(module)
     for part in path.split("."):
         found = getattr(found, part)
     if not (isinstance(found, type) and is_dataclass(found) and found.__module__ == module):
-        raise DataError(f"{name}: not a dataclass of that module")
+        raise DataError(f"{shown(name)}: not a dataclass of that module")
     return found

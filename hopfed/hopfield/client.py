@@ -39,16 +39,22 @@ def broadcast_of(down: Message, n_sites: int) -> Broadcast:
     return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
 
 
-def project(rows: PackedBits, basis: np.ndarray, groups: int, seed: int, client: int) -> Message:
+def project(
+    rows: PackedBits, basis: np.ndarray, groups: int, seed: int, client: int, least: int = 1
+) -> Message:
     """Answer the basis V (N, K) with ``V^T eta^T eta V`` of random groups.
 
-    The sums are symmetric, (groups, K, K); only their lower triangles travel.
+    The sums are symmetric, (groups, K, K); only their lower triangles travel. With `least` above 1
+    a group has so many rows, and K: the operator of fewer rows than directions gives away where
+    they lie. The rows fill as many groups as they can, one at least, and the others are empty.
     """
-    sums, counts = group_projections(rows, basis, groups, seed, client)
-    return {
-        "groups": sums[:, np.tri(basis.shape[1], dtype=bool)].astype(np.float32),
-        "sizes": counts.astype(np.int32),
-    }
+    K = basis.shape[1]
+    fewest = max(least, K) if least > 1 else 1
+    filled = min(groups, max(1, rows.shape[0] // fewest))
+    sums, counts = np.zeros((groups, K * (K + 1) // 2), np.float32), np.zeros(groups, np.int32)
+    full, sizes = group_projections(rows, basis, filled, seed, client)
+    sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
+    return {"groups": sums, "sizes": counts}
 
 
 def project_spec(K: int, groups: int) -> Spec:
@@ -60,7 +66,7 @@ def project_spec(K: int, groups: int) -> Spec:
     }
 
 
-def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
+def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) -> Message:
     """Sums of the examples nearest to each remembered pattern (the last exchange of A7).
 
     An example counts only where its overlap is what the quality lets expect: those of archetypes
@@ -70,6 +76,7 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
     ----------
     sure : (K,) overlap of each pattern with its archetype, as the server expects it: the examples
         of a blurred pattern overlap with it by less.
+    least : examples that a sum is over. One over fewer is not sent, see `withheld`.
     """
     K, N = memory.patterns.shape
     if K == 0:
@@ -81,8 +88,44 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
     at = np.arange(len(nearest)), nearest
     chosen = np.zeros_like(overlap)
     chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
+    chosen[:, withheld(chosen, least)] = 0.0
     votes = np.rint(transposed_times(rows, chosen)).T
     return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
+
+
+def withheld(chosen: np.ndarray, least: int) -> np.ndarray:
+    """Say which patterns get no votes, so that no sum of the client is over a few examples only.
+
+    A sum over few examples is nearly each of them. The server can also subtract: the sums of all
+    columns, which it has, less the votes leave the examples that voted for nothing and twice those
+    that voted with the rarer sign. Where that would be a few, the votes for the pattern with the
+    fewest are withheld as well, as statistical offices suppress a second cell of a table.
+
+    Parameters
+    ----------
+    chosen : (M, K) of -1, 0 and 1, the pattern that each example votes for and its sign.
+    least : examples that are not a few.
+
+    Returns
+    -------
+    bool (K,).
+
+    Examples
+    --------
+    >>> chosen = np.zeros((9, 3))
+    >>> chosen[:4, 0] = chosen[4:8, 1] = chosen[8, 2] = 1
+    >>> withheld(chosen, 2).tolist(), withheld(chosen[:8], 2).tolist()
+    ([True, False, True], [False, False, True])
+    """
+    for_, against = (chosen > 0).sum(axis=0), (chosen < 0).sum(axis=0)
+    support = for_ + against
+    out = np.asarray(support < least)
+    while not out.all():
+        rest = len(chosen) - support[~out].sum() + np.minimum(for_, against)[~out].sum()
+        if not 0 < rest < least:
+            break
+        out[np.flatnonzero(~out)[support[~out].argmin()]] = True
+    return out
 
 
 def vote_spec(K: int, n_sites: int) -> Spec:

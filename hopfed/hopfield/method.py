@@ -123,6 +123,7 @@ class HopfieldFederation(HopfieldSettings):
         self, step: str, rows: PackedBits, down: Message, context: Context, who: int
     ) -> Message:
         if step == "projections":
-            seed = context.derive("projections")
-            return client.project(rows, down["basis"].astype(np.float64), self.groups, seed, who)
-        return client.vote(rows, client.broadcast_of(down, self.n_sites), down["sure"])
+            basis, seed = down["basis"].astype(np.float64), context.derive("projections")
+            return client.project(rows, basis, self.groups, seed, who, self.smallest_group)
+        known = client.broadcast_of(down, self.n_sites)
+        return client.vote(rows, known, down["sure"], self.smallest_vote)

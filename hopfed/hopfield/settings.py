@@ -49,8 +49,10 @@ class HopfieldSettings:
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
+    smallest_group : rows of a group, at least; a client with fewer rows fills fewer groups.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be told apart (`hopfed.hopfield.voting`).
+    smallest_vote : examples of a client that support a pattern without which it casts no vote.
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
         more (`hopfed.hopfield.claims`). Clients that do hold more are cut, too: inf believes all.
@@ -90,7 +92,9 @@ class HopfieldSettings:
     weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
+    smallest_group: int = 1
     votes: bool = True
+    smallest_vote: int = 1
     robust: Robust = field(default_factory=Robust)
     claim: float = 10.0
     persistence: int = 1
@@ -114,7 +118,10 @@ class HopfieldSettings:
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
         require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.support >= 0, "support", "at least 0", self.support)
-        for name in ("persistence", "patience", "client_groups"):
+        for name in (
+            *("smallest_group", "smallest_vote"),
+            *("persistence", "patience", "client_groups"),
+        ):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     @property

@@ -37,6 +37,35 @@ def test_a_dry_run_prints_what_would_be_sent(examples, capsys):
     assert "votes" not in printed
 
 
+def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
+    """200 rows of 60 columns: three rounds at most, 7,320 numbers about a row."""
+
+    def printed(*words):
+        main(["join", "--data", examples, "--dry-run", *words])
+        return " ".join(capsys.readouterr().out.split())
+
+    text = printed()
+    for words in (
+        "The worst that any server may ask, in each of up to 4 round(s):",
+        "7,320 numbers in all about any row, over all rounds and federations",
+        "none from fewer than 10 rows",
+        "Batches of 50 rows have fewer rows than the 60 columns",
+        "groups, sizes 7,197 50",
+        "votes, voters 7,197 10",
+    ):
+        assert words in text
+    text = printed("--operators-only", "--rounds", "2", "--most-numbers", "2000")
+    assert "in each of 2 round(s)" in text
+    assert "in each of up to 2 round(s)" in text
+    assert "2,000 numbers in all" in text
+    assert "none from fewer than 100 rows" in text
+    assert "votes" not in text
+    assert "Batches of" not in text
+    text = printed("--epsilon", "1", "--smallest-batch", "70")
+    assert "in each of up to 2 round(s)" in text
+    assert "none from fewer than 100 rows" in text
+
+
 def test_bad_input_is_one_line(examples, tmp_path, capsys):
     join = ("join", "--data", examples)
     serve = ("serve", "--keys", str(tmp_path), "--out", str(tmp_path / "run.h5"))
@@ -46,6 +75,14 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--server", "x", "--ca", "x", "--key", "x"), "--server must be HOST:PORT"),
         ((*join, "--server", "x:1", "--ca", "x", "--key", "x"), "--key must be a file"),
         ((*join, "--dry-run", "--set", "nothing=1"), "'nothing'"),
+        ((*join, "--dry-run", "--rounds", "0"), "--rounds must be at least 1, got 0"),
+        ((*join, "--smallest-batch", "1"), "--smallest-batch must be at least 2"),
+        ((*join, "--smallest-vote", "1"), "--smallest-vote must be at least 2"),
+        ((*join, "--questions", "-1"), "--questions must be at least 0"),
+        ((*join, "--most-numbers", "0"), "--most-numbers must be at least 1"),
+        ((*join, "--smallest-batch", "201"), "--data must be of 201 rows or more, for batches of"),
+        ((*join, "--rounds", "5"), "--data must be of 250 rows or more, for batches of 50"),
+        ((*join, "--dry-run", "--set", "rounds=9"), "9 round(s) would leave batches of fewer than"),
         (serve, "--columns must be given"),
         ((*serve, "--columns", "60"), "--keys must be a folder with server.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),

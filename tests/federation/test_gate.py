@@ -3,31 +3,19 @@
 import asyncio
 import stat
 from base64 import b64encode
-from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
 import pytest
 from flwr.supercore.date import now
 from flwr.supercore.primitives import asymmetric
 
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError
-from hopfed.experiments import serve
 from hopfed.federation.engines.flower import uploads
 from hopfed.federation.engines.flower.door import Door, Limits
 from hopfed.federation.engines.flower.gate import PIECE, Gate
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.flower.site import _alone
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.messages import digest
-from hopfed.federation.rounds import play_round
-from hopfed.hopfield.private import PrivateFederation
-from hopfed.hopfield.site import Owner, Releases, inventory
-from hopfed.rng import stream
 
 KEYS = [asymmetric.generate_key_pairs() for _ in range(3)]  # the third is a stranger's
 PUBLIC = [asymmetric.public_key_to_bytes(public) for _, public in KEYS]
@@ -302,100 +290,3 @@ def test_a_server_listens_and_waits_no_longer_than_told(tmp_path):
 def test_a_site_runs_once(tmp_path):
     with _alone(tmp_path), pytest.raises(HopfedError, match="running already"), _alone(tmp_path):
         pass
-
-
-def examples(n=40, columns=30):
-    rng = stream(0, "owners")
-    return as_examples(draw_examples(rademacher(2, columns, rng), n, 0.8, rng)[0])
-
-
-def test_every_row_is_in_one_batch():
-    rows = examples(41)
-    parts = [Batches((rows,), 3).examples(t, 7) for t in range(3)]
-    assert sorted(p.shape[0] for p in parts) == [13, 14, 14]
-    dealt = np.concatenate([p.words for p in parts])
-    assert sorted(dealt.tolist()) == sorted(rows.words.tolist())
-    with pytest.raises(ArgumentError, match=r"round must be in 0 \.\. 2"):
-        Batches((rows,), 3).examples(3, 0)
-    with pytest.raises(ArgumentError, match="rounds must be 1 to 20"):
-        Batches((rows,), 21)
-    with pytest.raises(DataError, match="not on this machine"):
-        Elsewhere().examples(0, 1)
-
-
-def test_an_owner_agrees_to_what_was_agreed_and_no_more():
-    rows = examples()
-    plain = serve.Config(columns=30, rounds=2).make()
-    private = serve.Config(columns=30, rounds=2, epsilon=1.0).make()
-    open_, careful = Owner(rows, 7), Owner(rows, 7, epsilon=1.0)
-    assert open_.adapt(plain).source.examples(0, 2).shape == (20, 30)
-    few = serve.Config(columns=30, rounds=2, groups=0, votes=False).make()
-    assert Owner(rows, 7, questions=False).adapt(few).source.rounds == 2
-    assert open_.adapt(private).secret == careful.adapt(private).secret == 7
-    for owner, method, words in (
-        (careful, plain, "with noise only"),
-        (Owner(rows, 7, epsilon=0.5), private, "more than this client's epsilon"),
-        (Owner(rows, 7, epsilon=1.0, delta=1e-7), private, "more than this client's epsilon"),
-        (Owner(rows, 7, questions=False), plain, "answers no questions"),
-        (open_, serve.Config(columns=31).make(), "31 columns"),
-        (open_, open_.adapt(plain), "does not leave the examples where they are"),
-        (open_, LocalEngine(), "does not take part in LocalEngine"),
-    ):
-        with pytest.raises(DataError, match=words):
-            owner.adapt(method)
-
-
-def test_the_same_examples_are_not_released_on_other_terms(tmp_path):
-    """Nor by a new process; on the same terms there is nothing against it."""
-    owner = Owner(examples(), 7, epsilon=2.0, releases=Releases(tmp_path / "releases.json"))
-    first = serve.Config(columns=30, epsilon=1.0)
-    for _ in range(2):
-        owner.adapt(first.make())
-    for change in ({"epsilon": 0.5}, {"rounds": 2}, {"delta": 1e-6}):
-        with pytest.raises(DataError, match="released with epsilon 1, delta 1e-05, 1 round"):
-            owner.adapt(replace(first, **change).make())
-    other = Owner(examples(41), 7, epsilon=2.0, releases=owner.releases)
-    other.adapt(replace(first, epsilon=0.5).make())
-
-
-def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_other():
-    rows = examples()
-    method = serve.Config(columns=30, epsilon=1.0).make()
-
-    def released(secret):
-        played = []
-
-        class Listening(LocalEngine):
-            def step(self, method, calls):
-                outcomes = super().step(method, calls)
-                played.append(outcomes[0].message)
-                return outcomes
-
-        mine = Owner(rows, secret).adapt(method)
-        play_round(mine, None, 0, seed=0, clients=1, engine=Listening())
-        return played[0]
-
-    assert digest(released(7)) == digest(released(7)) != digest(released(8))
-    noise = released(7)["counts"] - released(8)["counts"]
-    assert np.std(noise) == pytest.approx(np.sqrt(2) * method.mechanism.scale, rel=0.1)
-
-
-def test_what_a_message_reveals_is_said_of_every_array():
-    rows = examples()
-    for method in (serve.Config(columns=30), serve.Config(columns=30, form="factors", width=3)):
-        made = method.make(Batches((rows,)))
-        _, message, _ = made.client_step({}, {}, _context())
-        found = inventory(made, message)
-        assert {name for name, *_ in found} == set(message)
-        assert all(reveals for *_, reveals in found)
-    made = serve.Config(columns=30, epsilon=2.0).make(Batches((rows,)))
-    assert isinstance(made, PrivateFederation)
-    _, message, _ = made.client_step({}, {}, _context())
-    assert set(message) == {"counts", "examples"}, "column sums and weights are releases too"
-    assert "epsilon 2" in inventory(made, message)[0][-1]
-
-
-def _context():
-    from hopfed.federation.contract import Context
-
-    return Context(0, 0, 0, 0)

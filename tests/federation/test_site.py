@@ -18,7 +18,8 @@ from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.site import Site
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.hopfield.site import TRUSTED, Owner
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.consent import Owner
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 
@@ -50,7 +51,7 @@ def site(machines, server, c, **options):
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),
         private_key(machines.folder / "keys" / f"client-{options.pop('key', c)}.key"),
-        Node(Shelf(folder / "states"), lambda m, _: owner.adapt(m), trusted=TRUSTED, private=True),
+        Node(Shelf(folder / "states"), lambda m, _: owner.adapt(m), trusted=ALLOWED, private=True),
         folder,
         patience=20.0,
         say=lambda words: None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from flwr.app import Context as FlowerContext
@@ -21,14 +21,29 @@ from flwr.clientapp import ClientApp
 
 from hopfed.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, RunFileError, shown
-from hopfed.federation.contract import Method
+from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import as_message, digest
-from hopfed.federation.recipes import rebuild
+from hopfed.federation.messages import Message, as_message, digest
+from hopfed.federation.recipes import Trusted, rebuild
 
-Adapt = Callable[[Method, Request], Method]
+
+class Client(Protocol):
+    """The client's half of a method, all that a node needs of it."""
+
+    def client_start(self, client: int, seed: int) -> State:
+        """As in `Method`."""
+        ...
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """As in `Method`."""
+        ...
+
+
+Adapt = Callable[[Method, Request], Client]
 Watch = Callable[[Request, Reply], object]
 
 
@@ -41,7 +56,7 @@ class Node:
     shelf : the states.
     adapt : puts what is the node's own into a method, such as its data, or refuses it.
     watch : is told of every answer before it leaves, and of every error in full.
-    trusted : packages that recipes may name, see `hopfed.federation.recipes`.
+    trusted : what recipes may name, see `hopfed.federation.recipes`.
     private : keep the words of errors that are not ours to oneself: they may quote examples.
     say : is told in words what of a request its owner would not hear of otherwise.
     """
@@ -49,7 +64,7 @@ class Node:
     shelf: Shelf
     adapt: Adapt = lambda method, _: method
     watch: Watch = lambda _, __: None
-    trusted: tuple[str, ...] | None = ("hopfed",)
+    trusted: Trusted = ("hopfed",)
     private: bool = False
     say: Callable[[str], object] = lambda _: None
     _answered: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
@@ -134,6 +149,6 @@ class _Parts(dict[str, np.ndarray]):
 
 
 @lru_cache(2)  # a method may hold arrays that fill much memory
-def _made(recipe: str, parts: _Parts, trusted: tuple[str, ...] | None) -> Method:
+def _made(recipe: str, parts: _Parts, trusted: Trusted) -> Method:
     method: Method = rebuild(recipe, parts, trusted)
     return method

@@ -1,0 +1,78 @@
+"""What a server may send to a client of a Hopfield federation as its method.
+
+This is what `hopfed serve` sends, and nothing beside it: whatever else a recipe names is refused.
+A search (`hopfed.search`) runs at the server, so that no client needs its settings; a plasticity
+rule other than `Fixed` is made here, and refused by `hopfed.hopfield.consent` unless the owner of
+the examples agrees to it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from hopfed.agreement import REFERENCES
+from hopfed.data.batches import Elsewhere
+from hopfed.federation.allowed import Allowed, made, one_of, real, whole
+from hopfed.hopfield.blending import MEMORIES
+from hopfed.hopfield.encoding import FORMS, Encoding
+from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.robust import KINDS, Robust
+from hopfed.hopfield.settings import WEIGHTINGS
+from hopfed.plasticity import Agreement, Entropy, Fixed, Smoothing, Structure
+
+SITES = whole(2, 2**24)
+TRUTH = one_of(True, False)
+SHARE = real(0, 1)
+
+ALLOWED = Allowed(
+    {
+        HopfieldFederation: {
+            "source": made(Elsewhere),
+            "encoding": made(Encoding),
+            "rule": made(Fixed, Entropy, Agreement, Structure),
+            "smoothing": made(Smoothing),
+            "memory": one_of(*MEMORIES),
+            "carry": SHARE,
+            "weighting": one_of(*WEIGHTINGS),
+            "alpha": SHARE,
+            "groups": whole(0, 2**20),
+            "smallest_group": whole(1),
+            "votes": TRUTH,
+            "smallest_vote": whole(1),
+            "robust": made(Robust),
+            "claim": real(1, inf),
+            "liars": real(0, 0.5),
+            "support": real(0, inf),
+            "check": TRUTH,
+            "persistence": whole(1),
+            "patience": whole(1),
+            "quorum": SHARE,
+            "client_groups": whole(1),
+            "level": real(0, inf),
+            "search": one_of(None),
+        },
+        PrivateFederation: {
+            "source": made(Elsewhere),
+            "n_sites": SITES,
+            "epsilon": real(0, 1e9),
+            "delta": SHARE,
+            "alpha": SHARE,
+            "secret": whole(0, 0),
+            "support": real(0, inf),
+        },
+        Elsewhere: {"rounds": whole(1)},
+        Encoding: {
+            "n_sites": SITES,
+            "form": one_of(*FORMS),
+            "width": whole(1, 2**24),
+            "seed": whole(0),
+        },
+        Robust: {"kind": one_of(*KINDS), "share": SHARE},
+        Smoothing: {"ema": SHARE, "limit": real(0, inf), "momentum": SHARE, "modulated": TRUTH},
+        Fixed: {"weight": SHARE},
+        Entropy: {"floor": one_of(*REFERENCES)},
+        Agreement: {"reference": one_of(*REFERENCES)},
+        Structure: {"rest": SHARE, "alpha": SHARE},
+    }
+)

@@ -1,0 +1,218 @@
+"""What the owner of a file of examples agrees to answer, whatever the server asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from math import prod
+
+import numpy as np
+
+from hopfed.config import require
+from hopfed.data.batches import Batches, Elsewhere
+from hopfed.errors import DataError
+from hopfed.federation.contract import Context, Method, Metrics, State
+from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.released import Allowance, Question, Released
+from hopfed.kernels import PackedBits
+from hopfed.plasticity import Fixed
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The owner of a file of examples.
+
+    Attributes
+    ----------
+    rows : the examples.
+    secret : of what only the owner knows: the names of states, and noise without a ledger.
+    epsilon, delta : the most that a release may tell about one example; None agrees to releases
+        without noise.
+    ledger : the privacy budget, charged before anything noisy is sent.
+    limits : what any server may ask.
+    released : remembers what was answered.
+    """
+
+    rows: PackedBits
+    secret: int
+    epsilon: float | None = None
+    delta: float = 1e-5
+    ledger: Ledger | None = None
+    limits: Limits = field(default_factory=Limits)
+    released: Released = field(default_factory=Released)
+
+    def __post_init__(self) -> None:
+        bounded = self.epsilon is None or self.epsilon > 0
+        require(bounded, "epsilon", "above 0", self.epsilon)
+        require(self.secret > 0, "secret", "a number above 0", "0")
+
+    def adapt(self, method: Method) -> Agreed:
+        """Put the examples into a method, if their owner agrees to it.
+
+        Raises
+        ------
+        DataError : the method is another one, asks for more than agreed, or for other columns.
+        """
+        if not isinstance(method, (HopfieldFederation, PrivateFederation)):
+            raise DataError(f"this client does not take part in {type(method).__name__}")
+        if method.n_sites != self.rows.shape[1]:
+            raise DataError(f"the federation has {method.n_sites} columns, my file another number")
+        if not isinstance(method.source, Elsewhere):
+            raise DataError("the federation does not leave the examples where they are")
+        source = self._dealt(method.source.rounds)
+        if isinstance(method, PrivateFederation):
+            if self.epsilon is not None and self._above(method):
+                raise DataError("the federation asks for more than this client's epsilon and delta")
+            return self._noisy(method, source)
+        if self.epsilon is not None:
+            raise DataError("this client releases operators with noise only: serve --epsilon")
+        if self.ledger is not None and self.ledger.holds(self.rows):
+            raise DataError("these examples have a privacy budget: join --epsilon")
+        if method.steps != ("operators",) and not self.limits.questions:
+            raise DataError("this client answers no questions: serve --set groups=0 --set votes=no")
+        if not (isinstance(method.rule, Fixed) or self.limits.weight):
+            asked = type(method.rule).__name__
+            raise DataError(f"this client weighs its examples by Fixed, not by {asked}")
+        mine = replace(
+            method,
+            source=source,
+            smallest_group=self.limits.group,
+            smallest_vote=self.limits.smallest_vote,
+        )
+        return self._agreed(mine, source)
+
+    def _noisy(self, method: PrivateFederation, source: Batches) -> Agreed:
+        """Charge the budget; rows come back in the order in which they were released first."""
+        rows, secret = self.rows, self.secret
+        if self.ledger is not None:
+            terms = Terms(method.epsilon, method.delta, source.rounds)
+            rows, secret = self.ledger.charge(rows, terms)
+        source = Batches((rows,), source.rounds)
+        return self._agreed(replace(method, source=source, secret=secret), source)
+
+    def _dealt(self, rounds: int) -> Batches:
+        """Deal the examples out, if no batch gets too small."""
+        M, N = self.rows.shape
+        fewest, own = self.limits.batch(N), self.limits.rounds
+        if own and rounds != own:
+            raise DataError(f"this client deals its rows over {own} round(s), not over {rounds}")
+        if M // rounds < fewest:
+            raise DataError(
+                f"{rounds} round(s) would leave batches of fewer than the {fewest} rows of this "
+                f"client's smallest batch; it takes {M // fewest} round(s) at most"
+            )
+        return Batches((self.rows,), rounds)
+
+    def _agreed(self, method: HopfieldFederation | PrivateFederation, batches: Batches) -> Agreed:
+        return Agreed(method, batches, self.limits, self.released, self.secret)
+
+    def _above(self, method: PrivateFederation) -> bool:
+        return method.epsilon > (self.epsilon or 0.0) or method.delta > self.delta
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """A method whose clients' steps are checked before, and recorded after.
+
+    Attributes
+    ----------
+    method : holds the examples.
+    batches : the examples.
+    limits, released : of the owner of the examples.
+    secret : of the owner.
+    """
+
+    method: HopfieldFederation | PrivateFederation
+    batches: Batches
+    limits: Limits
+    released: Released
+    secret: int = field(repr=False)
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of a client before its first round.
+
+        The server knows a state by a digest of it. With a number in it that only the owner knows,
+        nobody can find out by the digest whether a guess of the examples is right.
+        """
+        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
+        return {**self.method.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server, if the answer is within the limits; metrics stay here.
+
+        Raises
+        ------
+        DataError : one line, and nothing is to be sent.
+        """
+        exchange = context.exchange
+        require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
+        step = self._steps()[exchange]
+        rows = self.batches.examples(context.round, 0)
+        if exchange and not np.array_equal(state.get("rows", ()), rows.words):
+            raise DataError(f"{step} of a batch that is not that of this round")
+        if isinstance(self.method, HopfieldFederation):  # the other one does not read it
+            _check_down(step, down, self.method.n_sites)
+        most = self._numbers(self.method.expects(down, context))
+        question = self._question(step, state, down, context, most)
+        allowance = self._allowance()
+        self.released.check(question, allowance)
+        state, up, _ = self.method.client_step(state, down, context)
+        exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
+        self.released.add(exact, allowance, digest(up).hex())
+        return state, up, {}
+
+    def _steps(self) -> tuple[str, ...]:
+        return ("operators",) if isinstance(self.method, PrivateFederation) else self.method.steps
+
+    def _allowance(self) -> Allowance:
+        each = {"projections": self.limits.questions, "votes": self.limits.questions}
+        return Allowance(self.limits.numbers(self.method.n_sites), each)
+
+    def _numbers(self, spec: Spec) -> int:
+        """Numbers in an answer, at most."""
+        width = 0 if isinstance(self.method, PrivateFederation) else self.method.encoding.width
+        return sum(prod(width if n is None else n for n in f.shape) for f in spec.values())
+
+    def _question(
+        self, step: str, state: State, down: Message, context: Context, numbers: int
+    ) -> Question:
+        """Name the question by all that the answer depends on, beside the rows of the batch."""
+        method, told, drawn = self.method, down, (context.seed, context.client)
+        if isinstance(method, PrivateFederation):
+            settings: tuple[object, ...] = method.epsilon, method.delta
+        elif step == "operators":
+            settings = method.encoding, method.rule, method.smoothing
+            if isinstance(method.rule, Fixed):
+                told = {}
+            else:
+                settings = *settings, *drawn
+                told = {**down, "before": np.asarray(state.get("plasticity", ()))}
+        else:
+            settings = (method.groups, *drawn) if step == "projections" else ()
+        name = digest({"settings": np.frombuffer(repr(settings).encode(), np.uint8), **told})
+        return Question(self.batches.rounds, context.round, step, name.hex(), numbers)
+
+
+def _check_down(step: str, down: Message, n_sites: int) -> None:
+    """Fail unless a message from the server is of the form that the step reads."""
+    if step == "projections":
+        spec: Mapping[str, Field] = {"basis": Field((n_sites, None), "f")}
+    elif step == "operators" and not down:
+        spec = {}
+    else:
+        patterns = Field((None, -(-n_sites // 8)), "u")
+        spec = {"patterns": patterns, "sure": Field((None,), "f"), "quality": Field((), "f")}
+    wrong = malformed(down, spec) or not_finite(down)
+    if wrong is None and "patterns" in down:
+        K, kind = len(down["patterns"]), down["patterns"].dtype
+        if kind != np.uint8 or down["sure"].shape != (K,):
+            wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
+    if wrong is not None:
+        raise DataError(f"a malformed message from the server: {wrong}")

@@ -1,0 +1,102 @@
+"""What leaves a site, in words and numbers: of one message, and at worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopfed.federation.contract import Method
+from hopfed.federation.messages import Message, nbytes
+from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.private import PrivateFederation
+
+REVEALS = {
+    "counts": "for every pair of columns, in how many examples they agree",
+    "values": "strengths of the leading directions of the examples",
+    "vectors": "the leading directions of the examples",
+    "sketch": "a linear sketch of the second moments of the examples",
+    "examples": "how many examples this batch has",
+    "columns": "the mean of every column",
+    "weight": "how much of this batch is new, as one number",
+    "groups": "variances of random groups of examples along directions that the server names",
+    "sizes": "how many examples these groups have",
+    "votes": "for every known pattern, the sum of the examples nearest to it",
+    "voters": "how many examples that are",
+}
+NOISY = "for every pair of columns, in how many examples they agree, with noise"
+
+
+def inventory(method: Method, message: Message) -> list[tuple[str, str, str, int, str]]:
+    """Arrays of a message: name, type, shape, bytes, and what they reveal."""
+    rows = []
+    for name, array in message.items():
+        reveals = REVEALS.get(name, "")
+        if name == "counts" and isinstance(method, PrivateFederation):
+            reveals = f"{NOISY}: epsilon {method.epsilon:g}, delta {method.delta:g}"
+        shape = " x ".join(map(str, array.shape)) or "one number"
+        rows.append((name, str(array.dtype), shape, nbytes({name: array}), reveals))
+    return rows
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Arrays that a server may ask for in a round, at worst.
+
+    Attributes
+    ----------
+    exchange : their place in the round.
+    arrays : their names.
+    numbers : numbers in them, at most; together never more than the limit of the client.
+    rows : examples behind any of these numbers, at least.
+    reveals : in words.
+    """
+
+    exchange: int
+    arrays: str
+    numbers: int
+    rows: int
+    reveals: str
+
+
+def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list[Worst]:
+    """Say what the worst of all servers may ask about each batch of a file, within the limits.
+
+    Parameters
+    ----------
+    shape : (M, N) of the file.
+    limits : of the client; they leave at least one round.
+    private : whether the client releases operators with noise only.
+
+    Examples
+    --------
+    >>> for line in worst((1200, 784), Limits(questions=0)):
+    ...     print(line.arrays, line.numbers, line.rows)
+    examples 1 150
+    counts, or values and vectors, or sketch 615440 150
+    columns 784 150
+    weight 1 150
+    """
+    M, N = shape
+    batch, most = M // limits.most_rounds(M, N), limits.numbers(N)
+    if private:
+        pairs = min(N * (N - 1) // 2, most)
+        return [
+            Worst(0, "examples", 1, batch, REVEALS["examples"]),
+            Worst(0, "counts", pairs, batch, NOISY),
+        ]
+    weight = REVEALS["weight"] if limits.weight else "nothing: it is the server's own"
+    forms = "for every pair of columns, in how many examples they agree, or a part of that"
+    found = [
+        Worst(0, "examples", 1, batch, REVEALS["examples"]),
+        Worst(0, "counts, or values and vectors, or sketch", min(N * N + N, most), batch, forms),
+        Worst(0, "columns", N, batch, REVEALS["columns"]),
+        Worst(0, "weight", 1, batch, weight),
+    ]
+    if limits.questions:
+        left = max(0, most - 2 * N - 3)  # the least that an operator takes
+        group = min(limits.group, batch)
+        vote = min(limits.smallest_vote, batch)
+        found += [
+            Worst(1, "groups, sizes", left, group, REVEALS["groups"]),
+            Worst(2, "votes, voters", left, vote, "sums of the examples nearest to any patterns"),
+        ]
+    return found

@@ -1,0 +1,92 @@
+"""What the owner of a file lets any server ask, whatever the federation.
+
+The server is not trusted. Rows are dealt out to batches, and no answer is computed from fewer rows
+than a batch must have. How few is too few?
+
+- Sums over one row are the row, sums over two give both away. The default is 50 rows.
+- An operator of M rows over N columns has rank M, and as long as M is well below N its rows are the
+  only +-1 vectors in its range. To find them is independent component analysis with N samples of M
+  sources. At N = 784, on one core, a fixed-point iteration rebuilt 50 of 50 rows in .1 s, 70 of 70
+  in .4 s, 83 of 84 in 90 s, 10 of 100 in 120 s, and none of 120 or 140 in 120 s: the effort grows
+  steeply above 2.5 roots of N. So the default is at least 5 roots of N. That makes this attack
+  dear, not impossible. It finds nothing where a batch has as many rows as columns, whose range is
+  the whole space.
+- A vote is a sum over the rows that are nearest to a pattern. Below 10 rows it is not sent: sums of
+  so few rows are nearer to each of them than to what they have in common. An archetype that few
+  rows of each client support gets no votes, and stays as the operators show it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from hopfed.config import check_types, require
+
+BATCH = 50  # rows of a batch, and of a group whose projections are sent
+ROOTS = 5  # roots of the number of columns that a batch must have as rows
+VOTE = 10  # rows that a vote is a sum of
+OPERATORS = 4  # operators' worth of numbers that may leave about a row
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a client.
+
+    Attributes
+    ----------
+    rounds : batches that the rows are dealt out to; 0 lets the server choose, as far as no batch
+        gets too small.
+    smallest_batch : rows of a batch and of a group, at least; 0 stands for 50, and for a batch at
+        least 5 roots of the number of columns.
+    smallest_vote : rows that support a pattern without which their sum is not sent.
+    questions : different sets of directions, and of patterns, that a batch answers, over all
+        federations. Answers to two sets can be subtracted, which may leave single rows.
+    most_numbers : numbers that may leave about a row, over all federations; 0 stands for four times
+        those of an operator, 2 N (N + 1).
+    weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
+        question about patterns that the server chooses.
+
+    Raises
+    ------
+    ArgumentError : a limit that is not one.
+
+    Examples
+    --------
+    >>> limits = Limits()
+    >>> limits.batch(784), limits.batch(60), limits.group, limits.numbers(784)
+    (140, 50, 50, 1230880)
+    """
+
+    rounds: int = 0
+    smallest_batch: int = 0
+    smallest_vote: int = VOTE
+    questions: int = 1
+    most_numbers: int = 0
+    weight: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("rounds", "smallest_batch", "questions", "most_numbers"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        fewest = self.smallest_batch == 0 or self.smallest_batch >= 2
+        require(fewest, "smallest_batch", "at least 2", self.smallest_batch)
+        require(self.smallest_vote >= 2, "smallest_vote", "at least 2", self.smallest_vote)
+
+    @property
+    def group(self) -> int:
+        """Rows of a group, at least."""
+        return self.smallest_batch or BATCH
+
+    def batch(self, columns: int) -> int:
+        """Rows of a batch, at least."""
+        return self.smallest_batch or max(BATCH, ceil(ROOTS * sqrt(columns)))
+
+    def numbers(self, columns: int) -> int:
+        """Numbers that may leave about a row."""
+        return self.most_numbers or OPERATORS * columns * (columns + 1) // 2
+
+    def most_rounds(self, rows: int, columns: int) -> int:
+        """Rounds that the rows may be dealt over, at most; 0 where they do not make a batch."""
+        most = rows // self.batch(columns)
+        return min(most, self.rounds) if self.rounds else most

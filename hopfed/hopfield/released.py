@@ -1,0 +1,203 @@
+"""What left a site about which examples: a record that lasts, one file for each data set.
+
+Two answers about the same examples tell more than either: sums over two ways to deal them out
+differ by single examples. The record holds how a data set was dealt out, what was answered about
+each of its batches, and how many numbers that was, whatever federation asked.
+
+A data set is known by a digest of its rows as they lie in the file. One with a row more, a row
+less, or the same rows in another order is another data set, with a record of its own: whoever
+sends both tells their difference.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import DataError
+from hopfed.federation.messages import digest
+from hopfed.kernels import PackedBits
+from hopfed.runs import replacing
+
+RECORDED = "see the folder `released` in HOPFED_HOME"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a server asks of a batch.
+
+    Attributes
+    ----------
+    rounds : batches that the examples are dealt out to.
+    batch : which of them.
+    step : exchange that asks, such as "votes".
+    name : digest of all that the answer depends on, beside the examples.
+    numbers : numbers in the answer, at most.
+    """
+
+    rounds: int
+    batch: int
+    step: str
+    name: str
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What may be answered about a batch, over all federations.
+
+    Attributes
+    ----------
+    numbers : numbers in all.
+    questions : different questions of each step, by its name; any number where there is none.
+    """
+
+    numbers: int
+    questions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Released:
+    """The record of a data set.
+
+    Attributes
+    ----------
+    path : its file; None keeps it in memory.
+
+    Examples
+    --------
+    >>> record, allowance = Released(), Allowance(10, {"votes": 1})
+    >>> record.add(Question(2, 0, "votes", "a", 4), allowance, "the answer")
+    >>> record.add(Question(2, 0, "votes", "a", 4), allowance, "the answer")  # nothing new
+    >>> record.check(Question(2, 0, "operators", "b", 7), allowance)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: of 7 numbers more, some are above the 10 that may leave about a row; \
+4 have left: see the folder `released` in HOPFED_HOME
+    """
+
+    path: Path | None = None
+    _held: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, rows: PackedBits) -> Released:
+        """Return the record of these rows among those in `folder`."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = digest({"rows": rows.words, "columns": np.array(rows.n)}).hex()
+        return cls(folder / f"{name}.json")
+
+    def check(self, question: Question, allowance: Allowance) -> None:
+        """Fail unless the question may be answered.
+
+        Raises
+        ------
+        DataError : one line: the examples are dealt out otherwise, too many questions of this kind
+            were answered, or too many numbers sent. One that was answered before is free.
+        """
+        with self._locked():
+            held = self._read()
+            answers = _batch(held, question)["answers"]
+            known = any(each[:2] == [question.step, question.name] for each in answers)
+            _require(held, question, allowance, known)
+
+    def add(self, question: Question, allowance: Allowance, answer: str) -> None:
+        """Record an answer, before it is sent; the same answer to the same question is no new one.
+
+        Parameters
+        ----------
+        answer : digest of the answer.
+        question, allowance : as for `check`.
+
+        Raises
+        ------
+        DataError : as `check`; nothing is recorded, and nothing may be sent.
+        """
+        entry = [question.step, question.name, answer]
+        with self._locked():
+            held = self._read()
+            batch = _batch(held, question)
+            known = entry in batch["answers"]
+            _require(held, question, allowance, known)
+            if known:
+                return
+            changed = {
+                "numbers": batch["numbers"] + question.numbers,
+                "answers": [*batch["answers"], entry],
+            }
+            batches = {**held.get("batches", {}), str(question.batch): changed}
+            self._write({"rounds": question.rounds, "batches": batches})
+
+    def _read(self) -> dict[str, Any]:
+        if self.path is None or not self.path.is_file():
+            return self._held
+        try:
+            held = json.loads(self.path.read_text())
+            for batch in held["batches"].values():
+                sound = type(batch["numbers"]) is int and type(batch["answers"]) is list
+                if not sound or type(held["rounds"]) is not int:
+                    raise ValueError
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise DataError(
+                f"{self.path.name} in HOPFED_HOME/released is damaged: it must be as it was "
+                "written, or away"
+            ) from None
+        return dict(held)
+
+    def _write(self, held: dict[str, Any]) -> None:
+        self._held = held
+        if self.path is None:
+            return
+        with replacing(self.path) as temporary:
+            os.chmod(temporary, 0o600)
+            with open(temporary, "w") as file:
+                json.dump(held, file)
+                file.flush()
+                os.fsync(file.fileno())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes of this user out, which may share the data under another key."""
+        if self.path is None:
+            yield
+            return
+        with open(os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_WRONLY, 0o600)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _batch(held: dict[str, Any], question: Question) -> dict[str, Any]:
+    """Return what the record holds of the batch of a question."""
+    empty = {"numbers": 0, "answers": []}
+    return dict(held.get("batches", {}).get(str(question.batch), empty))
+
+
+def _require(held: dict[str, Any], question: Question, allowance: Allowance, known: bool) -> None:
+    """Fail unless a question may be answered; one that is `known` needs no further allowance."""
+    rounds, batch = held.get("rounds", question.rounds), _batch(held, question)
+    if rounds != question.rounds:
+        raise DataError(
+            f"these rows are dealt over {rounds} round(s), and the sums of a second dealing could "
+            f"be subtracted; the federation asks for {question.rounds}: {RECORDED}"
+        )
+    if known:
+        return
+    given = sum(each[0] == question.step for each in batch["answers"])
+    most = allowance.questions.get(question.step, given + 1)
+    if given >= most:
+        raise DataError(
+            f"these rows answer {most} different question(s) by {question.step}, whose answers "
+            f"could be subtracted, and have: {RECORDED}"
+        )
+    if batch["numbers"] + question.numbers > allowance.numbers:
+        raise DataError(
+            f"of {question.numbers:,} numbers more, some are above the {allowance.numbers:,} that "
+            f"may leave about a row; {batch['numbers']:,} have left: {RECORDED}"
+        )

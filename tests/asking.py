@@ -1,0 +1,73 @@
+"""A client as `hopfed join` makes it, and a server that asks it what it likes, for tests."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from hopfed.data.batches import Elsewhere
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.flower.node import Node, Shelf
+from hopfed.federation.engines.flower.wire import Request, write_request
+from hopfed.federation.faults import Fault
+from hopfed.federation.recipes import describe
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.client import pack_patterns
+from hopfed.hopfield.consent import Owner
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.released import Released
+from hopfed.rng import stream
+
+N, M = 40, 120
+
+
+def signs(rows=M, columns=N, quality=0.7):
+    rng = stream(0, "owners", rows, columns)
+    return draw_examples(rademacher(3, columns, rng), rows, quality, rng)[0]
+
+
+def site(folder, rows=None, released=None, **limits):
+    """Return a node as `hopfed join` makes it."""
+    rows = as_examples(signs() if rows is None else rows)
+    record = Released.of(folder / "released", rows) if released is None else released
+    owner = Owner(rows, 7, limits=Limits(**limits), released=record)
+    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
+
+
+def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):
+    """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
+    text, parts = (method, {}) if isinstance(method, str) else describe(method)
+    context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
+    request = Request(where.get("run", "run"), context, base, text, parts, down or {})
+    return node.answer(SimpleNamespace(content=write_request(request)))
+
+
+def refused(reply, words):
+    assert reply.fault == Fault.RAISED
+    assert words in reply.reason
+    assert "\n" not in reply.reason
+    assert not reply.up
+    return True
+
+
+def method(rounds=1, columns=N, **settings):
+    return HopfieldFederation(Elsewhere(rounds), Encoding(columns), **settings)
+
+
+def known(patterns, quality=0.9):
+    sure = np.ones(len(patterns), np.float32)
+    return {
+        "patterns": pack_patterns(np.asarray(patterns)),
+        "sure": sure,
+        "quality": np.float32(quality),
+    }
+
+
+def rows_in(rows, guesses):
+    """Number of rows that are among the guesses."""
+    there = {tuple(np.asarray(g, int)) for g in guesses}
+    return sum(tuple(r) in there for r in np.asarray(rows, int))

@@ -1,0 +1,113 @@
+"""Recipes and questions that are damaged or hostile: one line, and the client goes on."""
+
+from dataclasses import fields
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from asking import N, ask, known, method, refused, site
+
+from hopfed.data.channel import rademacher
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.flower.wire import Request, write_request
+from hopfed.federation.recipes import describe
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.rng import stream
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "[" * 50_000 + "]" * 50_000,
+        '["list", [' * 400 + "]]" * 400,
+        "{",
+        "",
+        "null",
+        "[]",
+        "9" * 90_000,
+        '["made", ["made"], {}]',
+        '["made", "hopfed.__main__:cli", {}]',
+        '["made", "hopfed.recovery:Settings", {}]',
+        '["made", "hopfed.data.batches:Batches", {"owners": ["tuple", []]}]',
+        '["made", "hopfed.data.batches:Elsewhere", []]',
+        '["made", "hopfed.data.batches:Elsewhere", {"rounds": 1}]',
+        '["made", "hopfed.data.batches:Elsewhere", {"\\u001b[2J": 1}]',
+        '["array", "x"]',
+        "x" * 10_000_000,
+    ],
+)
+def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
+    node = site(tmp_path)
+    reply = ask(node, text)
+    refused(reply, "")
+    assert reply.reason.isprintable()
+    assert len(reply.reason) < 400
+    assert not ask(node, method()).fault
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"carry": 0.5', '"carry": NaN', "carry"),
+        ('"carry": 0.5', '"carry": -0.1', "carry"),
+        ('"alpha": 0.001', '"alpha": "x"', "alpha"),
+        ('"votes": true', '"votes": 1', "votes"),
+        ('"votes": true', '"votes": true, "secret": 1', "secret"),
+        ('"search": null', '"search": ["list", []]', "search"),
+        ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
+        ('"form": "counts"', '"form": "rows"', "form"),
+        ('"seed": 0', '"seed": true', "seed"),
+        ('"ema": 1.0', '"ema": ["number", "x"]', "x"),
+    ],
+)
+def test_every_field_has_a_type_and_a_range(tmp_path, old, new, words):
+    text, _ = describe(method())
+    assert old in text
+    refused(ask(site(tmp_path), text.replace(old, new)), words)
+
+
+def test_arrays_in_a_recipe_are_refused(tmp_path):
+    text, _ = describe(method())
+    request = Request("run", Context(0, 0, 0, 0), b"", text, {"x": np.zeros(3)}, {})
+    node = site(tmp_path)
+    refused(node.answer(SimpleNamespace(content=write_request(request))), "or with arrays")
+
+
+@pytest.mark.parametrize("cls", ALLOWED.classes, ids=lambda cls: cls.__name__)
+def test_the_list_names_every_field_of_its_classes(cls):
+    """A field that is new needs somebody to say what a server may put into it."""
+    assert set(ALLOWED.classes[cls]) == {f.name for f in fields(cls) if f.init}
+
+
+@pytest.mark.parametrize(
+    "down",
+    [
+        {"basis": np.zeros((N, 2), np.int32)},
+        {"basis": np.full((N, 2), np.nan, np.float32)},
+        {"basis": np.zeros((N + 1, 2), np.float32)},
+        {"basis": np.zeros(N, np.float32)},
+        {},
+        {"basis": np.zeros((N, 2), np.float32), "more": np.zeros(2)},
+    ],
+)
+def test_a_malformed_question_is_one_line(tmp_path, down):
+    node, asked = site(tmp_path), method()
+    started = ask(node, asked)
+    refused(ask(node, asked, 0, 1, started.state, down), "malformed message from the server")
+
+
+def test_malformed_patterns_are_one_line(tmp_path):
+    node, asked = site(tmp_path), method()
+    started = ask(node, asked)
+    good = known(rademacher(3, N, stream(0, "asked")))
+    for change in (
+        {"patterns": np.zeros((3, 4), np.uint8)},
+        {"patterns": np.zeros((3, 5), np.uint16)},
+        {"sure": np.ones(2, np.float32)},
+        {"sure": np.full(3, np.inf, np.float32)},
+        {"quality": np.float32("nan")},
+        {"quality": np.ones(3, np.float32)},
+    ):
+        refused(ask(node, asked, 0, 2, started.state, good | change), "malformed message")
+    assert not ask(node, asked, 0, 2, started.state, good).fault
