@@ -126,3 +126,30 @@ def test_certs_says_who_gets_what(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "wrote 7 files" in printed
     assert "client-c.key" in printed
+
+
+def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent(
+    examples, tmp_path, capsys, monkeypatch
+):
+    main(["certs", str(tmp_path / "keys"), "--clients", "1"])
+    capsys.readouterr()
+    key = tmp_path / "keys" / "client-0.key"
+    where = (
+        "--server",
+        "127.0.0.1:9",
+        "--ca",
+        str(tmp_path / "keys" / "ca.pem"),
+        "--key",
+        str(key),
+    )
+    join = ("join", "--data", examples, *where, "--patience", "0.1")
+    for home in (examples, f"{examples}/below", "/proc/none"):
+        monkeypatch.setenv("HOPFED_HOME", home)
+        assert "HOPFED_HOME must be a folder that can be used" in refused(capsys, *join)
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    key.chmod(0o644)
+    assert "others can read this key (mode 644)" in refused(capsys, *join)
+    assert not (tmp_path / "home").exists()
+    assert "without certificates and keys" in refused(
+        capsys, "certs", str(tmp_path / "keys"), "--clients", "1"
+    )

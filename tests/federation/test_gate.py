@@ -1,7 +1,6 @@
 """The server's door, the keys, and what owners agree to; no process and no network."""
 
 import asyncio
-import stat
 from base64 import b64encode
 from datetime import timedelta
 
@@ -13,7 +12,7 @@ from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.federation.engines.flower import uploads
 from hopfed.federation.engines.flower.door import Door, Limits
 from hopfed.federation.engines.flower.gate import PIECE, Gate
-from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
+from hopfed.federation.engines.flower.keys import make_keys, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.flower.site import _alone
 
@@ -245,28 +244,6 @@ def test_an_answer_goes_out_in_pieces_and_whoever_takes_none_is_closed():
     assert taken == [0, 65536, 65536]
     assert closed == [1]
     assert gate.said == ["closed: client 0 does not take its answers"]
-
-
-def test_keys(tmp_path):
-    files = make_keys(tmp_path / "keys", 2, ["127.0.0.1", "host.example"])
-    assert len(files) == 7
-    for path in files:
-        private = path.suffix == ".key"
-        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if private else 0o644)
-    first, second = public_keys(tmp_path / "keys", 2)
-    assert first != second
-    private_key(tmp_path / "keys" / "client-1.key")
-    with pytest.raises(ArgumentError, match="without certificates"):
-        make_keys(tmp_path / "keys", 2, ["x"])
-    with pytest.raises(ArgumentError, match="clients must be at least 1"):
-        make_keys(tmp_path / "other", 0, ["x"])
-    with pytest.raises(ArgumentError, match="--keys must be a file"):
-        public_keys(tmp_path / "keys", 3)
-    (tmp_path / "keys" / "client-1.pub").write_bytes(first)
-    with pytest.raises(DataError, match="two clients have the same key"):
-        public_keys(tmp_path / "keys", 2)
-    with pytest.raises(DataError, match="not a client's key"):
-        private_key(tmp_path / "keys" / "ca.pem")
 
 
 def test_a_server_listens_and_waits_no_longer_than_told(tmp_path):

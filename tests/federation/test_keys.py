@@ -29,6 +29,28 @@ def generous():
     os.umask(before)
 
 
+def test_who_gets_which_file(tmp_path):
+    files = make_keys(tmp_path / "keys", 2, ["127.0.0.1", "host.example"])
+    assert len(files) == 7
+    for path in files:
+        private = path.suffix == ".key"
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if private else 0o644)
+    first, second = public_keys(tmp_path / "keys", 2)
+    assert first != second
+    private_key(tmp_path / "keys" / "client-1.key")
+    with pytest.raises(ArgumentError, match="without certificates"):
+        make_keys(tmp_path / "keys", 2, ["x"])
+    with pytest.raises(ArgumentError, match="clients must be at least 1"):
+        make_keys(tmp_path / "other", 0, ["x"])
+    with pytest.raises(ArgumentError, match="--keys must be a file"):
+        public_keys(tmp_path / "keys", 3)
+    (tmp_path / "keys" / "client-1.pub").write_bytes(first)
+    with pytest.raises(DataError, match="two clients have the same key"):
+        public_keys(tmp_path / "keys", 2)
+    with pytest.raises(DataError, match="not a client's key"):
+        private_key(tmp_path / "keys" / "ca.pem")
+
+
 def test_keys_are_for_their_owner_whatever_the_umask(tmp_path, generous):
     files = make_keys(tmp_path, 2, ["127.0.0.1", "::1", "host.example", "a_b-c"])
     assert {mode(p) for p in files if p.suffix == ".key"} == {0o600}
