@@ -35,6 +35,7 @@ def site(folder, rows=None, released=None, **limits):
     record = Released.of(folder / "released", rows) if released is None else released
     owner = Owner(rows, 7, limits=Limits(**limits), released=record)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    folder.mkdir(parents=True, exist_ok=True)
     return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
 

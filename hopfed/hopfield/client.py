@@ -76,7 +76,7 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) 
     ----------
     sure : (K,) overlap of each pattern with its archetype, as the server expects it: the examples
         of a blurred pattern overlap with it by less.
-    least : examples that a sum is over. One over fewer is not sent, see `withheld`.
+    least : examples that a sum is over. One over fewer is not sent, see `discreet`.
     """
     K, N = memory.patterns.shape
     if K == 0:
@@ -88,44 +88,47 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) 
     at = np.arange(len(nearest)), nearest
     chosen = np.zeros_like(overlap)
     chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
-    chosen[:, withheld(chosen, least)] = 0.0
+    chosen = discreet(chosen, overlap, least)
     votes = np.rint(transposed_times(rows, chosen)).T
     return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
 
 
-def withheld(chosen: np.ndarray, least: int) -> np.ndarray:
-    """Say which patterns get no votes, so that no sum of the client is over a few examples only.
+def discreet(chosen: np.ndarray, overlap: np.ndarray, least: int) -> np.ndarray:
+    """Leave votes out, so that no sum of the client is over a few examples only.
 
-    A sum over few examples is nearly each of them. The server can also subtract: the sums of all
-    columns, which it has, less the votes leave the examples that voted for nothing and twice those
-    that voted with the rarer sign. Where that would be a few, the votes for the pattern with the
-    fewest are withheld as well, as statistical offices suppress a second cell of a table.
+    A sum over few examples is nearly each of them, and is not sent. The server can also subtract:
+    the sums of all columns, which it has, less the votes leave the examples that voted for nothing
+    and twice those that voted with the rarer sign. Where these would be a few, the weakest votes
+    for the pattern that has most are left out as well, until they are not.
 
     Parameters
     ----------
     chosen : (M, K) of -1, 0 and 1, the pattern that each example votes for and its sign.
+    overlap : (M, K) of the examples with the patterns.
     least : examples that are not a few.
 
     Returns
     -------
-    bool (K,).
+    (M, K) like `chosen`, with zeros for the votes that are left out.
 
     Examples
     --------
     >>> chosen = np.zeros((9, 3))
-    >>> chosen[:4, 0] = chosen[4:8, 1] = chosen[8, 2] = 1
-    >>> withheld(chosen, 2).tolist(), withheld(chosen[:8], 2).tolist()
-    ([True, False, True], [False, False, True])
+    >>> chosen[:5, 0] = chosen[5:8, 1] = chosen[8, 2] = 1
+    >>> discreet(chosen, chosen, 2).sum(axis=0).tolist(), discreet(chosen, chosen, 4).sum(axis=0)
+    ([4.0, 3.0, 0.0], array([5., 0., 0.]))
     """
-    for_, against = (chosen > 0).sum(axis=0), (chosen < 0).sum(axis=0)
-    support = for_ + against
-    out = np.asarray(support < least)
-    while not out.all():
-        rest = len(chosen) - support[~out].sum() + np.minimum(for_, against)[~out].sum()
-        if not 0 < rest < least:
-            break
-        out[np.flatnonzero(~out)[support[~out].argmin()]] = True
-    return out
+    chosen = np.where(np.abs(chosen).sum(axis=0) < least, 0.0, chosen)
+    while True:
+        for_, against = (chosen > 0).sum(axis=0), (chosen < 0).sum(axis=0)
+        rest = len(chosen) - int(np.maximum(for_, against).sum())
+        if not 0 < rest < least or not chosen.any():
+            return chosen
+        k = int((for_ + against).argmax())
+        voters = np.flatnonzero(chosen[:, k] == (1 if for_[k] >= against[k] else -1))
+        weakest = voters[np.argsort(np.abs(overlap[voters, k]), kind="stable")][: least - rest]
+        enough = for_[k] + against[k] - len(weakest) >= least
+        chosen[weakest if enough else slice(None), k] = 0.0
 
 
 def vote_spec(K: int, n_sites: int) -> Spec:

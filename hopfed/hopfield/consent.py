@@ -178,7 +178,8 @@ class Agreed:
     def _numbers(self, spec: Spec) -> int:
         """Numbers in an answer, at most."""
         width = 0 if isinstance(self.method, PrivateFederation) else self.method.encoding.width
-        return sum(prod(width if n is None else n for n in f.shape) for f in spec.values())
+        fields = [[n if isinstance(n, int) else width for n in f.shape] for f in spec.values()]
+        return sum(map(prod, fields))
 
     def _question(
         self, step: str, state: State, down: Message, context: Context, numbers: int

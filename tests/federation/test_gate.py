@@ -8,7 +8,7 @@ import pytest
 from flwr.supercore.date import now
 from flwr.supercore.primitives import asymmetric
 
-from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.engines.flower import uploads
 from hopfed.federation.engines.flower.door import Door, Limits
 from hopfed.federation.engines.flower.gate import PIECE, Gate

@@ -43,7 +43,7 @@ def test_what_is_not_plain_has_no_recipe():
 
 def test_only_trusted_classes_are_made_and_they_check_their_settings():
     text, arrays = describe(Moody(None, 0, "raise"))
-    with pytest.raises(DataError, match="owners:Moody': not of hopfed"):
+    with pytest.raises(DataError, match="owners:Moody: not of hopfed"):
         rebuild(text, arrays)
     assert rebuild(text, arrays, None) == Moody(None, 0, "raise")
     text, arrays = describe(Encoding(50))

@@ -91,7 +91,7 @@ def test_other_terms_are_refused_whether_larger_or_smaller(ledger, change):
 
 def test_the_same_terms_in_another_type_are_the_same(ledger):
     one = asked(ledger, examples(), epsilon=1)
-    two = asked(ledger, examples(), epsilon=np.float64(1.0), rounds=np.int64(1))
+    two = asked(ledger, examples(), epsilon=np.float64(1.0), rounds=1)
     assert digest(one) == digest(two)
 
 
