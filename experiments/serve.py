@@ -48,8 +48,17 @@ MOST_CLIENTS = 10_000
 MOST_NAMED = 10  # clients that one line of the log names
 
 # Settings of the method that go by the same name here.
-GUARDS = ("liars", "claim", "support", "check", "quorum", "client_groups", "persistence")
-GUARDS += ("patience", "level")
+GUARDS = (
+    "liars",
+    "claim",
+    "support",
+    "check",
+    "quorum",
+    "client_groups",
+    "persistence",
+    "patience",
+    "level",
+)
 
 
 @dataclass(frozen=True)

@@ -55,13 +55,9 @@ class Remembered:
     @classmethod
     def nothing(cls, n_sites: int) -> Remembered:
         """Return an empty memory of `n_sites` sites."""
-        return cls(
-            np.zeros((0, n_sites), np.int8),
-            np.zeros((0, n_sites)),
-            *(np.zeros(0) for _ in range(3)),
-            *(np.zeros(0, np.int64) for _ in range(3)),
-            np.zeros(0),
-        )
+        none, never = np.zeros(0), np.zeros(0, np.int64)
+        patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
+        return cls(patterns, votes, none, none, none, never, never, never, none)
 
     @classmethod
     def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Remembered:

@@ -177,3 +177,43 @@ def test_factors_of_the_same_examples_give_the_same_support():
     a, b = measure(batches, xi), Support.of(factors, xi, [1.0, 1.0], [0.51, 0.51])
     np.testing.assert_allclose(b.held, a.held, rtol=1e-5)
     np.testing.assert_allclose(b.scores(), a.scores(), rtol=1e-4)
+
+
+def careful(batches, patterns, r=0.7):
+    variances = [1 - r**2] * len(batches)
+    return Support.of(operators(batches), patterns, np.ones(len(batches)), variances, careful=True)
+
+
+def test_without_the_strongest_supporters_only_what_others_show_is_left():
+    """Pattern 0 is everybody's, 1 that of one client, 2 that of two."""
+    xi = rademacher(3, N, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
+    batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
+    support = careful(batches, xi)
+    assert (support.scores() > 3).all()
+    assert (support.doubted(0) > 3).all()
+    assert (support.doubted(1) > 3).tolist() == [True, False, True]
+    assert (support.doubted(2) > 3).tolist() == [True, False, False]
+    assert ((support.alone() > 3) == [[k in mine for k in range(3)] for mine in held]).all()
+
+
+def test_examples_behind_a_pattern_are_counted_with_and_without_the_strongest():
+    xi = rademacher(2, N, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    shares = [0.9, 0.5, 0.2]
+    batches = [draw_examples(xi, 1000, 0.7, rng, exposures=np.array([w, 1 - w]))[0] for w in shares]
+    support = careful(batches, xi)
+    np.testing.assert_allclose(support.behind(0.7), [1600, 1400], rtol=0.08)
+    np.testing.assert_allclose(support.behind(0.7, 1), [700, 600], rtol=0.08)
+    assert support.behind(0.7, 3).tolist() == [0, 0]
+
+
+@given(st.integers(0, 20))
+def test_scores_of_what_nobody_sees_stay_small_on_data_that_are_more_than_patterns_and_noise(seed):
+    rng = np.random.default_rng(seed)
+    xi = rademacher(2, N, rng)
+    factors = rng.standard_normal((10, N))
+    batches = [np.sign(rng.standard_normal((400, 10)) @ factors).astype(np.int8) for _ in range(4)]
+    rest = careful(batches, xi[:1], r=0.99).rest
+    assert (rest > 0.5).all(), "what is noise to the patterns, not to the data"

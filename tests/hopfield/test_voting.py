@@ -83,3 +83,24 @@ def test_examples_find_a_blurred_pattern_when_it_is_known_how_blurred_it_is():
     seeing = vote(rows, memory, np.array([1.0, 0.5]))["voters"]
     np.testing.assert_array_equal(blind, [(labels == 0).sum(), 0])
     np.testing.assert_array_equal(seeing, np.bincount(labels))
+
+
+@given(st.integers(3, 9), st.integers(0, 99))
+def test_a_few_that_lie_do_not_turn_a_site(clients, seed):
+    """Whatever they say, a site on which the others agree keeps their sign."""
+    rng = np.random.default_rng(seed)
+    liars = (clients - 1) // 2
+    truth = rng.choice([-1, 1], N)
+    messages = {c: said([5 * truth], [9]) for c in range(clients)}
+    for c in range(liars):
+        messages[c] = said([rng.integers(-20, 21, N)], [20])
+    everyone = dict.fromkeys(messages, 1.0), dict.fromkeys(messages, 20)
+    total = Votes.gather(messages, *everyone, (1, N), liars)
+    assert (np.sign(total.sums[0]) == truth).all()
+    plain = Votes.gather({c: said([5 * truth], [9]) for c in range(clients)}, *everyone, (1, N))
+    same = Votes.gather(
+        {c: said([5 * truth], [9]) for c in range(clients)}, *everyone, (1, N), liars
+    )
+    np.testing.assert_allclose(same.sums, plain.sums)
+    np.testing.assert_allclose(same.voters, plain.voters)
+    assert (same.squares >= plain.squares).all()
