@@ -260,9 +260,9 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 @contextmanager
 def blaming(path: str | Path, kind: str) -> Iterator[None]:
-    """Lay whatever goes wrong inside to the run file at `path`, which holds no run of `kind`.
+    """Lay whatever goes wrong inside to the file at `path`, which was taken for a run of `kind`.
 
-    For code that draws or continues a run and takes it for one of its own.
+    For code that draws or continues runs, and expects them as hopfed made them.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
     ...     {}["eigenvalues"]
     Traceback (most recent call last):
         ...
-    hopfed.errors.RunFileError: run.h5: not what a run of bbp holds: KeyError: 'eigenvalues'
+    hopfed.errors.RunFileError: run.h5: cannot be used as a run of bbp: KeyError: 'eigenvalues'
     """
     try:
         yield
@@ -282,7 +282,7 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise RunFileError(f"{path}: not what a run of {kind} holds: {what}") from error
+        raise RunFileError(f"{path}: cannot be used as a run of {kind}: {what}") from error
 
 
 def plain(value: Any) -> Any:
