@@ -1,10 +1,13 @@
 """The command `hopfed`, also as `python -m hopfed`."""
 
 import sys
+import warnings
 
 
 def main() -> None:
     """Run the command line, and say it in one line when it is interrupted as it loads."""
+    if not sys.warnoptions:  # what libraries warn of, such as a mean of nothing, is not for users
+        warnings.simplefilter("ignore")
     try:
         from hopfed.cli import main as run
 
