@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.experiments import Arrays
 from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
@@ -117,6 +117,8 @@ class Ledger:
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
+        with self.blamed():
+            _require_equal_shapes(arrays, rounds[0])
         if state is None:
             done = self._finished(rounds)
             self.done[seed] = done
@@ -235,7 +237,10 @@ class Ledger:
             return
         if rest:
             raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
-        parts = self.store.thaw(array)
+        try:
+            parts = self.store.thaw(array)
+        except DataError as error:
+            raise RunFileError(f"{self.path}: {name}: {error}") from None
         if _WHOLE in parts:
             entry.state = parts[_WHOLE].read()
         else:

@@ -42,7 +42,7 @@ __all__ = [
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 _JSON_PARTS = ("config", "summary", "provenance")
-_KINDS = "biufcS"  # of dtypes: truth values, numbers and bytes
+_KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
@@ -212,7 +212,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
         _require(plain, path, f"{name} is not stored as one piece")
         _require(item.shape is not None, path, f"{name} is no array")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
-        _require(known, path, f"{name} holds neither numbers nor bytes")
+        _require(known, path, f"{name} holds neither real numbers nor bytes")
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
         _require(longest <= max(size, _EMPTY), path, f"{name} has the shape {item.shape}")

@@ -40,7 +40,20 @@ VALUES = (
     {"a": {"b": []}},
     json.loads("[" * 300 + "]" * 300),
 )
-KINDS = ("recover", "bbp", "mp", "fl", "serve", "letters", "theory", "gallery", "os", "a.b", "", "²")
+KINDS = (
+    "recover",
+    "bbp",
+    "mp",
+    "fl",
+    "serve",
+    "letters",
+    "theory",
+    "gallery",
+    "os",
+    "a.b",
+    "",
+    "²",
+)
 COUNTS = (-1, 0, 1, 7, 2**31, 2**62, 1.5, "many", np.nan, np.array([1, 2]))
 
 
@@ -113,8 +126,11 @@ def _array(draw, file) -> None:
 
 def _filled(value):
     def change(file, name, array):
-        kind = array.dtype if np.can_cast(type(value), array.dtype, "same_kind") else type(value)
-        file[name] = np.full(array.shape, value, kind)
+        filled = np.full(array.shape, value)
+        if array.dtype.kind in "iuf" and filled.dtype.kind in "if":
+            own = filled.astype(array.dtype, casting="unsafe")
+            filled = own if (own == filled).all() else filled
+        file[name] = filled
 
     return change
 
@@ -133,18 +149,20 @@ CHANGES = {
     "scalar": lambda file, name, array: file.__setitem__(name, 7),
     "empty": lambda file, name, array: file.__setitem__(name, np.zeros((0, *array.shape))),
     "longer": lambda file, name, array: file.__setitem__(name, np.stack([array, array])),
-    "doubled": lambda file, name, array: file.__setitem__(name, np.repeat(array, 2, axis=-1))
-    if array.ndim
-    else None,
+    "doubled": lambda file, name, array: (
+        file.__setitem__(name, np.repeat(array, 2, axis=-1)) if array.ndim else None
+    ),
     "flat": lambda file, name, array: file.__setitem__(name, array.ravel()),
     "turned": lambda file, name, array: file.__setitem__(name, array.T),
-    "cut": lambda file, name, array: file.__setitem__(name, array[..., :-1])
-    if array.ndim
-    else None,
+    "cut": lambda file, name, array: (
+        file.__setitem__(name, array[..., :-1]) if array.ndim else None
+    ),
     "none": lambda file, name, array: file.__setitem__(name, h5py.Empty("f")),
     "words": lambda file, name, array: file.__setitem__(name, "[/b]"),
     "group": lambda file, name, array: file.create_group(f"{name}/{name}"),
-    "vast": lambda file, name, array: file.create_dataset(name, (1 << 40, 1 << 20), "f8", chunks=True),
+    "vast": lambda file, name, array: file.create_dataset(
+        name, (1 << 40, 1 << 20), "f8", chunks=True
+    ),
     "unwritten": lambda file, name, array: file.create_dataset(name, (1 << 33,), "f8"),
     "wide": lambda file, name, array: file.create_dataset(name, (0, (1 << 61) - 1), "f8"),
     "packed": lambda file, name, array: file.create_dataset(
