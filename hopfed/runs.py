@@ -14,10 +14,12 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
+_DEEPEST = 100  # lists within lists of a setting or a result
 _EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
@@ -189,12 +192,19 @@ def _count(path: str | Path, file: Any, name: str) -> int:
 
 
 def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
+    text = _word(path, file, name)
     try:
-        value = json.loads(_word(path, file, name))
+        value = json.loads(text) if _depth(text) <= _DEEPEST else None
     except ValueError:
         value = None
     _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
     return dict(value)
+
+
+def _depth(text: str) -> int:
+    """Lists within lists of a JSON text: a parser that runs out of stack is no safe place."""
+    brackets = re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+    return max(accumulate(1 if mark in "[{" else -1 for mark in brackets), default=0)
 
 
 def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
