@@ -27,7 +27,9 @@ def marker(tmp_path, monkeypatch):
 
 def run_of(kind, committed=1):
     """A run file of `hopfed fl run`, complete or not yet begun, whose method is the spy."""
-    config = to_plain(Config(method=f"{NAME}:Method", clients=2, rounds=1))
+    # What would be a formula in a label is a name here.
+    data = "rows/of$\\frac$x.npz"
+    config = to_plain(Config(method=f"{NAME}:Method", data=data, clients=2, rounds=1))
     shape = (committed, 1, 2)
     numbers = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
     traffic = {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
