@@ -22,10 +22,12 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.states import BUDGET
-from hopfed.runs import Run, check_writable
+from hopfed.outputs import check_writable
+from hopfed.runs import Run
 from hopfed.workers import begin_worker, end_processes
 
 ENGINES = ("local", "pool", "flower")
+MOST_SEEDS = 1_000_000
 
 Report = Callable[[int, int], object]  # from what is finished and what is planned
 
@@ -72,6 +74,7 @@ def execute(
     True
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
+    require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     ledger = _begun(experiment, config, out, resume, memory)
     if not ledger.pending():
         return ledger.run()
@@ -112,7 +115,7 @@ def _begun(
         to_plain(config),
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
-        rounds=getattr(config, "units", getattr(config, "rounds", 1)) if by_round else 1,
+        rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
         path=out,
         memory=memory,
     )
@@ -156,7 +159,9 @@ def _serial(
 ) -> None:
     for seed in ledger.pending():
         while seed not in ledger.done:
-            ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed), engine))
+            with ledger.blamed(seed):
+                made = _unit(module, config, seed, *ledger.position(seed), engine)
+            ledger.commit(seed, *made)
             if at_once:
                 ledger.flush()
             tell(*ledger.progress())
@@ -194,6 +199,10 @@ def _feed(
             running[_submit(pool, ledger, module, config, seed)] = seed
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             seed = running.pop(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, BrokenProcessPool):
+                with ledger.blamed(seed):
+                    raise error
             ledger.commit(seed, *future.result())
             tell(*ledger.progress())
             if seed not in ledger.done:

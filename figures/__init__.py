@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hopfed.runs import replacing
+from hopfed.outputs import replacing
 
 _NAMES = {"recover": "recovery"}  # kind of run -> module, where they differ
 
@@ -24,6 +24,17 @@ def new_figure(width: float, height: float) -> Figure:
     with as_file(files("hopfed.figures") / "hopfed.mplstyle") as style:
         matplotlib.style.use(str(style))
     return Figure(figsize=(width * MM, height * MM), layout="constrained")
+
+
+def literal(text: str) -> str:
+    """Return words of others for a label, in which a dollar would begin a formula.
+
+    Examples
+    --------
+    >>> literal("cost in $")
+    'cost in \\\\$'
+    """
+    return text.replace("$", r"\$")
 
 
 def drawer(kind: str, *, several: bool = False) -> Any:
