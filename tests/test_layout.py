@@ -14,6 +14,7 @@ LOW = {"errors", "arrays", "rng"}
 CORE = LOW | {"kernels", "theory"}
 MAY_IMPORT = {
     "errors": set(),
+    "limits": {"errors"},
     "theory": {"errors", "theory"},
     "arrays": {"errors"},
     "rng": {"errors"},
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "recent": set(),
-    "data": LOW | {"config", "kernels", "data", "recent"},
+    "data": LOW | {"config", "kernels", "data", "limits", "recent"},
     "exchange": CORE | {"joint", "operators", "rows", "sample", "spectrum"},
     "recovery": CORE
     | {"data", "exchange", "factorize", "joint", "operators", "rank"}
@@ -55,7 +56,8 @@ MAY_IMPORT = {
     "private_recovery": CORE
     | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
     "neural": LOW
-    | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
+    | {"aggregate", "config", "data", "federation", "limits", "memory", "neural", "recent"}
+    | {"recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
     | {"aggregate", "config", "data", "exchange", "factorize", "federation", "joint"}
