@@ -6,6 +6,8 @@ prints it as it stands and exits with status 2.
 
 from __future__ import annotations
 
+MOST = 300  # characters of a wrong value that a message repeats
+
 
 class HopfedError(Exception):
     """Base of all errors raised by hopfed.
@@ -38,13 +40,18 @@ class ArgumentError(HopfedError, ValueError):
     """
 
     def __init__(self, argument: str, rule: str, got: object):
-        super().__init__(f"{argument} must be {rule}, got {got}")
+        super().__init__(f"{argument} must be {rule}, got {_short(str(got))}")
         self.argument = argument
         self.rule = rule
         self.got = got
 
     def __reduce__(self) -> tuple[type, tuple[str, str, object]]:
         return type(self), (self.argument, self.rule, self.got)
+
+
+def _short(text: str) -> str:
+    """Return a text that may be a whole file's worth, cut to what a line can show."""
+    return text if len(text) <= MOST else f"{text[:MOST]}... ({len(text):,} characters)"
 
 
 class DataError(HopfedError, ValueError):

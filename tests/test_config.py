@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.config import check_types, describe, from_plain, require, to_plain, with_settings
+from hopfed.config import MOST, check_types, describe, from_plain, require, to_plain, with_settings
 from hopfed.errors import ArgumentError
 
 
@@ -89,9 +89,9 @@ def test_an_integer_is_a_number():
 
 
 @given(
-    N=st.integers(),
+    N=st.integers(-MOST, MOST),
     quality=st.floats(min_value=0, max_value=1, exclude_min=True),
-    M=st.lists(st.integers(), min_size=1).map(tuple),
+    M=st.lists(st.integers(-MOST, MOST), min_size=1).map(tuple),
     degrees=st.lists(st.floats(allow_nan=False), min_size=1).map(tuple),
 )
 def test_a_config_survives_json_and_its_own_text(N, quality, M, degrees):

@@ -37,15 +37,15 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
         if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
             tables.append(name)
 
-    with opened(path), reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
-        with h5py.File(path, "r") as file:
-            file.visititems(collect)
-            dataset = file[pick(path, tables, preferred)]
-            _check(path, dataset)
-            array = np.empty(dataset.shape, dataset.dtype.newbyteorder("="))
-            if array.size:
-                dataset.read_direct(array)
-            return array
+    broken = reading(path, f"cannot be read as {Path(path).suffix[1:]}")
+    with opened(path), broken, h5py.File(path, "r") as file:
+        file.visititems(collect)
+        dataset = file[pick(path, tables, preferred)]
+        _check(path, dataset)
+        array = np.empty(dataset.shape, dataset.dtype.newbyteorder("="))
+        if array.size:
+            dataset.read_direct(array)
+        return array
 
 
 def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:

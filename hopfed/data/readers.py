@@ -132,9 +132,8 @@ def _native(array: np.ndarray) -> np.ndarray:
 
 def _read_npz(path: Path) -> np.ndarray:
     with Npz(path) as archive:
-        return archive[
-            pick(path, [k for k in archive if len(archive.header(k).shape) > 1], PREFERRED)
-        ]
+        tables = [name for name in archive if len(archive.header(name).shape) > 1]
+        return archive[pick(path, tables, PREFERRED)]
 
 
 _READERS: dict[str, Callable[[Path], np.ndarray]] = {
