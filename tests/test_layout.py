@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "data": LOW | {"config", "kernels", "data", "limits", "recent"},
     "exchange": CORE | {"joint", "operators", "rows", "sample", "spectrum"},
     "recovery": CORE
-    | {"data", "exchange", "factorize", "joint", "operators", "rank"}
+    | {"config", "data", "exchange", "factorize", "joint", "operators", "rank"}
     | {"sample", "search", "spectrum"},
     "metrics": {"errors"},
     "agreement": CORE | {"config", "rows"},
