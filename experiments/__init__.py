@@ -11,6 +11,8 @@ A module of this package offers
   the state is a dict of arrays, or a `FederationState`, whose untouched clients are not copied;
 - `summarise(config, arrays)`: the scalars of the summary, from the arrays of all seeds;
 - for those that compare many methods, `tables(config, summary)`: the `Table`s to print;
+- for those whose settings may name code that is not hopfed's, `code_of(config)`: those names, which
+  are imported only if the command line says so;
 
 and `hopfed.figures` a module of the same name with `draw(run)`.
 """

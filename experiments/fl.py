@@ -142,6 +142,11 @@ RECORD = Record(
 )
 
 
+def code_of(config: Config) -> tuple[str, ...]:
+    """Names of code in the settings that is not hopfed's: a method as ``module:Class``."""
+    return (config.method,) if ":" in config.method else ()
+
+
 def run_round(
     config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:

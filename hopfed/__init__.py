@@ -1,7 +1,6 @@
 """hopfed: recover the prototypes hidden in binary data that stay with their owners."""
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
@@ -9,7 +8,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.factorize import Archetypes
     from hopfed.recovery import recover
 
-__version__ = _version("hopfed")
+    __version__: str
 
 # Public name -> module. Loaded on first use, so that `import hopfed` stays light.
 _PUBLIC = {
@@ -22,6 +21,10 @@ __all__ = ["Archetypes", "HopfedError", "__version__", "recover"]
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("hopfed")
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'hopfed' has no attribute {name!r}")

@@ -42,8 +42,9 @@ def require_memory(needed: int, what: str) -> None:
         return
     free = free_memory()
     if needed > free:
-        needs = f"needs {_gigabytes(needed)} of memory"
-        raise DataError(f"{what}: {needs}, {_gigabytes(free)} are free")
+        raise DataError(
+            f"{what}: needs {_gigabytes(needed)} of memory, {_gigabytes(free)} are free"
+        )
 
 
 def free_memory() -> int:

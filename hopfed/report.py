@@ -18,7 +18,7 @@ import numpy as np
 from hopfed.config import describe
 from hopfed.figures import drawer
 from hopfed.results import record_of, side_by_side, tables_of
-from hopfed.runs import Run
+from hopfed.runs import Run, blaming
 
 MOST = 16 << 20  # bytes of compressed arrays that a page carries along
 
@@ -28,7 +28,7 @@ def page(runs: Mapping[str, Run]) -> str:
 
     Raises
     ------
-    HopfedError : a figure cannot be drawn.
+    RunFileError : a run does not hold what runs of its kind do, so that it cannot be told of.
 
     Examples
     --------
@@ -37,8 +37,13 @@ def page(runs: Mapping[str, Run]) -> str:
     (True, False)
     """
     kinds = list(dict.fromkeys(run.kind for run in runs.values()))
-    body = [_comparison(runs)] if len(runs) > 1 and len(kinds) == 1 else []
-    body += [_section(name, run, i) for i, (name, run) in enumerate(runs.items())]
+    body = []
+    if len(runs) > 1 and len(kinds) == 1:
+        with blaming(", ".join(runs), kinds[0]):
+            body.append(_comparison(runs))
+    for i, (name, run) in enumerate(runs.items()):
+        with blaming(name, run.kind):
+            body.append(_section(name, run, i))
     template = files("hopfed").joinpath("report.html").read_text(encoding="utf-8")
     return template.replace("$title", escape(f"hopfed: {', '.join(kinds)}")).replace(
         "$body", "\n".join(body)

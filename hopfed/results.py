@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hopfed.config import from_plain
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
-from hopfed.runs import Run
+from hopfed.runs import Run, require_seeds
+
+
+def load_complete(path: str | Path) -> Run:
+    """Load a complete run to be drawn or told of: its settings and arrays are its experiment's.
+
+    Raises
+    ------
+    RunFileError : see `hopfed.runs.Run.load`; or a setting is unknown or out of its range, or an
+        array is not of all seeds and rounds.
+    """
+    run = Run.load(path, complete=True)
+    if run.kind in (*NAMES, *OTHERS):
+        experiment = find(run.kind)
+        try:
+            config = from_plain(experiment.Config, run.config)
+        except (ArgumentError, TypeError) as error:
+            raise RunFileError(f"{path}: made with settings of no {run.kind}: {error}") from None
+        by_round = hasattr(experiment, "run_round")
+        rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
+        require_seeds(run, path, rounds)
+    return run
 
 
 def record_of(kind: str) -> Record | None:

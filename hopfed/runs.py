@@ -4,20 +4,16 @@ Layout: attributes of the file hold the format version, the kind of run, two cou
 run committed, parts planned), its configuration, summary and provenance (JSON); datasets hold every
 array under its name, such as ``archetypes/patterns``.
 
-A file is never changed in place. Its bytes are made in memory, written to a new file beside it and
-flushed to the disk, and that file takes the name in one step. Whatever stops the program, the name
-stands for a whole file: the one before or the one after.
+The bytes of a file are made in memory and then written whole, see `hopfed.outputs`.
 """
 
 from __future__ import annotations
 
-import glob
 import io
 import json
 import math
 import os
 import platform
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,12 +23,27 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import DataError, HopfedError, RunFileError
+from hopfed.limits import require_memory
+from hopfed.outputs import check_writable, remove_leftovers, replacing
+
+__all__ = [
+    "FORMAT",
+    "Run",
+    "blaming",
+    "check_writable",
+    "plain",
+    "provenance",
+    "remove_leftovers",
+    "replacing",
+    "require_seeds",
+]
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 _JSON_PARTS = ("config", "summary", "provenance")
-_PROBE = 1 << 16  # bytes written to see whether a folder takes any
+_KINDS = "biufcS"  # of dtypes: truth values, numbers and bytes
+_EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
 @dataclass(frozen=True)
@@ -80,10 +91,8 @@ class Run:
         RunFileError : the file cannot be written; what stood there before is untouched.
         """
         data = self._image()
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # the bytes must be on the disk before the name is theirs
+        with replacing(path, durable=True) as temporary:
+            temporary.write_bytes(data)
 
     def _image(self) -> memoryview:
         """Bytes of the HDF5 file; made in memory, so that a full disk is an ordinary error."""
@@ -103,7 +112,7 @@ class Run:
 
     @classmethod
     def load(cls, path: str | Path, *, complete: bool = False) -> Run:
-        """Read a run file.
+        """Read a run file, and nothing that it refers to.
 
         Parameters
         ----------
@@ -112,18 +121,21 @@ class Run:
 
         Raises
         ------
-        RunFileError : there is no such file, or it is foreign, truncated, of a newer format, or
-            not complete although it must be.
+        RunFileError : there is no such file, or it is foreign, truncated, of a newer format,
+            larger than the memory that is free, or not complete although it must be.
         """
         import h5py
 
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise RunFileError(f"{path}: no such run file")
         try:
-            with h5py.File(path, "r") as file:
+            # A run file is replaced, never changed: there is nothing to lock.
+            with h5py.File(path, "r", locking=False) as file:
                 run = cls._read(path, file)
         except RunFileError:
             raise
+        except PermissionError:
+            raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
             raise RunFileError(f"{path}: not a readable run file of hopfed") from error
         if complete and not run.complete:
@@ -135,24 +147,142 @@ class Run:
 
     @classmethod
     def _read(cls, path: str | Path, file: Any) -> Run:
-        found = file.attrs.get("hopfed_format")
-        if found is None:
+        if "hopfed_format" not in file.attrs:
             raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
-        if int(found) > FORMAT:
+        found = _count(path, file, "hopfed_format")
+        if found > FORMAT:
             raise RunFileError(
                 f"{path}: written by a newer hopfed (format {found}, this one reads up to "
                 f"{FORMAT}); upgrade hopfed to read it"
             )
-        arrays: dict[str, np.ndarray] = {}
-        file.visititems(lambda name, item: _collect(arrays, name, item))
-        parts: dict[str, Any] = {name: json.loads(file.attrs[name]) for name in _JSON_PARTS}
-        parts |= {name: int(file.attrs[name]) for name in ("committed", "planned")}
-        return cls(kind=str(file.attrs["kind"]), arrays=arrays, **parts)
+        kind = _word(path, file, "kind")
+        _require(kind.isidentifier(), path, "its kind of run is no name")
+        committed, planned = (_count(path, file, name) for name in ("committed", "planned"))
+        _require(committed <= planned, path, f"{committed} of {planned} seeds are in it")
+        parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
+        words = all(isinstance(value, str) for value in parts["provenance"].values())
+        _require(words, path, "its provenance holds other things than words")
+        arrays = _arrays(path, file)
+        return cls(kind=kind, arrays=arrays, committed=committed, planned=planned, **parts)
 
 
-def _collect(arrays: dict[str, np.ndarray], name: str, item: Any) -> None:
-    if hasattr(item, "shape"):
-        arrays[name] = item[()]
+def _require(holds: bool, path: str | Path, what: str) -> None:
+    if not holds:
+        raise RunFileError(f"{path}: not a run file as hopfed writes it: {what}")
+
+
+def _word(path: str | Path, file: Any, name: str) -> str:
+    """The text that an attribute holds; its size is known before it is read."""
+    held = file.attrs.get_id(name)
+    _require(held.shape == () and held.dtype.kind == "O", path, f"{name} is no text")
+    value = file.attrs[name]
+    _require(isinstance(value, str), path, f"{name} is no text")
+    return str(value)
+
+
+def _count(path: str | Path, file: Any, name: str) -> int:
+    held = file.attrs.get_id(name)
+    _require(held.shape == () and held.dtype.kind in "iu", path, f"{name} is no count")
+    value = int(file.attrs[name])
+    _require(value >= 0, path, f"{name} is {value}")
+    return value
+
+
+def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(_word(path, file, name))
+    except ValueError:
+        value = None
+    _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
+    return dict(value)
+
+
+def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
+    """All arrays of the file, read once it is known that they are in it and fit into memory."""
+    import h5py
+
+    found: dict[str, Any] = {}
+    file.visititems(lambda name, item: found.update({name: item}))
+    found = {name: item for name, item in found.items() if isinstance(item, h5py.Dataset)}
+    size, total = os.path.getsize(path), 0
+    for name, item in found.items():
+        _require(name.isprintable(), path, "an array has a name that cannot be printed")
+        # Other layouts can refer to other files, or unfold to any size.
+        plain = item.chunks is None and item.external is None and not item.is_virtual
+        _require(plain, path, f"{name} is not stored as one piece")
+        _require(item.shape is not None, path, f"{name} is no array")
+        known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
+        _require(known, path, f"{name} holds neither numbers nor bytes")
+        total += math.prod(item.shape) * item.dtype.itemsize
+        longest = math.prod(max(n, 1) for n in item.shape)
+        _require(longest <= max(size, _EMPTY), path, f"{name} has the shape {item.shape}")
+    _require(total <= size, path, "arrays that it names are not in it")
+    try:
+        require_memory(total, str(path))
+    except DataError as error:
+        raise RunFileError(str(error)) from None
+    return {name: item[()] for name, item in found.items()}
+
+
+def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
+    """Refuse a run of an experiment whose arrays are not of its seeds, and of their rounds.
+
+    Parameters
+    ----------
+    run : as it was loaded from `path`.
+    rounds : of a seed, for an experiment that has them.
+
+    Raises
+    ------
+    RunFileError : names what does not fit.
+
+    Examples
+    --------
+    >>> run = Run("bbp", {}, {"seeds": np.arange(2), "x": np.ones((1, 3))}, {}, {}, 2, 2)
+    >>> require_seeds(run, "run.h5")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.RunFileError: run.h5: not a run file as hopfed writes it: x is (1, 3) for 2 seeds
+    """
+    seeds = run.arrays.get("seeds", np.zeros(0))
+    held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
+    held = held and len(np.unique(seeds)) == len(seeds)
+    held = held and bool(((seeds >= 0) & (seeds < run.planned)).all())
+    _require(held, path, "it does not tell its seeds")
+    lead = (run.committed,) if rounds is None else (run.committed, rounds)
+    for name, array in run.arrays.items():
+        if name == "seeds" or name.startswith("unfinished/"):
+            continue
+        words = f"{name} is {array.shape} for {run.committed} seeds"
+        words += "" if rounds is None else f" of {rounds} rounds"
+        _require(array.shape[: len(lead)] == lead, path, words)
+
+
+@contextmanager
+def blaming(path: str | Path, kind: str) -> Iterator[None]:
+    """Lay whatever goes wrong inside to the run file at `path`, which holds no run of `kind`.
+
+    For code that draws or continues a run and takes it for one of its own.
+
+    Raises
+    ------
+    RunFileError : in one line; the first error is its cause.
+
+    Examples
+    --------
+    >>> with blaming("run.h5", "bbp"):
+    ...     {}["eigenvalues"]
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.RunFileError: run.h5: not what a run of bbp holds: KeyError: 'eigenvalues'
+    """
+    try:
+        yield
+    except (HopfedError, OSError):
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise RunFileError(f"{path}: not what a run of {kind} holds: {what}") from error
 
 
 def plain(value: Any) -> Any:
@@ -189,87 +319,3 @@ def provenance() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def check_writable(path: str | Path, argument: str = "out") -> None:
-    """Fail early, in one line, when `path` cannot be written later.
-
-    A small file is written beside it and removed, which finds read-only folders, full disks and
-    quotas alike.
-
-    Parameters
-    ----------
-    path : of the file.
-    argument : what the caller calls it, for the message.
-
-    Raises
-    ------
-    ArgumentError : no such folder, a folder in its place, or no right to write.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_writable(f"{folder}/run.h5")
-    ...     print(os.listdir(folder))
-    []
-    """
-    folder = Path(path).resolve().parent
-    if not folder.is_dir():
-        raise ArgumentError(argument, "in a folder that exists", folder)
-    if Path(path).is_dir():
-        raise ArgumentError(argument, "a file, not a folder", path)
-    try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE))
-            probe.flush()
-    except OSError as error:
-        raise ArgumentError(argument, f"writable ({error.strerror})", path) from None
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it into place when all went well.
-
-    Raises
-    ------
-    RunFileError : the file cannot be written; what stood at `path` before is untouched.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "note.txt")
-    ...     with replacing(path) as temporary:
-    ...         _ = temporary.write_text("all of it")
-    ...         before = path.exists()
-    ...     print(before, path.read_text())
-    False all of it
-    """
-    path = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}-", path.parent)
-        os.close(handle)
-        try:
-            os.chmod(name, 0o644)
-            yield Path(name)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise RunFileError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def remove_leftovers(path: str | Path) -> None:
-    """Remove temporary files that a process killed inside :func:`replacing` left beside `path`.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, ".run-abcd1234.h5").touch()  # of a process that was killed
-    ...     remove_leftovers(Path(folder, "run.h5"))
-    ...     print(os.listdir(folder))
-    []
-    """
-    path = Path(path)
-    pattern = f".{glob.escape(path.stem)}-????????{glob.escape(path.suffix)}"
-    for name in path.parent.glob(pattern):
-        name.unlink(missing_ok=True)

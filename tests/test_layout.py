@@ -14,12 +14,13 @@ LOW = {"errors", "arrays", "rng"}
 CORE = LOW | {"kernels", "theory"}
 MAY_IMPORT = {
     "errors": set(),
-    "limits": {"errors"},
     "theory": {"errors", "theory"},
     "arrays": {"errors"},
     "rng": {"errors"},
     "config": {"errors"},
-    "runs": {"errors"},
+    "limits": {"errors"},
+    "outputs": {"errors"},
+    "runs": {"errors", "limits", "outputs"},
     "kernels": {"arrays", "errors", "kernels"},
     "rows": CORE,
     "operators": CORE | {"rows"},
@@ -64,7 +65,7 @@ MAY_IMPORT = {
     | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
     | {"rows", "sample", "search", "select", "sketch", "spectrum"},
     "recovery_run": {"recovery", "runs"},
-    "figures": {"errors", "figures", "runs", "theory"},
+    "figures": {"errors", "figures", "outputs", "runs", "theory"},
 }
 TOP = {"__main__", "bench", "cli", "experiments", "report", "results"}  # may import all below them
 

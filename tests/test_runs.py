@@ -1,17 +1,13 @@
 """Run files: whole or not at all, and refused in one line when they are not what they should be."""
 
-import os
-import resource
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 import pytest
 from helpers import assert_close
 
-from hopfed.errors import ArgumentError, RunFileError
-from hopfed.runs import FORMAT, Run, check_writable, plain, remove_leftovers, replacing
+from hopfed.errors import RunFileError
+from hopfed.runs import FORMAT, Run, plain
 
 ARRAYS = {
     "spectrum/values": np.linspace(0, 1, 7),
@@ -97,71 +93,6 @@ def test_damaged_attributes(path):
 def test_no_file(tmp_path):
     assert "no such run file" in refusal(tmp_path / "absent.h5")
     assert "no such run file" in refusal(tmp_path)
-
-
-def test_an_error_while_writing_leaves_the_old_file(path):
-    before = path.read_bytes()
-    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
-        temporary.write_bytes(bytes(1 // 0))
-    assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
-
-
-def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(path):
-    left, other = path.with_name(".run-abcd1234.h5"), path.with_name(".run-2-abcd1234.h5")
-    for name in (left, other):
-        name.touch()
-    remove_leftovers(path)
-    assert not left.exists()
-    assert other.exists()
-    assert path.exists()
-
-
-@pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5"])
-def test_where_nothing_can_be_written(name, tmp_path):
-    if name.startswith("/proc") and not sys.platform.startswith("linux"):
-        pytest.skip("no /proc here")
-    with pytest.raises(ArgumentError, match="--out must be"):
-        check_writable(tmp_path / name, "--out")
-
-
-def test_a_read_only_folder(tmp_path):
-    if os.geteuid() == 0:
-        pytest.skip("root writes anywhere")
-    tmp_path.chmod(0o555)
-    try:
-        with pytest.raises(ArgumentError, match="writable"):
-            check_writable(tmp_path / "run.h5")
-    finally:
-        tmp_path.chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("limit", "error"), [(1 << 12, "ArgumentError"), (1 << 17, "RunFileError")]
-)
-def test_a_disk_that_fills_up(limit, error, path):
-    """At the start, and in the middle of a write; the limit on file sizes stands for the disk."""
-    before = path.read_bytes()
-    code = (
-        "import sys, numpy as np\n"
-        "from hopfed.runs import Run, check_writable\n"
-        "try:\n"
-        "    check_writable(sys.argv[1])\n"
-        "    Run('toy', {}, {'x': np.zeros(1 << 16)}, {}).save(sys.argv[1])\n"
-        "except Exception as error:\n"
-        "    print(type(error).__name__, '|', error)\n"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
-    assert answer.stdout.startswith(error + " |")
-    assert "File too large" in answer.stdout
-    assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
 
 
 def test_plain_values():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 from importlib import import_module
 
@@ -55,19 +58,49 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one line on standard error and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli.main(args=arguments, prog_name="hopfed", standalone_mode=False)
+        if sys.stdout is not None:  # closed from the start
+            sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        _interrupted()
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:
         _fail(str(error))
+    except BrokenPipeError:  # as in `hopfed list | head -1`: nobody reads on, and nothing is wrong
+        _let_go()
+        sys.exit(1)
+    except OSError as error:
+        _let_go()
+        where = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{where}{error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"not enough memory: {error}")
+
+
+def _interrupted() -> None:
+    # A second Ctrl-C, while the interpreter closes, ends it at once and without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    print("interrupted", file=sys.stderr)
+    sys.exit(130)
+
+
+def _let_go() -> None:
+    """Give up standard output if it takes nothing, or closing it would be an error again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    from hopfed.cli.output import shown
+
+    print("error: " + shown(" ".join(message.split())), file=sys.stderr)
     sys.exit(2)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.numbers import Whole
-from hopfed.cli.output import err, human_bytes, out, table
+from hopfed.cli.output import Screen, err, human_bytes, named, out, shown, table
 from hopfed.errors import ArgumentError
 
 SEEDS = 10
@@ -71,7 +70,7 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
     if recovery:
         _print_recovery(recovery)
     if figure:
-        out.print(f"\nwrote {figure}", markup=False)
+        out.print(f"\nwrote {shown(figure)}")
 
 
 def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) -> tuple[Any, Any]:
@@ -109,7 +108,7 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
         TimeElapsedColumn,
     )
 
-    text = TextColumn("{task.description}")
+    text = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), text)
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task("loading", total=steps, completed=-1)
@@ -118,15 +117,15 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
 
 def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
     """Refuse, before anything is measured, what does not go together."""
-    from hopfed.cli.figure import check_figure
+    from hopfed.outputs import FIGURE, check_outputs
 
     for option in ("seeds", "silhouettes"):
         if options[option] is not None and name not in ("recover", "all"):
             raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
-    if figure is not None:
-        if name == "recover":
-            raise ArgumentError("--figure", "left out for recover, which has no sizes", figure)
-        check_figure(figure, "--figure")
+    if figure is not None and name == "recover":
+        raise ArgumentError("--figure", "left out for recover, which has no sizes", figure)
+    inputs = [] if options["silhouettes"] is None else [options["silhouettes"]]
+    check_outputs(("--figure", figure, FIGURE), inputs=inputs)
 
 
 def _list(as_json: bool) -> None:
@@ -140,7 +139,7 @@ def _list(as_json: bool) -> None:
         print(json.dumps({"benchmarks": summaries, "machine": machine}))
         return
     for name in NAMES:
-        out.print(f"[bold]{name}[/bold]: {summaries[name]}")
+        out.print(named(name, summaries[name]))
     out.print("")
     _print_machine(machine)
     out.print("\nRun one with: hopfed bench NAME")
@@ -149,14 +148,14 @@ def _list(as_json: bool) -> None:
 def _print_machine(machine: dict[str, str]) -> None:
     hardware = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
     for name in hardware:
-        out.print(f"{name}: {machine[name]}", markup=False)
+        out.print(f"{name}: {machine[name]}")
     versions = (f"{name} {word}" for name, word in machine.items() if name not in hardware)
-    out.print("versions: " + ", ".join(versions), markup=False)
+    out.print("versions: " + ", ".join(versions))
 
 
-def _wide() -> Console:
+def _wide() -> Screen:
     """Where tables go: a terminal has its own width, a file room for all columns."""
-    return out if out.is_terminal else Console(highlight=False, width=WIDTH)
+    return out if out.is_terminal else Screen(width=WIDTH)
 
 
 def _print_pairs(result: dict[str, Any]) -> None:
@@ -166,10 +165,11 @@ def _print_pairs(result: dict[str, Any]) -> None:
         words = (f"{unit} {_si(rate)}{'B' * (unit == 'copy')}/s" for unit, rate in rates.items())
         out.print(f"ceilings of the {device}: {', '.join(words)}")
     for name, found in result["benchmarks"].items():
-        out.print(f"\n[bold]{name}[/bold]: {found['summary']}")
+        out.print("")
+        out.print(named(name, found["summary"]))
         console.print(_grid(found))
         for line in _notes(found):
-            out.print(line, markup=False)
+            out.print(line)
 
 
 def _grid(found: dict[str, Any]) -> Any:

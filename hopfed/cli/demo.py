@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hopfed.cli.numbers import WHOLE, Whole
-from hopfed.cli.output import err, out
+from hopfed.cli.output import err, out, shown
 
 
 @click.command("demo")
@@ -26,12 +26,13 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
 
     Example: hopfed demo --figure letters.png
     """
-    from hopfed.cli.recover import check_outputs, print_recovery
+    from hopfed.cli.recover import print_recovery
     from hopfed.data.demo import letters_over_clients
+    from hopfed.outputs import FIGURE, check_outputs
     from hopfed.rng import check_seed
 
     check_seed(seed)
-    check_outputs(None, figure)
+    check_outputs(("--figure", figure, FIGURE))
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
         letters, examples, subsets = letters_over_clients(seed, size)
         from hopfed.figures import save
@@ -46,8 +47,8 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
         status.update("drawing")
         patterns = recovery.archetypes.patterns
         score = retrieval(patterns, letters)  # the truth only orders the picture and scores
-        shown = [rows[i] for i in range(6) for rows in examples]
-        save(draw(shown, patterns[score.best.argsort(kind="stable")], size), figure)
+        drawn = [rows[i] for i in range(6) for rows in examples]
+        save(draw(drawn, patterns[score.best.argsort(kind="stable")], size), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
         out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
     out.print()
@@ -56,4 +57,4 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
         f"against the truth: {score.found()} of {len(letters)} letters at |m| >= 0.99, "
         f"{score.false_discoveries} false discoveries"
     )
-    out.print(f"wrote {figure}")
+    out.print(f"wrote {shown(figure)}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hopfed.cli.output import out
+from hopfed.cli.output import out, shown
 from hopfed.errors import ArgumentError, RunFileError
-
-FORMATS = (".png", ".pdf", ".svg")
+from hopfed.outputs import FIGURE, check_outputs
 
 
 @click.command("figure")
@@ -27,10 +28,11 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     Example: hopfed figure bbp.h5 --out bbp.png
     """
     from hopfed.figures import drawer, save
-    from hopfed.runs import Run
+    from hopfed.results import load_complete
+    from hopfed.runs import blaming
 
-    check_figure(out_file, "--out")
-    runs = [Run.load(path, complete=True) for path in run_files]
+    check_outputs(("--out", out_file, FIGURE), inputs=run_files)
+    runs = [load_complete(path) for path in run_files]
     kinds = sorted({run.kind for run in runs})
     if len(kinds) > 1:
         raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
@@ -38,14 +40,21 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     if draw is None:
         what = "for several runs" if len(runs) > 1 else "for runs"
         raise RunFileError(f"{run_files[0]}: there is no figure {what} of {kinds[0]!r}")
-    save(draw(runs) if len(runs) > 1 else draw(runs[0]), out_file)
-    out.print(f"wrote {out_file}", markup=False)
+    with blaming(", ".join(map(str, run_files)), kinds[0]):
+        save(draw(runs) if len(runs) > 1 else draw(runs[0]), out_file)
+    out.print(f"wrote {shown(out_file)}")
 
 
-def check_figure(path: Path, argument: str) -> None:
-    """Refuse, before anything is computed, a figure that could not be written."""
-    from hopfed.runs import check_writable
+def figure_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --figure, which is refused at once if it could not be written."""
+    return click.option(
+        "--figure",
+        type=click.Path(path_type=Path),
+        callback=_checked,
+        help="Draw to .png, .pdf or .svg.",
+    )(command)
 
-    if path.suffix.lower() not in FORMATS:
-        raise ArgumentError(argument, f"a {', '.join(FORMATS)} file", path)
-    check_writable(path, argument)
+
+def _checked(_: Any, __: Any, value: Path | None) -> Path | None:
+    check_outputs(("--figure", value, FIGURE))
+    return value

@@ -13,6 +13,7 @@ from hopfed.cli.numbers import COUNT, FINITE
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
 from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.outputs import RUN, check_outputs
 
 
 @click.group("fl")
@@ -57,6 +58,10 @@ def run_command(
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
+    inputs = [] if config_file is None else [config_file]
+    if options["data"] is not None:
+        inputs.append(Path(options["data"]))
+    check_outputs(("--out", out_file, RUN), inputs=inputs)
     fl = _experiment()
     config = replace(fl.Config(), method=method)
     if config_file is not None:
@@ -88,9 +93,9 @@ def list_command(method: str | None) -> None:
             cls = find(name)
             own = ", ".join(f"{f.name}={describe(f.default)}" for f in _own(cls))
             grid.add_row(name, cls.source, own or "-")
-        out.print(grid, markup=False)
+        out.print(grid)
         return
-    out.print(cleandoc(find(method).__doc__ or ""), markup=False)
+    out.print(cleandoc(find(method).__doc__ or ""))
 
 
 def _experiment() -> Any:

@@ -1,14 +1,63 @@
-"""What commands print: tables, status lines and numbers of bytes."""
+"""What commands print: tables, status lines and numbers of bytes.
+
+Names of files, columns and metrics come from others. Nothing in them is obeyed: they are printed
+without markup, and characters that a terminal would act on are spelt out.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False)
+# Control and format characters, the escape and marks of direction among them; halves of a pair;
+# separators of lines. What no version of Unicode names is harmless and stays.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def shown(text: object) -> str:
+    """Return `text` with every character that a terminal would act on spelt out.
+
+    Examples
+    --------
+    >>> print(shown("a\\x1b[31m\\n.csv"))
+    a\\x1b[31m\\n.csv
+    """
+    return _UNSAFE.sub(_spelt, str(text))
+
+
+def _spelt(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # so Python holds a byte of a file name that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return match[0].encode("unicode_escape").decode()
+
+
+class Screen(Console):
+    """A console that prints every text as it stands, but for what `shown` spells out."""
+
+    def __init__(self, **options: Any):
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Turn a text, also one in a table, into what is printed; its lines stay lines."""
+        return super().render_str("\n".join(map(shown, text.split("\n"))), **options)
+
+
+out = Screen(soft_wrap=True)
+err = Screen(stderr=True)
+
+
+def named(name: str, words: str) -> Text:
+    """A bold name, a colon, and words."""
+    return Text.assemble((shown(name), "bold"), f": {shown(words)}")
 
 
 def human_bytes(count: float) -> str:

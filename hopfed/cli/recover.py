@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import click
 
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
-from hopfed.cli.output import err, human_bytes, out, table
-from hopfed.config import MOST, real, whole
+from hopfed.cli.output import err, human_bytes, out, shown, table
+from hopfed.config import real
 from hopfed.errors import ArgumentError
 
 ROWS = 60  # of the table; --json and --out hold all
@@ -48,7 +49,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
-    _check(options)
+    _check(files, options)
     from hopfed.data.readers import read_examples
     from hopfed.recovery import run_recovery, split
 
@@ -56,11 +57,8 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     with err.status("reading") as status:
         clients = [read_examples(path) for path in files]
         _same_width(files, [c.shape[1] for c in clients])
+        _shape(options["shape"], clients[0].shape[1])
         if options["clients"] is not None:
-            if len(clients) > 1:
-                raise ArgumentError(
-                    "--clients", "left out when there are several files", len(files)
-                )
             clients = split(clients[0], options["clients"], options["seed"])
         status.update("recovering")
         recovery = run_recovery(
@@ -95,7 +93,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
         print_recovery(recovery, seconds)
         for name in ("out_file", "figure"):
             if options[name]:
-                out.print(f"wrote {options[name]}")
+                out.print(f"wrote {shown(options[name])}")
 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
@@ -126,25 +124,18 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     )
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
+    from hopfed.outputs import FIGURE, RUN, check_outputs
     from hopfed.rng import check_seed
 
     check_seed(options["seed"])
     _quality(options["quality"])
     _shape(options["shape"])
-    check_outputs(options["out_file"], options["figure"])
-
-
-def check_outputs(out_file: Path | None, figure: Path | None) -> None:
-    """Refuse, before any work, files that could not be written after it."""
-    from hopfed.runs import check_writable
-
-    for path, argument in ((out_file, "--out"), (figure, "--figure")):
-        if path is not None:
-            check_writable(path, argument)
-    if figure is not None and figure.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise ArgumentError("--figure", "a .png, .pdf or .svg file", figure)
+    if options["clients"] is not None and len(files) > 1:
+        raise ArgumentError("--clients", "left out when there are several files", len(files))
+    outputs = (("--out", options["out_file"], RUN), ("--figure", options["figure"], FIGURE))
+    check_outputs(*outputs, inputs=files)
 
 
 def _quality(text: str) -> float | None:
@@ -156,16 +147,16 @@ def _quality(text: str) -> float | None:
     return value
 
 
-def _shape(text: str | None) -> tuple[int, int] | None:
+def _shape(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
+    """Height and width, which make up the `columns` where those are known."""
     if text is None:
         return None
     parts = text.lower().split("x")
-    if len(parts) != 2:
+    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
         raise ArgumentError("--shape", "height x width, such as 28x28", text)
-    rule = "height x width, such as 28x28, each a whole number"
-    height, width = (whole("--shape", part, rule, most=MOST) for part in parts)
-    if min(height, width) < 1:
-        raise ArgumentError("--shape", "height x width, such as 28x28", text)
+    height, width = map(int, parts)
+    if columns is not None and height * width != columns:
+        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
     return height, width
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopfed.cli.output import human_bytes, out
+from hopfed.cli.output import human_bytes, out, shown
 from hopfed.errors import ArgumentError
 
 
@@ -24,16 +24,15 @@ def report_command(run_files: tuple[Path, ...], out_file: Path) -> None:
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
+    from hopfed.outputs import PAGE, check_outputs, replacing
     from hopfed.report import page
-    from hopfed.runs import Run, check_writable, replacing
+    from hopfed.results import load_complete
 
-    if out_file.suffix.lower() not in (".html", ".htm"):
-        raise ArgumentError("--out", "an .html file", out_file)
-    check_writable(out_file, "--out")
-    runs = {path.name: Run.load(path, complete=True) for path in run_files}
+    check_outputs(("--out", out_file, PAGE), inputs=run_files)
+    runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    text = page(runs)
+    data = page(runs).encode(errors="backslashreplace")  # half a pair has no bytes
     with replacing(out_file) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    out.print(f"wrote {out_file} ({human_bytes(len(text.encode()))})", markup=False)
+        temporary.write_bytes(data)
+    out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from hopfed.cli.numbers import COUNT
-from hopfed.cli.output import err, out, table
+from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.outputs import RUN, check_outputs
 
 
 @click.command("run")
@@ -35,6 +36,7 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+@click.option("--trust", is_flag=True, help="Let the run in --out name code that is not hopfed's.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
@@ -45,6 +47,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
     experiment = find(name)
+    check_outputs(("--out", out_file, RUN))
     config = _config(experiment, out_file, options)
     carry_out(experiment, config, out_file, as_json, **options)
 
@@ -84,7 +87,7 @@ def carry_out(
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
         return
     print_summary(run)
-    kept = f"wrote {out_file}" if out_file else "nothing was kept; --out RUN.h5 keeps a run"
+    kept = f"wrote {shown(out_file)}" if out_file else "nothing was kept; --out RUN.h5 keeps a run"
     out.print(f"\n{config.seeds} seeds in {seconds:.1f} s; {kept}")
 
 
@@ -98,11 +101,26 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
         held = Run.load(str(out_file))
         if held.kind != experiment.__name__.rpartition(".")[2]:
             raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
-        config = from_plain(experiment.Config, held.config)
+        try:
+            config = from_plain(experiment.Config, held.config)
+        except (ArgumentError, TypeError) as error:
+            raise RunFileError(f"{out_file}: made with other settings: {error}") from None
+        if not options["trust"]:
+            _refuse_code(experiment, config, str(out_file), options["settings"])
     else:
         config = experiment.PRESETS[options["preset"] or "default"]
     config = with_settings(config, options["settings"])
     return config if options["seeds"] is None else replace(config, seeds=options["seeds"])
+
+
+def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
+    """Refuse to import what a run file names, unless the command line names it as well."""
+    asked = {setting.partition("=")[2].strip() for setting in settings}
+    for name in getattr(experiment, "code_of", lambda _: ())(config):
+        if name not in asked:
+            raise RunFileError(
+                f"{path}: names code to run, {name}; if you trust it, add --trust or name it by --set"
+            )
 
 
 @contextmanager
@@ -129,7 +147,7 @@ def list_command(name: str | None) -> None:
     for each in NAMES:
         record = find(each).RECORD
         minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
-        out.print(f"[bold]{each}[/bold]: {record.claim}")
+        out.print(named(each, record.claim))
         out.print(f"    {record.source}; minutes: {minutes}", style="dim")
 
 
@@ -138,7 +156,7 @@ def _list_settings(experiment: Any) -> None:
 
     from hopfed.config import describe
 
-    out.print(experiment.__doc__.strip(), markup=False)
+    out.print(experiment.__doc__.strip())
     grid = table("setting", *PRESET_NAMES)
     for setting in fields(experiment.Config):
         values = (describe(getattr(experiment.PRESETS[p], setting.name)) for p in PRESET_NAMES)

@@ -10,11 +10,12 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.output import out, table
+from hopfed.cli.output import out, shown, table
 from hopfed.config import describe
 from hopfed.errors import ArgumentError
+from hopfed.experiments import Table
 from hopfed.results import side_by_side, tables_of
-from hopfed.runs import Run
+from hopfed.runs import Run, blaming
 
 MOST_FAULTS = 50  # of one variant that are listed
 
@@ -33,17 +34,21 @@ def show_command(run_file: Path, as_json: bool) -> None:
         parts = ("kind", "committed", "planned", "config", "summary", "provenance")
         print(json.dumps({p: getattr(run, p) for p in parts} | {"arrays": shapes}))
         return
+    with blaming(run_file, run.kind):
+        settings = {k: describe(v) for k, v in run.config.items()}
+        faults = _faults(run)
+        results = tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
-    out.print(f"{run.kind}, {state}\n", markup=False)
-    _print_pairs("setting", {k: describe(v) for k, v in run.config.items()})
+    out.print(f"{run.kind}, {state}\n")
+    _print_pairs("setting", settings)
     _print_pairs("made with", run.provenance)
     _print_pairs("array", shapes)
-    _print_faults(run)
-    if run.complete:
-        print_summary(run)
+    if faults:
+        _print_pairs("fault", faults)
+    _print_tables(results)
 
 
-def _print_faults(run: Run) -> None:
+def _faults(run: Run) -> dict[str, str]:
     """Clients that failed, with round and reason; absent and late ones are no failure."""
     from hopfed.federation.faults import Fault
 
@@ -57,9 +62,8 @@ def _print_faults(run: Run) -> None:
             variant = name.removesuffix("faults/code").rstrip("/")
             word = Fault(codes[seed, t, c]).name.lower().replace("_", " ")
             where = f"{variant} seed {seed} round {t} client {c}".strip()
-            lines[where] = f"{word}: {reasons[seed, t, c].decode()}"
-    if lines:
-        _print_pairs("fault", lines)
+            lines[where] = f"{word}: {reasons[seed, t, c].decode(errors='backslashreplace')}"
+    return lines
 
 
 @click.command("compare")
@@ -74,26 +78,34 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
-    _print_differences("setting", [run.config | {"kind": run.kind} for run in runs])
-    _print_differences("made with", [run.provenance for run in runs])
-    grid = table("summary", *map(str, run_files))
-    grid.columns[0].justify = "left"
-    for label, *values in side_by_side(runs):
-        grid.add_row(label, *values, style=None if len(set(values)) == 1 else "bold")
-    out.print(grid, markup=False)
     names = {name for run in runs for name in run.arrays}
-    same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
+    grid = table("summary", *map(shown, run_files))
+    grid.columns[0].justify = "left"
+    with blaming(", ".join(map(str, run_files)), runs[0].kind):
+        settings = _differences([run.config | {"kind": run.kind} for run in runs])
+        for label, *values in side_by_side(runs):
+            grid.add_row(label, *values, style=None if len(set(values)) == 1 else "bold")
+        same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
+    made = _differences([run.provenance for run in runs])
+    for title, words in (("setting", settings), ("made with", made)):
+        if words:
+            _print_pairs(title, words)
+    out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
 
 
 def print_summary(run: Run) -> None:
     """Print the tables of a run, such as its summary beside what the paper reports."""
-    for held in tables_of(run):
+    _print_tables(tables_of(run))
+
+
+def _print_tables(tables: Sequence[Table]) -> None:
+    for held in tables:
         grid = table(held.title, *held.columns)
         grid.columns[0].justify = "left"
         for row in held.rows:
             grid.add_row(*row)
-        out.print(grid, markup=False)
+        out.print(grid)
         out.print("")
 
 
@@ -110,13 +122,12 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
         column.justify = "left"
     for name, text in pairs.items():
         grid.add_row(name, text)
-    out.print(grid, markup=False)
+    out.print(grid)
     out.print("")
 
 
-def _print_differences(title: str, held: Sequence[Mapping[str, Any]]) -> None:
+def _differences(held: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What differs, by name, in the words of each."""
     names = dict.fromkeys(name for each in held for name in each)
     differ = [n for n in names if any(each.get(n) != held[0].get(n) for each in held)]
-    if differ:
-        words = {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}
-        _print_pairs(title, words)
+    return {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}

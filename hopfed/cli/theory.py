@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from hopfed.cli.figure import check_figure
+from hopfed.cli.figure import figure_option
 from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
-from hopfed.cli.output import err, out, table
+from hopfed.cli.output import err, out, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
@@ -28,8 +27,7 @@ def numbers(flag: str, name: str, text: str, default: str | None = None) -> Call
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --json and --figure, the same for all predictions."""
-    where = click.Path(path_type=Path)
-    command = click.option("--figure", type=where, help="Draw to .png, .pdf or .svg.")(command)
+    command = figure_option(command)
     return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(command)
 
 
@@ -346,8 +344,6 @@ def _show(
     tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any
 ) -> None:
     """Print the tables as text or JSON, and draw the figure `name` when one was asked for."""
-    if options["figure"] is not None:
-        check_figure(options["figure"], "--figure")
     rows = {title: _rows(columns) for title, columns in tables.items()}
     if options["as_json"]:
         print(json.dumps(plain(rows)))
@@ -364,7 +360,7 @@ def _show(
 
         save(getattr(theory, name)(**drawn), options["figure"])
         if not options["as_json"]:
-            out.print(f"wrote {options['figure']}", markup=False)
+            out.print(f"wrote {shown(options['figure'])}")
 
 
 def _rows(columns: Columns) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
             tables.append(name)
 
     broken = reading(path, f"cannot be read as {Path(path).suffix[1:]}")
-    with opened(path), broken, h5py.File(path, "r") as file:
+    with opened(path), broken, h5py.File(path, "r", locking=False) as file:
         file.visititems(collect)
         dataset = file[pick(path, tables, preferred)]
         _check(path, dataset)

@@ -1,0 +1,236 @@
+"""Files that a command writes: checked before any work starts, and written whole or not at all.
+
+A file is never changed in place. What is new is written to a file beside it, and that file takes
+the name in one step. Whatever stops the program, the name stands for a whole file: the one before
+or the one after.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2s
+from pathlib import Path
+
+from hopfed.errors import ArgumentError, RunFileError
+
+RUN = (".h5", ".hdf5")
+FIGURE = (".png", ".pdf", ".svg")
+PAGE = (".html", ".htm")
+ARRAY = (".npy",)
+
+_PROBE = 1 << 16  # bytes written to see whether a folder takes any
+_MARK = 8  # random letters in the name of a temporary file
+_LONGEST = 200  # bytes of a name that its temporary file repeats; file systems allow 255
+
+
+def check_outputs(
+    *outputs: tuple[str, str | Path | None, tuple[str, ...]], inputs: Iterable[str | Path] = ()
+) -> None:
+    """Refuse, before any work, files that could not be written after it or would destroy others.
+
+    An output must have one of its suffixes and be in a folder that can be written. It must not be
+    an input, another output, a folder, a device, a pipe or a socket, nor a link to one of them. A
+    run file does not take the place of a file that is none.
+
+    Parameters
+    ----------
+    outputs : of each its option, its path (None where it was not asked for) and its suffixes.
+    inputs : files that the command reads.
+
+    Raises
+    ------
+    ArgumentError : names the option, the rule and the path.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = Path(folder, "rows.npy")
+    ...     data.touch()
+    ...     check_outputs(("--out", f"{folder}/found.npy", ARRAY), inputs=[data])
+    ...     check_outputs(("--out", data, ARRAY), inputs=[data])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: --out must be another file than the input, got /.../rows.npy
+    """
+    read = [Path(path) for path in inputs]
+    taken: list[tuple[str, Path]] = []
+    for option, given, suffixes in outputs:
+        if given is None:
+            continue
+        path = Path(given)
+        if path.suffix.lower() not in suffixes:
+            raise ArgumentError(option, f"a {', '.join(suffixes)} file", path)
+        if any(_same(path, other) for other in read):
+            raise ArgumentError(option, "another file than the input", path)
+        for other_option, other in taken:
+            if _same(path, other):
+                raise ArgumentError(option, f"another file than that of {other_option}", path)
+        check_writable(path, option)
+        if suffixes == RUN and not _takes_a_run(path):
+            raise ArgumentError(option, "a new file, or a run file of hopfed", path)
+        taken.append((option, path))
+
+
+def check_writable(path: str | Path, argument: str = "out") -> None:
+    """Fail early, in one line, when `path` cannot be written later.
+
+    A small file is written beside it and removed, which finds read-only folders, full disks and
+    quotas alike.
+
+    Parameters
+    ----------
+    path : of the file.
+    argument : what the caller calls it, for the message.
+
+    Raises
+    ------
+    ArgumentError : no such folder, a folder or a device in its place, or no right to write.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_writable(f"{folder}/run.h5")
+    ...     print(os.listdir(folder))
+    []
+    """
+    try:
+        target = _target(path)
+        found = _status(target)
+        if found is not None and stat.S_ISDIR(found.st_mode):
+            raise ArgumentError(argument, "a file, not a folder", path)
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise ArgumentError(argument, "a file, not a device, a pipe or a socket", path)
+        if found is not None and not os.access(target, os.W_OK):
+            raise ArgumentError(argument, "writable (the file is read-only)", path)
+        if not target.parent.is_dir():
+            raise ArgumentError(argument, "in a folder that exists", target.parent)
+        with tempfile.TemporaryFile(dir=target.parent) as probe:
+            probe.write(bytes(_PROBE))
+            probe.flush()
+    except OSError as error:
+        raise ArgumentError(argument, f"writable ({error.strerror})", path) from None
+
+
+@contextmanager
+def replacing(path: str | Path, *, private: bool = False, durable: bool = False) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it into place when all went well.
+
+    Where `path` is a link, the file that it points to is replaced. A file that was there keeps its
+    mode; a new one has what the umask leaves of 0666.
+
+    Parameters
+    ----------
+    path : of the file.
+    private : nobody but the owner may read it (0600), for secrets and raw rows.
+    durable : the bytes and the name are on the disk when this returns, whatever happens to the
+        machine after it.
+
+    Raises
+    ------
+    RunFileError : the file cannot be written; what stood at `path` before is untouched.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "note.txt")
+    ...     with replacing(path) as temporary:
+    ...         _ = temporary.write_text("all of it")
+    ...         before = path.exists()
+    ...     print(before, path.read_text())
+    False all of it
+    """
+    try:
+        target = _target(path)
+        found = _status(target)
+        mark = secrets.token_hex(_MARK // 2)
+        temporary = target.with_name(f".{_stem(target)}-{mark}{target.suffix}")
+        try:
+            mode = 0o600 if private else 0o666
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+            if found is not None and not private:
+                os.chmod(temporary, stat.S_IMODE(found.st_mode))
+            yield temporary
+            if durable:
+                _synchronise(temporary)
+            os.replace(temporary, target)
+            if durable:
+                _synchronise(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunFileError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove temporary files that a process killed inside :func:`replacing` left beside `path`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, ".run-abcd1234.h5").touch()  # of a process that was killed
+    ...     remove_leftovers(Path(folder, "run.h5"))
+    ...     print(os.listdir(folder))
+    []
+    """
+    target = _target(path)
+    stem, suffix = glob.escape(_stem(target)), glob.escape(target.suffix)
+    for name in target.parent.glob(f".{stem}-{'[0-9a-z_]' * _MARK}{suffix}"):
+        name.unlink(missing_ok=True)
+
+
+def _target(path: str | Path) -> Path:
+    """The file that `path` stands for, links followed; it need not be there."""
+    try:
+        return Path(path).resolve()
+    except RuntimeError:  # so some versions of Python call a link to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is at `path`; None where nothing is."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return path.stat()
+    return None
+
+
+def _stem(target: Path) -> str:
+    """What the name of a temporary file of `target` begins with: for a long name its digest."""
+    name = os.fsencode(target.name)
+    return target.stem if len(name) <= _LONGEST else blake2s(name, digest_size=16).hexdigest()
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether both are one file, by whatever names or links."""
+    try:
+        return _target(path) == _target(other) or os.path.samefile(path, other)
+    except OSError:  # one is not there yet
+        return False
+
+
+def _takes_a_run(path: Path) -> bool:
+    """Whether a run may take this name: it is free, the file is empty, or it is a run of hopfed."""
+    if not path.exists() or path.stat().st_size == 0:
+        return True
+    import h5py
+
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            return "hopfed_format" in file.attrs
+    except Exception:  # h5py raises nearly any class on damaged bytes
+        return False
+
+
+def _synchronise(path: Path) -> None:
+    """Wait until what was written to a file or a folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
