@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -23,6 +24,10 @@ KINDS = "biufUS"  # truth values, numbers and words
 EXPANSION = 1032  # bytes that one byte of deflate can stand for, at most
 DIRECTORY = 1 << 24  # bytes of the list of members, at most
 _STEP = 1 << 22  # bytes read at a time
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 @dataclass(frozen=True)
@@ -180,12 +185,12 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
 def _header(file: Any) -> Header:
     """Read the header of an array; the file stands at the array afterwards."""
     version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
+    if version not in _HEADERS:
         raise ValueError(f"arrays of version {version[0]}.{version[1]} are not read")
+    try:
+        shape, fortran, dtype = _HEADERS[version](file)
+    except (SyntaxError, TokenError) as error:  # it is parsed as Python
+        raise ValueError(f"its header cannot be parsed: {error}") from None
     if dtype.hasobject:
         raise ValueError("Object arrays are refused: they can run code")
     if dtype.kind not in KINDS or not dtype.itemsize:

@@ -1,0 +1,180 @@
+"""Damaged files in front of every reader: examples, or one line that says what is wrong."""
+
+import os
+import resource
+import signal
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutants import FILES, FOLDERS, damaged, odd_archives, odd_headers
+
+from hopfed.data.readers import read_examples
+from hopfed.data.silhouettes import load_silhouettes
+from hopfed.errors import HopfedError
+from hopfed.runs import Run
+
+MEMORY = 2 << 30  # bytes that a reader may take beside what the process holds
+SECONDS = 10  # of processor time
+FAST, SLOW = 1500, 38_000  # cases; tests/fuzz/test_commands.py has the others
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_memory():
+    """More memory than the limit cannot be had, so that taking it would be an error."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    used = next(int(line.split()[1]) for line in lines if line.startswith("VmData:")) * 1024
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def read(reader, path):
+    """Call a reader: what it answers, or None after an error of one line."""
+
+    def late(signum, frame):
+        raise AssertionError(f"{path} takes more than a minute")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    began, words = time.process_time(), None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return reader(path)
+    except HopfedError as error:
+        words = str(error)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        assert time.process_time() - began < SECONDS
+    assert len(words.splitlines()) == 1
+    return None
+
+
+def spread(parts, cases):
+    """The same settings for `parts` tests that share `cases`."""
+    return settings(
+        max_examples=max(1, cases // parts),
+        derandomize=cases == FAST,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def examples(folder, data, suffix):
+    path = folder / f"a{suffix}"
+    path.write_bytes(data)
+    found = read(read_examples, path)
+    assert found is None or (found.shape[0] >= 2 and found.shape[1] >= 1)
+
+
+def dataset(folder, data):
+    from hopfed.neural.data.archives import read_npz
+
+    path = folder / "a.npz"
+    path.write_bytes(data)
+    found = read(read_npz, path)
+    assert found is None or (len(found) >= 1 and 0 <= found.labels.min() <= found.labels.max())
+    pictures = read(lambda path: load_silhouettes(path, ()), path)
+    assert pictures is None or set(np.unique(pictures.patterns)) <= {-1, 1}
+
+
+def run_file(folder, data):
+    path = folder / "run.h5"
+    path.write_bytes(data)
+    found = read(Run.load, path)
+    assert found is None or found.kind
+
+
+def published(root, name, file, data):
+    """Put the folder of a dataset down, with one file damaged, and load it."""
+    from hopfed.neural.data import load
+
+    place = root / name
+    for at, held in FOLDERS[name].items():
+        path = place / at
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if at == file else held)
+    found = read(lambda place: load(name, root=place), place)
+    assert found is None or len(found) >= 1
+
+
+PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
+
+
+def cases_of(count):
+    """The tests, each over its share of `count` cases."""
+
+    class Files:
+        @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+        @spread(10, count)
+        @given(data=st.data())
+        def test_examples(self, folder, suffix, data):
+            examples(folder, data.draw(damaged(FILES[suffix])), suffix)
+
+        @spread(10, count)
+        @given(data=odd_headers())
+        def test_headers(self, folder, data):
+            examples(folder, data, ".npy")
+
+        @spread(10, count)
+        @given(data=damaged(FILES[".npz"]))
+        def test_damaged_archives(self, folder, data):
+            dataset(folder, data)
+
+        @spread(5, count)
+        @given(data=odd_archives())
+        def test_odd_archives(self, folder, data):
+            dataset(folder, data)
+            examples(folder, data, ".npz")
+
+        @spread(10, count)
+        @given(data=damaged(FILES[".h5"]))
+        def test_run_files(self, folder, data):
+            run_file(folder, data)
+
+        @spread(10, count)
+        @given(data=st.data())
+        def test_published_folders(self, folder, data):
+            name, file = data.draw(st.sampled_from(PUBLISHED))
+            published(folder, name, file, data.draw(damaged([FOLDERS[name][file]])))
+
+    return Files
+
+
+TestFast = cases_of(FAST)
+TestSlow = pytest.mark.slow(cases_of(SLOW))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
+def test_what_is_no_file(tmp_path, suffix, kind):
+    from hopfed.neural.data.archives import read_npz
+
+    path = tmp_path / f"a{suffix}"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "long":
+        path = tmp_path / ("a" * 300 + suffix)
+    elif kind == "empty":
+        path.touch()
+    for reader in (read_examples, read_npz, load_silhouettes, Run.load):
+        assert read(reader, path) is None
