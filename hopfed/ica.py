@@ -30,8 +30,9 @@ def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
         max_iter=400,
         random_state=derive(seed, "ica") % 2**32,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # acceptance judges the outcome
+    # Acceptance judges the outcome, also of sources that do not vary.
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", ConvergenceWarning)
         sources = model.fit_transform(space.vectors)
     states = space.polish(np.where(sources.T >= 0, 1, -1))
     return merge(space, none, states[accepted(space, states)])

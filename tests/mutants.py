@@ -9,7 +9,6 @@ import zipfile
 
 import h5py
 import numpy as np
-from hypothesis import strategies as st
 from PIL import Image
 
 from hopfed.neural.data.text import VOCABULARY, speech_windows
@@ -228,84 +227,71 @@ ODD = [
 ]
 
 
-@st.composite
-def damaged(draw, seeds):
+def damaged(rng, seeds):
     """Bytes of one of `seeds` with a few of them changed, cut, moved or replaced by edges."""
-    data = bytearray(draw(st.sampled_from(seeds)))
-    for _ in range(draw(st.integers(0, 4))):
-        # Headers and directories are at the ends; the rest is drawn less often.
-        place = draw(st.integers(0, max(len(data) - 1, 0)))
-        near = draw(st.sampled_from(("any", "first", "last")))
+    data = bytearray(rng.choice(seeds))
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
+        # Headers and directories are at the ends: they are hit as often as all the rest.
+        place = rng.randrange(max(len(data), 1))
+        near = rng.choice(("any", "any", "first", "last"))
         if near != "any":
-            place = min(place, 200) if near == "first" else max(len(data) - 1 - place % 200, 0)
-        how = draw(
-            st.sampled_from(("flip", "byte", "edge", "cut", "drop", "copy", "word", "splice"))
-        )
-        if how == "flip" and data:
-            data[place] ^= 1 << draw(st.integers(0, 7))
-        elif how == "byte" and data:
-            data[place] = draw(st.integers(0, 255))
-        elif how == "edge":
-            form = draw(st.sampled_from(["<H", "<I", "<Q", ">H", ">I", ">Q"]))
-            size = struct.calcsize(form)
-            edge = struct.pack(form, draw(st.sampled_from(EDGES)) % 256**size)
-            data[place : place + size] = edge
-        elif how == "cut":
-            del data[place:]
-        elif how == "drop":
-            del data[place : place + draw(st.integers(1, 40))]
-        elif how == "copy":
-            part = data[place : place + draw(st.integers(1, 200))]
-            data[place:place] = part * draw(st.integers(1, 3))
-        elif how == "word":
-            data[place : place + 1] = draw(st.sampled_from(NUMBERS)).encode()
-        elif how == "splice":
-            data[place:] = draw(st.sampled_from(seeds))[place:]
+            place = place % 200 if near == "first" else max(len(data) - 1 - place % 200, 0)
+        _damage(rng, data, min(place, max(len(data) - 1, 0)), seeds)
     return bytes(data)
 
 
-@st.composite
-def odd_archives(draw):
+def _damage(rng, data, place, seeds):
+    how = rng.choice(("flip", "byte", "edge", "cut", "drop", "copy", "word", "splice"))
+    if how == "flip" and data:
+        data[place] ^= 1 << rng.randrange(8)
+    elif how == "byte" and data:
+        data[place] = rng.randrange(256)
+    elif how == "edge":
+        form = rng.choice(("<H", "<I", "<Q", ">H", ">I", ">Q"))
+        size = struct.calcsize(form)
+        data[place : place + size] = struct.pack(form, rng.choice(EDGES) % 256**size)
+    elif how == "cut":
+        del data[place:]
+    elif how == "drop":
+        del data[place : place + rng.randint(1, 40)]
+    elif how == "copy":
+        data[place:place] = data[place : place + rng.randint(1, 200)] * rng.randint(1, 3)
+    elif how == "word":
+        data[place : place + 1] = rng.choice(NUMBERS).encode()
+    elif how == "splice":
+        data[place:] = rng.choice(seeds)[place:]
+
+
+def odd_archive(rng):
     """An .npz whose zip is sound, with arrays that are not what they should be."""
-    arrays = dict(draw(st.sampled_from(list(NPZ.values()))))
+    arrays = rng.choice(list(NPZ.values()))
     buffer = io.BytesIO()
-    method = draw(st.sampled_from((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA)))
-    bad = draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=2, unique=True))
+    method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
+    bad = rng.sample(sorted(arrays), rng.choice((1, 1, 2)) if len(arrays) > 1 else 1)
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for name, array in arrays.items():
+            held, data = name, npy(array)
+            how = rng.choice(("odd", "odd", "damaged", "gone", "short", "traversal"))
+            if name in bad and how == "gone":
+                continue
             if name in bad:
-                how = draw(st.sampled_from(("odd", "damaged", "gone", "short", "traversal")))
-                if how == "gone":
-                    continue
-                data = npy(array[:-1])
-                if how == "odd":
-                    data = npy(draw(st.sampled_from(ODD)))
-                elif how == "damaged":
-                    data = draw(damaged([npy(array)]))
-                name = f"../{name}" if how == "traversal" else name
-            else:
-                data = npy(array)
-            archive.writestr(f"{name}.npy", data)
+                data = npy(rng.choice(ODD)) if how == "odd" else npy(array[:-1])
+                data = damaged(rng, [npy(array)]) if how == "damaged" else data
+                held = f"../{name}" if how == "traversal" else name
+            archive.writestr(f"{held}.npy", data)
     return buffer.getvalue()
 
 
-def odd_headers():
-    """An .npy with a body of 16 bytes, under headers of any shape and type."""
-    shapes = st.lists(st.sampled_from((*EDGES, -1, -(2**62), True, 1.5, "2", None)), max_size=4)
-    types = ("|i1", "|b1", "<f8", ">f4", "<f2", "<f16", "|O", "<U4", "<U0", "|S2147483647", "|V9")
-    types += ("<M8[s]", "<c16", "(9999999,)i1", [("a", "<i4")], 7, "<i\\d")
-    return st.builds(
-        lambda shape, kind, order, extra: _headed(
-            {"descr": kind, "fortran_order": order, "shape": tuple(shape)} | extra
-        ),
-        shapes,
-        st.sampled_from(types),
-        st.sampled_from((True, False, 1)),
-        st.sampled_from(({}, {}, {}, {"more": 1}, {"shape": 4}, {"shape": [2, 2]})),
+def odd_header(rng):
+    """An .npy with a body of 16 bytes, under a header of any shape and type."""
+    shape = tuple(
+        rng.choice((2, 2, 8, 0, *EDGES, -1, -(2**62), True, 1.5, "2", None))
+        for _ in range(rng.randrange(5))
     )
-
-
-def _headed(fields):
+    types = ("|i1", "|i1", "|b1", "<f8", ">f4", "<f2", "<f16", "|O", "<U4", "<U0", "|V9", "<M8[s]")
+    types += ("|S2147483647", "<c16", "(9999999,)i1", [("a", "<i4")], 7, "<i\\d")
+    fields = {"descr": rng.choice(types), "fortran_order": rng.choice((True, False, 1))}
+    fields |= {"shape": shape} | rng.choice(({}, {}, {}, {"more": 1}, {"shape": 4}))
     text = repr(fields).encode("latin-1", "replace")
     text += b" " * (-(len(text) + 11) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(range(16))

@@ -118,11 +118,12 @@ def _read(path: Path) -> list[str]:
     """Settings of a TOML file: those of `Config`, and a table [options] for the method's own."""
     import tomllib
 
+    from hopfed.data.files import opened
+
     try:
-        held = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ArgumentError("--config", f"a file ({error.strerror})", path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with opened(path) as file:
+            held = tomllib.loads(file.read().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     own = held.pop("options", {})
     return [f"{k}={_word(v)}" for k, v in (held | own).items()]

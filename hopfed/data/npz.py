@@ -217,4 +217,9 @@ def _body(file: Any, header: Header) -> np.ndarray:
     if not header.nbytes:
         return np.empty(header.shape, header.dtype, order=order)  # type: ignore[call-overload]
     array = flat.view(header.dtype).reshape(header.shape, order=order)  # type: ignore[call-overload]
-    return np.asarray(array, dtype=header.dtype.newbyteorder("="))
+    array = np.asarray(array, dtype=header.dtype.newbyteorder("="))
+    if array.dtype.kind == "U":
+        points = array.ravel().view(np.uint32)
+        if ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any():
+            raise ValueError("holds words that are no text")
+    return array

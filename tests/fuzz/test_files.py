@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutants import FILES, FOLDERS, damaged, odd_archives, odd_headers
+from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
 
 from hopfed.data.readers import read_examples
 from hopfed.data.silhouettes import load_silhouettes
@@ -111,6 +111,7 @@ def published(root, name, file, data):
     assert found is None or len(found) >= 1
 
 
+draws = st.randoms(use_true_random=True)  # a failure prints the seed that repeats it
 PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
 
 
@@ -120,36 +121,37 @@ def cases_of(count):
     class Files:
         @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
         @spread(10, count)
-        @given(data=st.data())
-        def test_examples(self, folder, suffix, data):
-            examples(folder, data.draw(damaged(FILES[suffix])), suffix)
+        @given(rng=draws)
+        def test_examples(self, folder, suffix, rng):
+            examples(folder, damaged(rng, FILES[suffix]), suffix)
 
         @spread(10, count)
-        @given(data=odd_headers())
-        def test_headers(self, folder, data):
-            examples(folder, data, ".npy")
+        @given(rng=draws)
+        def test_headers(self, folder, rng):
+            examples(folder, odd_header(rng), ".npy")
 
         @spread(10, count)
-        @given(data=damaged(FILES[".npz"]))
-        def test_damaged_archives(self, folder, data):
-            dataset(folder, data)
+        @given(rng=draws)
+        def test_damaged_archives(self, folder, rng):
+            dataset(folder, damaged(rng, FILES[".npz"]))
 
         @spread(5, count)
-        @given(data=odd_archives())
-        def test_odd_archives(self, folder, data):
+        @given(rng=draws)
+        def test_odd_archives(self, folder, rng):
+            data = odd_archive(rng)
             dataset(folder, data)
             examples(folder, data, ".npz")
 
         @spread(10, count)
-        @given(data=damaged(FILES[".h5"]))
-        def test_run_files(self, folder, data):
-            run_file(folder, data)
+        @given(rng=draws)
+        def test_run_files(self, folder, rng):
+            run_file(folder, damaged(rng, FILES[".h5"]))
 
         @spread(10, count)
-        @given(data=st.data())
-        def test_published_folders(self, folder, data):
-            name, file = data.draw(st.sampled_from(PUBLISHED))
-            published(folder, name, file, data.draw(damaged([FOLDERS[name][file]])))
+        @given(rng=draws)
+        def test_published_folders(self, folder, rng):
+            name, file = rng.choice(PUBLISHED)
+            published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
 
     return Files
 
