@@ -6,7 +6,25 @@ prints it as it stands and exits with status 2.
 
 from __future__ import annotations
 
-MOST = 300  # characters of a wrong value that a message repeats
+LONGEST = 300  # characters of somebody else's words that are shown
+
+
+def shown(words: object, most: int = LONGEST) -> str:
+    """Words of somebody else as one harmless line, cut to `most` characters.
+
+    What steers a terminal, such as an escape sequence, a new line or a change of the direction of
+    writing, is spelled out and not obeyed.
+
+    Examples
+    --------
+    >>> print(shown("gone\\x1b[2J\\nall well"))
+    gone\\x1b[2J\\nall well
+    >>> shown("x" * 12, most=10)
+    'xxxxxxx...'
+    """
+    text = str(words)[: most + 1]  # the rest of a text of any length is not even looked at
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return line if len(line) <= most else line[: max(most - 3, 0)] + "..."
 
 
 class HopfedError(Exception):
@@ -40,18 +58,13 @@ class ArgumentError(HopfedError, ValueError):
     """
 
     def __init__(self, argument: str, rule: str, got: object):
-        super().__init__(f"{argument} must be {rule}, got {_short(str(got))}")
+        super().__init__(f"{argument} must be {rule}, got {shown(got)}")
         self.argument = argument
         self.rule = rule
         self.got = got
 
     def __reduce__(self) -> tuple[type, tuple[str, str, object]]:
         return type(self), (self.argument, self.rule, self.got)
-
-
-def _short(text: str) -> str:
-    """Return a text that may be a whole file's worth, cut to what a line can show."""
-    return text if len(text) <= MOST else f"{text[:MOST]}... ({len(text):,} characters)"
 
 
 class DataError(HopfedError, ValueError):

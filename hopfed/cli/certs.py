@@ -33,4 +33,5 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
 
     files = make_keys(folder, clients, hosts, days)
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days", markup=False)
-    out.print(f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here")
+    words = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
+    out.print(words, markup=False)

@@ -62,7 +62,8 @@ def _join(
 ) -> None:
     from hopfed.federation.engines.flower import home
     from hopfed.federation.engines.flower.keys import private_key, read
-    from hopfed.federation.engines.flower.node import Node, Shelf
+    from hopfed.federation.engines.flower.node import Node
+    from hopfed.federation.engines.flower.shelf import Shelf
     from hopfed.federation.engines.flower.site import Site, site_folder
     from hopfed.hopfield.site import TRUSTED, Owner, Releases
 

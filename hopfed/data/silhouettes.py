@@ -196,7 +196,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
             raise DataError(f"{path}: cannot be read as silhouettes: {reason}")
         images, labels, split, names = (archive[key] for key in _KEYS)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
-    rows = labels.shape == split.shape == images.shape[:1] and names.ndim == 1
+    rows = labels.shape == split.shape == images.shape[:1] and names.ndim == 1 and len(names) > 0
     if not (square and rows):
         raise DataError(f"{path}: silhouettes must be square, with a label and a split for each")
     if not np.isin(images, (0, 1)).all():

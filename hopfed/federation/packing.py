@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ from hopfed.errors import DataError
 _MAGIC = b"hopfed-1"
 _ALIGN = 64  # bytes, so that an array read back can be used where it lies
 _START = len(_MAGIC) + 8  # the magic and the length of the header
+_KIND = re.compile(r"[<>|][biufcSUV][0-9]{1,8}")  # a NumPy type of plain numbers, letters or bytes
+_AXES = 32
+_LARGEST = 1 << 60  # bytes that a shape may speak of, axes of length 0 left out
 
 Chunk = bytes | memoryview
 
@@ -55,30 +59,70 @@ def pack(arrays: Mapping[str, Any]) -> np.ndarray:
     return np.frombuffer(b"".join(chunks(arrays)), dtype=np.uint8)
 
 
-def unpack(data: np.ndarray) -> dict[str, np.ndarray]:
+def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays in `data`, uint8, as views of it.
+
+    Parameters
+    ----------
+    data : bytes of `pack`, or of anybody.
+    header : bytes that names, types and shapes may take, None for any number.
 
     Raises
     ------
     DataError : `data` is not what `pack` makes, or is not all of it.
     """
+    found: dict[str, np.ndarray] = {}
+    entries, at = _entries(data, header)
+    for entry in entries:
+        name, kind, shape = _entry(entry)
+        if name in found:
+            raise DataError(f"packed arrays that hold {name!r:.80} twice")
+        dtype = _dtype(kind)
+        size = math.prod(shape) * dtype.itemsize
+        if math.prod(n or 1 for n in shape) * dtype.itemsize > _LARGEST or at + size > len(data):
+            raise DataError(f"packed arrays that end within {name!r:.80}")
+        try:
+            found[name] = data[at : at + size].view(dtype).reshape(shape)
+        except (TypeError, ValueError):  # a type of no bytes
+            raise DataError(f"packed arrays of type {kind}") from None
+        at += size + len(_padding(size))
+    return found
+
+
+def _entries(data: np.ndarray, most: int | None) -> tuple[list[Any], int]:
+    """What the header lists, and where it ends."""
     head = data[:_START].tobytes()
     if len(head) < _START or not head.startswith(_MAGIC):
         raise DataError("not packed arrays of hopfed")
-    at = _START + int.from_bytes(head[len(_MAGIC) :], "little")
+    size = int.from_bytes(head[len(_MAGIC) :], "little")
+    if size > len(data) - _START or (most is not None and size > most):
+        raise DataError("packed arrays whose header is damaged or too long")
     try:
-        entries = json.loads(data[_START:at].tobytes())
-    except ValueError:
-        raise DataError("packed arrays whose header is damaged") from None
-    found = {}
-    for name, kind, shape in entries:
-        dtype = np.dtype(kind)
-        size = math.prod(shape) * dtype.itemsize
-        if size < 0 or at + size > len(data):
-            raise DataError(f"packed arrays that end within {name}")
-        found[name] = data[at : at + size].view(dtype).reshape(shape)
-        at += size + len(_padding(size))
-    return found
+        entries = json.loads(data[_START : _START + size].tobytes())
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, list):
+        raise DataError("packed arrays whose header is damaged")
+    return entries, _START + size
+
+
+def _entry(entry: Any) -> tuple[str, str, list[int]]:
+    """Name, type and shape, checked before anything is made of them."""
+    if isinstance(entry, list) and len(entry) == 3:
+        name, kind, shape = entry
+        plain = isinstance(name, str) and isinstance(kind, str) and isinstance(shape, list)
+        if plain and len(shape) <= _AXES and all(type(n) is int and n >= 0 for n in shape):
+            return name, kind, shape
+    raise DataError("packed arrays with an entry that is none")
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    try:
+        if _KIND.fullmatch(kind):
+            return np.dtype(kind)
+    except (TypeError, ValueError):  # float7
+        pass
+    raise DataError(f"packed arrays of type {kind!r:.40}")
 
 
 def _padding(size: int) -> bytes:

@@ -4,16 +4,21 @@ import asyncio
 import stat
 from base64 import b64encode
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
+from flwr.supercore.date import now
+from flwr.supercore.primitives import asymmetric
 
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.experiments import serve
-from hopfed.federation.engines.flower.gate import SMALL, Gate
+from hopfed.federation.engines.flower import uploads
+from hopfed.federation.engines.flower.door import Door, Limits
+from hopfed.federation.engines.flower.gate import PIECE, Gate
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.flower.site import _alone
@@ -24,6 +29,10 @@ from hopfed.hopfield.private import PrivateFederation
 from hopfed.hopfield.site import Owner, Releases, inventory
 from hopfed.rng import stream
 
+KEYS = [asymmetric.generate_key_pairs() for _ in range(3)]  # the third is a stranger's
+PUBLIC = [asymmetric.public_key_to_bytes(public) for _, public in KEYS]
+PUSH, POLL = "/v1/fleet/push-object", "/v1/fleet/pull-messages"
+
 
 async def inner(scope, receive, send):
     body = (await receive())["body"]
@@ -31,62 +40,213 @@ async def inner(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-def ask(gate, path, pieces=(b"",), key=b"a"):
-    """Status and body that a request gets."""
-    left = list(pieces)
-    header = (b"flwr-public-key", b64encode(key))
-    names = [(name, value) for name, value in (header,)]
+def signed(c, by=None, age=0.0):
+    """Headers of a request in the name of client c."""
+    moment = (now() - timedelta(seconds=age)).isoformat()
+    signature = asymmetric.sign_message(KEYS[c if by is None else by][0], moment.encode())
+    return {
+        b"flwr-public-key": b64encode(PUBLIC[c]),
+        b"flwr-timestamp": moment.encode(),
+        b"flwr-signature": b64encode(signature),
+    }
 
-    async def receive():
+
+async def asked(gate, path, pieces=(b"",), c=0, headers=(), method="POST", receive=None):
+    """Events that a request is answered with."""
+    left, sent = list(pieces), []
+
+    async def next_piece():
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
-
-    sent = []
 
     async def send(event):
         sent.append(event)
 
-    scope = {"type": "http", "path": path, "headers": names, "client": ("10.0.0.1", 5)}
-    asyncio.run(gate(scope, receive, send))
-    return sent[0]["status"], sent[1]["body"]
+    length = {b"content-length": b"%d" % sum(map(len, pieces))}
+    names = list((signed(c) | length | dict(headers)).items())
+    scope = {"type": "http", "path": path, "method": method, "headers": names}
+    await gate(scope | {"client": ("10.0.0.1", 5)}, receive or next_piece, send)
+    return sent
+
+
+def ask(gate, path, *arguments, **options):
+    """Status and body that a request gets."""
+    start, *bodies = asyncio.run(asked(gate, path, *arguments, **options))
+    return start["status"], b"".join(body["body"] for body in bodies)
 
 
 @pytest.fixture
-def gate(monkeypatch):
-    from hopfed.federation.engines.flower import gate as module
+def gate():
+    return made()
 
-    monkeypatch.setattr(module, "_HEADER", b"flwr-public-key")
+
+def made(**limits):
     said = []
-    made = Gate(inner, 100, {b"a": 0, b"b": 1}, said.append)
-    made.said = said
-    return made
+    gate = Gate(inner, 100, {PUBLIC[0]: 0, PUBLIC[1]: 1}, said.append, Door(Limits(**limits)))
+    gate.said = said
+    return gate
 
 
 def test_only_the_interface_of_clients_is_open(gate):
-    for path in ("/v1/control/start-run", "/v1/runtime/push-object", "/docs", "/"):
+    closed = ("/v1/control/start-run", "/v1/runtime/push-object", "/docs", "/", "/v1/fleet/get-fab")
+    for path in (*closed, "/v1/fleet/register-node", "pull-messages", "/v1/fleet/../x\x1b[2J"):
         assert ask(gate, path)[0] == 404
-    assert ask(gate, "/v1/fleet/pull-messages", [b"x", b"y"]) == (200, b"xy")
-    assert "10.0.0.1 asked for /v1/control/start-run" in gate.said[0]
+    assert ask(gate, POLL, method="GET")[0] == 404
+    assert ask(gate, POLL, [b"x", b"y"]) == (200, b"xy")
+    assert "10.0.0.1 asked for POST /v1/control/start-run" in gate.said[0]
+    assert len(gate.said) == 1, "one line for one visitor, whatever he asks for"
+    ask(other := made(), "/\x1b[2J\n" + "x" * 999)
+    assert other.said[0].isprintable()
+    assert len(other.said[0]) < 150
 
 
 def test_a_client_may_send_so_much_in_an_exchange(gate):
-    push = "/v1/fleet/push-object"
-    assert ask(gate, push, [b"x" * 60])[0] == 200
-    assert ask(gate, push, [b"x" * 30, b"x" * 30])[0] == 413
-    assert gate.refused == {b"a": "sent more than 0.0001 MB"}
-    assert ask(gate, push, [b"x" * 60], key=b"b")[0] == 200, "another client's share"
+    assert ask(gate, PUSH, [b"x" * 60])[0] == 200
+    assert ask(gate, PUSH, [b"x" * 30, b"x" * 30])[0] == 413
+    assert gate.refused == {PUBLIC[0]: "sent more than 0.0001 MB"}
+    assert ask(gate, PUSH, [b"x" * 60], c=1)[0] == 200, "another client's share"
     gate.renew()
     assert not gate.refused
-    assert ask(gate, push, [b"x" * 60])[0] == 200
-    assert ask(gate, "/v1/fleet/push-messages", [b"x" * (SMALL + 1)])[0] == 413
+    assert ask(gate, PUSH, [b"x" * 60])[0] == 200
+    assert ask(gate, "/v1/fleet/push-messages", [b"x" * (uploads.SMALL + 1)])[0] == 413
+    assert ask(gate, PUSH, [b"x"], headers={b"content-length": b"%d" % (PIECE + 1)})[0] == 413
+
+
+def test_a_client_may_send_so_many_answers_in_an_exchange():
+    gate = made(answers=3)
+    found = [ask(gate, "/v1/fleet/push-messages", [b"x"])[0] for _ in range(5)]
+    assert found == [200, 200, 200, 429, 429]
+    assert ask(gate, POLL)[0] == 200
 
 
 def test_strangers_are_told_so_and_named_once(gate):
+    activate = "/v1/fleet/activate-node"
     for _ in range(3):
-        assert ask(gate, "/v1/fleet/activate-node", key=b"c")[0] == 401
+        assert ask(gate, activate, c=2)[0] == 401
     assert len(gate.said) == 1
-    assert ask(gate, "/v1/fleet/activate-node")[0] == 200
+    assert ask(gate, activate)[0] == 200
     assert gate.said[-1] == "client 0 joined"
-    assert gate.joined == {b"a"}
+    assert gate.joined == {PUBLIC[0]}
+
+
+def never():
+    raise AssertionError("a byte of the body was read")
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        (signed(2), "a key that is not of this federation, from 10.0.0.1"),
+        (signed(0, by=2), "a request in the name of client 0, signed by another, from 10.0.0.1"),
+        (signed(0, by=1), "a request in the name of client 0, signed by another, from 10.0.0.1"),
+        (signed(0) | {b"flwr-signature": b""}, "client 0, signed by another"),
+        (signed(0) | {b"flwr-signature": b"\xff garbage"}, "client 0, signed by another"),
+        (signed(0) | {b"flwr-signature": b64encode(bytes(99))}, "client 0, signed by another"),
+        (signed(0) | {b"flwr-timestamp": b"now"}, "client 0, signed by another"),
+        (signed(0) | {b"flwr-public-key": b"no base64"}, "a key that is not of this federation"),
+        (signed(0, age=3600), "client 0, signed 60 minutes ago by our clock"),
+        (signed(0, age=-3600), "client 0, signed -60 minutes ago by our clock"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_whoever_has_no_key_is_refused_before_a_byte_is_read(gate, headers, words):
+    """A public key alone takes nothing from the one whose it is."""
+    for path in (PUSH, "/v1/fleet/push-messages", POLL):
+        length = {b"content-length": b"100"}
+        start, _ = asyncio.run(asked(gate, path, headers=headers | length, receive=never))
+        assert start["status"] == 401
+        assert (b"connection", b"close") in start["headers"]
+    assert [words in line for line in gate.said] == [True]
+    assert ask(gate, PUSH, [b"x" * 100])[0] == 200, "the share of client 0 is all there"
+    assert not gate.refused
+
+
+def test_a_body_says_its_length(gate):
+    for length in (b"", b"-1", b"1e3", b"9" * 40, b"\xb2"):
+        assert ask(gate, PUSH, headers={b"content-length": length})[0] == 411
+    assert ask(gate, PUSH, [b"xxx"], headers={b"content-length": b"2"})[0] == 400
+
+
+def test_uploads_that_do_not_end_take_bounded_memory_and_bounded_time(monkeypatch):
+    """Sixteen of them, of two clients, while a third request waits for its turn."""
+    monkeypatch.setattr(uploads, "SMALL", 0)
+    gate = made(unfinished=150, seconds=0.3, rate=1e9, bodies=2)
+    gate.limit = 10**6
+
+    async def stalled():
+        await asyncio.sleep(60)
+
+    async def attack():
+        slow = {b"content-length": b"50"}
+        several = [asked(gate, PUSH, headers=slow, c=i % 2, receive=stalled) for i in range(16)]
+        tasks = [asyncio.create_task(one) for one in several]
+        await asyncio.sleep(0.1)
+        held = gate.uploads.held
+        honest = await asked(gate, PUSH, [b"x" * 50], c=1)
+        return held, honest[0]["status"], [(await t)[0]["status"] for t in tasks]
+
+    held, honest, others = asyncio.run(attack())
+    assert (held, honest) == (150, 200)
+    assert set(others) == {408}
+    assert (gate.uploads.held, gate.uploads.most) == (0, 150)
+    assert set(gate.said) == {f"refused: client {c} sent too slowly" for c in (0, 1)}
+
+
+def test_a_sender_that_is_gone_or_finds_no_room_takes_none(monkeypatch):
+    monkeypatch.setattr(uploads, "SMALL", 0)
+    monkeypatch.setattr(uploads, "_WAIT", 0.05)
+    gate = made(unfinished=100, seconds=5.0)
+    gate.limit = 10**6
+
+    async def gone():
+        return {"type": "http.disconnect"}
+
+    async def stalled():
+        await asyncio.sleep(60)
+
+    async def play():
+        first = await asked(gate, PUSH, headers={b"content-length": b"50"}, receive=gone)
+        much = {b"content-length": b"90"}
+        task = asyncio.create_task(asked(gate, PUSH, headers=much, receive=stalled))
+        await asyncio.sleep(0.05)
+        second = await asked(gate, PUSH, [b"x" * 20], c=1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        third = await asked(gate, PUSH, [b"x" * 20], c=1)
+        return [events[0]["status"] for events in (first, second, third)]
+
+    assert asyncio.run(play()) == [400, 503, 200]
+    assert gate.uploads.held == 0
+
+
+def test_an_answer_goes_out_in_pieces_and_whoever_takes_none_is_closed():
+    gate = made(seconds=0.1, rate=1e9)
+    closed, taken = [], []
+    gate.door.enter(("10.0.0.1", 5), lambda: closed.append(1))
+
+    async def large(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(200_000)})
+
+    gate.inner = large
+    assert ask(gate, POLL) == (200, bytes(200_000))
+
+    async def play():
+        async def send(event):
+            taken.append(len(event.get("body", b"")))
+            if len(taken) > 2:
+                await asyncio.sleep(60)
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        names = list((signed(0) | {b"content-length": b"0"}).items())
+        scope = {"type": "http", "path": POLL, "method": "POST", "headers": names}
+        await gate(scope | {"client": ("10.0.0.1", 5)}, receive, send)
+
+    asyncio.run(play())
+    assert taken == [0, 65536, 65536]
+    assert closed == [1]
+    assert gate.said == ["closed: client 0 does not take its answers"]
 
 
 def test_keys(tmp_path):

@@ -13,8 +13,9 @@ from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.engines.flower.keys import private_key, public_keys
-from hopfed.federation.engines.flower.node import Node, Shelf
+from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
+from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.site import Site
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.site import TRUSTED, Owner
@@ -88,7 +89,7 @@ def test_a_stranger_is_refused_at_once(machines, server, said):
     keys = machines.folder / "keys"
     Machines(machines.folder / "others", 1)
     theirs = machines.folder / "others" / "keys"
-    (keys / "client-9.key").write_bytes((theirs / "client-0.key").read_bytes())
+    (theirs / "client-0.key").rename(keys / "client-9.key")
     with pytest.raises(HopfedError, match="refuses this client's key"):
         site(machines, server, 0, key=9).run()
     assert said == ["refused: a key that is not of this federation, from 127.0.0.1"]

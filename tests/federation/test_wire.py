@@ -22,6 +22,7 @@ from hopfed.federation.engines.flower.wire import (
 )
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
+from hopfed.federation.packing import pack, unpack
 
 ARRAYS = st.dictionaries(
     st.text(min_size=1, max_size=5),
@@ -54,11 +55,26 @@ def test_records_keep_every_bit_type_and_shape(down, parts, seed, base):
         lambda r: r["outcome"].pop("state"),
         lambda r: r["outcome"].update(fault=99),
         lambda r: r["outcome"].update(reason=b"bytes"),
+        lambda r: r["outcome"].update(state=b"x" * 17),
         lambda r: r["metrics"].update(loss="low"),
+        lambda r: r["metrics"].update({f"m{i}": 1.0 for i in range(99)}),
+        lambda r: r.update(metrics=ArrayRecord({"a": Array("u1", (1,), "x", b"x")})),
         lambda r: r["arrays"].update(up=Array("uint8", (1,), "numpy.ndarray", b"x")),
         lambda r: r["arrays"].update(up=packed([["x", "|O", [1]]])),
         lambda r: r["arrays"].update(up=packed([["x", "<f4", [-1]]])),
         lambda r: r["arrays"].update(up=packed([["x", "<f4", [10**12]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**60]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**60, 0]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**31, 2**31, 2**31, 0]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [True]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [1.0]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f8", [0] * 40]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f7", [0]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "|S0", [3]]])),
+        lambda r: r["arrays"].update(up=packed([["x", "<f4", [0]], ["x", "<f4", [0]]])),
+        lambda r: r["arrays"].update(up=packed([[f"{i}", "|u1", [0]] for i in range(60_000)])),
+        lambda r: r["arrays"].update(up=packed(b"9" * 5000)),
+        lambda r: r["arrays"].update(up=packed(b"[" * 900 + b"]" * 900)),
         lambda r: r["arrays"].update(up=packed([["x", "<U4", [0]]])),
         lambda r: r["arrays"].update(up=packed([[["x"], "<f4", [0]]])),
         lambda r: r["arrays"].update(up=packed("entries")),
@@ -75,7 +91,9 @@ def test_replies_that_are_none_are_errors_in_words(change):
 
 def test_what_a_client_says_cannot_steer_a_terminal():
     records = write_reply(Reply(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
-    assert read_reply(records).reason == "gone?[2J?all well"
+    assert read_reply(records).reason == "gone\\x1b[2J\\nall well"
+    records["outcome"]["reason"] = "\u202e" + "x" * 10**6
+    assert read_reply(records).reason == "\\u202e" + "x" * 111 + "..."
 
 
 def packed(entries):
@@ -85,11 +103,93 @@ def packed(entries):
 
 
 def test_requests_that_are_none_are_errors_in_words():
-    request = Request("run", Context(0, 0, 0, 0), b"", "[]", {}, {})
-    for name, value in (("client", -1), ("seed", "-3"), ("round", "1"), ("last", 1)):
-        records = write_request(request)
+    for name, value in (
+        ("client", -1),
+        ("client", 2**40),
+        ("seed", "-3"),
+        ("seed", "\u00b2"),  # isdigit() is true of a superscript 2
+        ("seed", "\u0663"),
+        ("seed", "1" * 5000),
+        ("round", "1"),
+        ("round", 2**62),
+        ("exchange", 1e3),
+        ("exchange", 1000),
+        ("base", b"x" * 17),
+        ("run", "x" * 81),
+        ("recipe", "x" * (2**20 + 1)),
+        ("last", 1),
+    ):
+        records = a_request()
         records["call"][name] = value
         with pytest.raises(DataError):
             read_request(records)
     with pytest.raises(DataError):
         read_request(RecordDict({"arrays": ArrayRecord(), "other": ConfigRecord()}))
+
+
+def a_request():
+    return write_request(Request("run", Context(0, 0, 0, 0), b"", "[]", {}, {"w": np.ones(2)}))
+
+
+VALUES = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.booleans(),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3),
+)
+ENTRIES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=8,
+)
+BODIES = st.one_of(
+    st.binary(max_size=200),
+    ENTRIES.map(lambda entries: packed(entries).data),
+    st.tuples(
+        st.sampled_from(["x", "", "\x1b[2J"]),
+        st.sampled_from(["<f8", "|b1", "|O", "<U3", "|V8", "<i16", ">f2", "|S0", "f8", "(9,)f4"]),
+        st.lists(st.integers(-2, 2**64), max_size=4),
+    ).map(lambda entry: packed([list(entry)]).data),
+)
+
+
+@given(
+    st.sampled_from([(a_request, read_request), (lambda: write_reply(Reply()), read_reply)]),
+    st.dictionaries(
+        st.sampled_from([*a_request()["call"], *write_reply(Reply())["outcome"], "more"]), VALUES
+    ),
+    st.dictionaries(st.sampled_from(["down", "parts", "up"]), BODIES, max_size=2),
+    st.sampled_from([None, "arrays", "call", "outcome", "metrics"]),
+)
+def test_whatever_records_hold_the_only_error_is_ours(kind, changes, bodies, gone):
+    make, read = kind
+    records = make()
+    for name in {"call", "outcome"} & set(records):
+        records[name].update(changes)
+    for name, body in bodies.items():
+        records["arrays"][name] = Array("uint8", (len(body),), PACKED, body)
+    records.pop(gone, None)
+    assert raised(read, records).isprintable()
+
+
+def raised(read, *arguments):
+    """Words of the only error that there may be; none where there is none."""
+    try:
+        read(*arguments)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+@given(st.binary(max_size=3000), st.integers(0, 3000), st.integers(0, 255))
+def test_a_damaged_pack_is_an_error_in_words_or_arrays(noise, at, byte):
+    data = bytearray(pack({"w": np.arange(200.0), "n": np.array(3)}).tobytes())
+    data[at % len(data)] = byte
+    for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise):
+        packed = np.frombuffer(damaged, np.uint8)
+        words = raised(unpack, packed, 1 << 20)
+        assert len(words) < 300
+        if not words:
+            assert sum(a.nbytes for a in unpack(packed).values()) <= len(damaged)

@@ -4,9 +4,15 @@ wire : calls and answers as Flower records; arrays travel as they lie in memory,
 node : what a client does with a request, and the states that stay with it.
 engine : the steps of an exchange as messages through a Flower grid.
 simulation : nodes in this process, on Flower's in-memory link.
-link : the server's side across machines: Flower's Fleet API, and nothing else, over TLS.
+link : Flower's link state, and a run in it.
+server : the server's side across machines: Flower's Fleet API, and nothing else, over TLS.
+door : the connections to it: how many, of whom, and for how long.
+gate : the requests in them: whose they are, how much comes in, and how fast.
 site : the client's side: one process that asks the server for work.
+answers : what a site takes as an answer of the server.
+objects : what came as Flower objects, checked before it is put together.
 keys : a certificate authority, the server's certificate and the clients' keys.
+private : folders and files that their owner alone may read.
 
 Importing this package turns Flower's telemetry off and gives Flower a folder of ours.
 """
@@ -18,14 +24,17 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-from hopfed.errors import BackendError
+from hopfed.errors import ArgumentError, BackendError
 
 HOME = "HOPFED_HOME"  # the variable that names the folder
 
 
 def home() -> Path:
     """Folder for what outlives a process: `HOPFED_HOME`, or `.hopfed` in the home folder."""
-    return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
+    try:
+        return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
+    except RuntimeError:  # whoever has no home folder
+        raise ArgumentError(HOME, "given: this user has no home folder", "none") from None
 
 
 def _prepare() -> None:

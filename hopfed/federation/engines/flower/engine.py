@@ -19,7 +19,7 @@ from flwr.serverapp.grid import Grid
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Method, State
 from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.engines.flower.node import Shelf
+from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.wire import Reply, Request, read_reply, write_request
 from hopfed.federation.faults import Fault
 from hopfed.federation.recipes import describe

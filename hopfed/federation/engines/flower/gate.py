@@ -1,26 +1,48 @@
 """What stands before the server's door: what may come in, how much of it, and a line for the rest.
 
-Flower's SuperLink serves several interfaces at one port, one of which starts programs. Only the one
-that clients need is let through here, and a client may send only so many bytes in an exchange: the
-link would otherwise keep in memory whatever anybody uploads.
+Flower's SuperLink serves several interfaces at one port, one of which starts programs. Only what
+clients need is let through here. Whoever asks is known before a byte of what they send is read: the
+signature stands in the headers. Then so many bytes in an exchange, at a rate, and not too many at a
+time: the link would otherwise keep in memory whatever anybody uploads.
 """
 
 from __future__ import annotations
 
+import asyncio
+import binascii
+import math
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
-from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
+from flwr.common.constant import (
+    FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE,
+    SYSTEM_TIME_TOLERANCE,
+    TIMESTAMP_HEADER,
+    TIMESTAMP_TOLERANCE,
+)
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+from flwr.supercore.date import now
+from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
+
+from hopfed.errors import shown
+from hopfed.federation.engines.flower.door import Door
+from hopfed.federation.engines.flower.uploads import SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
-SMALL = 1 << 20  # bytes of a request that carries no array
+PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of a request with a piece of an array
 
+_UPLOAD, _ANSWER = "push-object", "push-messages"
 _WORDS = {"activate-node": "joined", "deactivate-node": "left"}
-_DRAINED = 1 << 24  # bytes of a refused body that are read, so that its sender hears of it
-_HEADER = FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode()
+_STEPS = {_UPLOAD, _ANSWER, "pull-messages", "pull-object", "confirm-message-received"}
+_STEPS |= {"send-node-heartbeat", *_WORDS}
+_SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
+_TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
 
 Say = Callable[[str], object]
+_Signed = tuple[bytes, str, Mapping[bytes, bytes]]  # key, step, headers
 
 
 class Gate:
@@ -32,99 +54,161 @@ class Gate:
     limit : bytes that a client may send in one exchange.
     clients : public keys of those who may come in, and their numbers.
     say : is told who comes and goes, and of everyone who is refused, once for each reason.
+    door : the connections that requests come in by.
     """
 
-    def __init__(self, inner: Any, limit: int, clients: Mapping[bytes, int], say: Say):
+    def __init__(self, inner: Any, limit: int, clients: Mapping[bytes, int], say: Say, door: Door):
         self.inner, self.limit, self.clients, self.say = inner, limit, clients, say
+        self.door = door
+        self.uploads = Uploads(self.door.limits)
         self.refused: dict[bytes, str] = {}  # public key -> why its last answer was not taken
         self.joined: set[bytes] = set()  # public keys of those who came in since somebody looked
-        self._sent: dict[bytes, int] = {}
+        self._keys = {key: bytes_to_public_key(key) for key in clients}
+        self._sent: Counter[bytes] = Counter()
+        self._answers: Counter[bytes] = Counter()
         self._told: set[str] = set()
 
     def renew(self) -> None:
         """Begin an exchange: everyone may send again."""
         self._sent.clear()
+        self._answers.clear()
         self.refused.clear()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] != "http":
-            await self.inner(scope, receive, send)
             return
-        path = scope["path"]
-        who = (scope.get("client") or ("?",))[0]
-        if not path.startswith(OPEN):
-            await self._refuse(send, 404, f"{who} asked for {path[:60]}, which is not served")
-            return
-        step, key = path.removeprefix(OPEN), _key(scope)
-        if key not in self.clients:
-            await self._refuse(send, 401, f"a key that is not of this federation, from {who}")
-            return
-        upload = step == "push-object"
-        limit = max(self.limit - self._sent.get(key, 0), 0) if upload else SMALL
-        body = await _body(receive, limit)
-        if body is None:
-            words = f"more than {self.limit / 1e6:g} MB" if upload else "an oversized request"
-            self.refused[key] = f"sent {words}"
-            await self._refuse(send, 413, f"client {self.clients[key]} sent {words}")
-            return
-        if upload:
-            self._sent[key] = self._sent.get(key, 0) + len(body)
-        await self.inner(scope, _replayed(body), self._listened(send, step, key))
+        headers = _first(scope["headers"])
+        step = scope["path"].removeprefix(OPEN)
+        try:
+            key = self._who(scope, step, headers)
+            with self.door.serving(scope.get("client"), self.clients[key]) as close:
+                await self._pass(scope, receive, send, (key, step, headers), close)
+        except RefusedError as refusal:
+            self._tell(f"refused: {refusal.words}", refusal.kind)
+            await _end(send, refusal.status)
 
-    def _listened(self, send: Any, step: str, key: bytes) -> Any:
-        """Say who comes and goes, and whose signature is not that of the key."""
+    def _who(self, scope: Any, step: str, headers: Mapping[bytes, bytes]) -> bytes:
+        """Key that signed the headers; everyone without one is refused here."""
+        who = (scope.get("client") or ("?",))[0]
+        if step not in _STEPS or step == scope["path"] or scope["method"] != "POST":
+            what = shown(f"{scope['method']} {scope['path']}", 60)
+            words = f"{who} asked for {what}, which is not served"
+            raise RefusedError(404, words, f"what is not served, asked for from {who}")
+        key = _decoded(headers, FLEET_HTTP_PUBLIC_KEY_HEADER)
+        if key not in self.clients:
+            raise RefusedError(401, f"a key that is not of this federation, from {who}")
+        words = f"a request in the name of client {self.clients[key]}"
+        signed = headers.get(TIMESTAMP_HEADER.lower().encode(), b"")
+        signature = _decoded(headers, FLEET_HTTP_SIGNATURE_HEADER)
+        if not verify_signature(self._keys[key], signed, signature):
+            raise RefusedError(401, f"{words}, signed by another, from {who}")
+        age = _age(signed)
+        if not -SYSTEM_TIME_TOLERANCE < age < TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE:
+            late = f"{words}, signed {age / 60:.0f} minutes ago by our clock"
+            raise RefusedError(401, late, f"{words} at another time")
+        return key
+
+    async def _pass(self, scope: Any, receive: Any, send: Any, who: _Signed, close: Any) -> None:
+        """Read the body of a request of a client, and answer it."""
+        key, step, headers = who
         client = f"client {self.clients[key]}"
+        try:
+            length = self._length(key, step, headers)
+            async with self.uploads.taken(key, length, receive) as body:
+                answer = self._listened(send, step, key, close)
+                await self.inner(scope, _replayed(body), answer)
+        except RefusedError as refusal:
+            self.refused[key] = f"sent {refusal.words}"
+            if refusal.status == 413:
+                await drain(receive, self.door.limits.seconds)
+            raise RefusedError(refusal.status, f"{client} sent {refusal.words}") from None
+
+    def _length(self, key: bytes, step: str, headers: Mapping[bytes, bytes]) -> int:
+        """Length of a body, as announced; what is announced counts, whether it comes or not."""
+        said = headers.get(b"content-length", b"")
+        if not said.isdigit() or len(said) > 15:
+            raise RefusedError(411, "a message without a length")
+        length = int(said)
+        if step != _UPLOAD:
+            self._answers[key] += step == _ANSWER
+            if step == _ANSWER and self._answers[key] > self.door.limits.answers:
+                raise RefusedError(429, f"more than {self.door.limits.answers} answers")
+            if length > SMALL:
+                raise RefusedError(413, "an oversized request")
+            return length
+        if length > PIECE:
+            raise RefusedError(413, f"more than {PIECE / 1e6:.1f} MB in one piece")
+        self._sent[key] += length
+        if self._sent[key] > self.limit:
+            self._sent[key] = self.limit
+            raise RefusedError(413, f"more than {self.limit / 1e6:g} MB")
+        return length
+
+    def _listened(self, send: Any, step: str, key: bytes, close: Any) -> Any:
+        """Say who comes and goes; hand an answer on in pieces, no faster than they are taken."""
+        client, limits = f"client {self.clients[key]}", self.door.limits
 
         async def listen(event: Any) -> None:
-            if event["type"] == "http.response.start":
-                if step in _WORDS and event["status"] == 200:
+            if event["type"] == "http.response.start" and event["status"] == 200:
+                if step in _WORDS:
                     self.say(f"{client} {_WORDS[step]}")
-                if step == "activate-node" and event["status"] == 200:
+                if step == "activate-node":
                     self.joined.add(key)
-                if event["status"] == 401 and step == "activate-node":
-                    self._tell(f"refused: a request in the name of {client}, signed by another")
-            await send(event)
+            size = len(event.get("body", b""))
+            try:
+                async with asyncio.timeout(limits.seconds + size / limits.rate):
+                    for part in _parts(event):
+                        await send(part)
+            except TimeoutError:
+                self._tell(f"closed: {client} does not take its answers")
+                close()
 
         return listen
 
-    async def _refuse(self, send: Any, status: int, words: str) -> None:
-        self._tell(f"refused: {words}")
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"{}"})
-
-    def _tell(self, words: str) -> None:
-        if words not in self._told:
-            self._told.add(words)
+    def _tell(self, words: str, of: str = "") -> None:
+        """Say something once, or one thing of a kind once."""
+        kind = of or words
+        if kind not in self._told and len(self._told) < _TOLD:
+            self._told.add(kind)
             self.say(words)
 
 
-def _key(scope: Any) -> bytes:
-    """Public key that the request claims; Flower checks the claim behind this door."""
-    for name, value in scope["headers"]:
-        if name == _HEADER:
-            try:
-                return b64decode(value)
-            except ValueError:
-                break
-    return b""
+def _first(headers: Any) -> dict[bytes, bytes]:
+    """Headers by name; of those that come again, the first, as Flower reads them."""
+    return dict(reversed(list(headers)))
 
 
-async def _body(receive: Any, limit: int) -> bytes | None:
-    """Body of a request, None when it is longer than `limit`; what is too long is not kept."""
-    pieces, size, more = [], 0, True
-    while more:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            return b""
-        size += len(event.get("body", b""))
-        more = event.get("more_body", False)
-        if size <= limit:
-            pieces.append(event.get("body", b""))
-        elif size > limit + _DRAINED:
-            return None
-    return b"".join(pieces) if size <= limit else None
+def _decoded(headers: Mapping[bytes, bytes], name: str) -> bytes:
+    try:
+        return b64decode(headers.get(name.lower().encode(), b""), validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _age(signed: bytes) -> float:
+    """Seconds since the moment that a client signed."""
+    try:
+        return (now() - datetime.fromisoformat(signed.decode("ascii"))).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return math.inf
+
+
+def _parts(event: Any) -> Iterator[Any]:
+    """Return an event as several with less in each, so that few bytes wait for a slow reader."""
+    body, more = event.get("body", b""), event.get("more_body", False)
+    if len(body) <= _SENT:
+        yield event
+        return
+    for start in range(0, len(body), _SENT):
+        rest = start + _SENT < len(body)
+        yield {**event, "body": body[start : start + _SENT], "more_body": more or rest}
+
+
+async def _end(send: Any, status: int) -> None:
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"{}"})
 
 
 def _replayed(body: bytes) -> Any:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.supercore.primitives import asymmetric
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.federation.engines.flower.private import check_private, write_new
 
 CA, SERVER = "ca", "server"
-DAYS = 365
+DAYS, MOST_DAYS = 365, 36_500
+MOST = 10_000  # clients
+LARGEST = 1 << 20  # bytes of a key or a certificate
+
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
 
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
@@ -28,43 +35,63 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
 
     Parameters
     ----------
-    folder : must not hold an authority already.
+    folder : where none of the files may be there already; it is made when it is not there.
     hosts : names or addresses under which clients reach the server.
+    days : that the certificates are good for.
 
     Returns
     -------
     ``ca.pem`` (everyone), ``server.pem`` and ``server.key`` (the server), ``client-0.key`` ...
     (one client each) and ``client-0.pub`` ... (the server). Only their owner can read keys. The
     authority's own key is thrown away: nobody can sign another certificate with it.
+
+    Raises
+    ------
+    ArgumentError : something cannot be as asked; nothing was written then.
     """
-    if clients < 1:
-        raise ArgumentError("clients", "at least 1", clients)
+    if not 1 <= clients <= MOST:
+        raise ArgumentError("clients", f"1 to {MOST}" if clients > MOST else "at least 1", clients)
     if not hosts:
         raise ArgumentError("host", "given: the name under which clients reach the server", "none")
-    if (folder / f"{CA}.pem").exists():
-        raise ArgumentError("folder", "one without certificates", folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    authority, key = (
-        ec.generate_private_key(ec.SECP256R1()),
-        ec.generate_private_key(ec.SECP256R1()),
-    )
-    own = _certificate("hopfed authority", authority, "hopfed authority", authority, days)
-    names = x509.SubjectAlternativeName([_name(host) for host in hosts])
-    shown = _certificate("hopfed server", key, "hopfed authority", authority, days, names)
-    files = {
-        f"{CA}.pem": _pem(own),
-        f"{SERVER}.pem": _pem(shown),
-        f"{SERVER}.key": asymmetric.private_key_to_bytes(key),
-    }
-    for c in range(clients):
+    if not 1 <= days <= MOST_DAYS:
+        raise ArgumentError("days", f"1 to {MOST_DAYS}", days)
+    names = [_name(host) for host in dict.fromkeys(hosts)]
+    for path in [folder, *_files(folder, clients)]:
+        if os.path.lexists(path) and not (path == folder and path.is_dir()):
+            rule = "one without certificates and keys" if path != folder else "a folder, or new"
+            raise ArgumentError("folder", rule, path)
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, data in zip(_files(folder, clients), _made(clients, names, days), strict=True):
+            write_new(path, data, 0o600 if path.suffix == ".key" else 0o644)
+            written.append(path)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise ArgumentError("folder", f"writable ({error.strerror})", folder) from None
+    return written
+
+
+def _files(folder: Path, clients: int) -> list[Path]:
+    names = [f"{CA}.pem", f"{SERVER}.pem", f"{SERVER}.key"]
+    names += [f"client-{c}.{kind}" for c in range(clients) for kind in ("key", "pub")]
+    return [folder / name for name in names]
+
+
+def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterator[bytes]:
+    """What is in the files, in the order of `_files`."""
+    curve = ec.SECP256R1()
+    authority, key = ec.generate_private_key(curve), ec.generate_private_key(curve)
+    issuer = "hopfed authority"
+    yield _pem(_certificate(issuer, authority, issuer, authority, days))
+    other = x509.SubjectAlternativeName(names)
+    yield _pem(_certificate("hopfed server", key, issuer, authority, days, other))
+    yield asymmetric.private_key_to_bytes(key)
+    for _ in range(clients):
         private, public = asymmetric.generate_key_pairs()
-        files[f"client-{c}.key"] = asymmetric.private_key_to_bytes(private)
-        files[f"client-{c}.pub"] = asymmetric.public_key_to_bytes(public)
-    for name, data in files.items():
-        path = folder / name
-        path.touch(mode=0o600 if name.endswith(".key") else 0o644)
-        path.write_bytes(data)
-    return [folder / name for name in files]
+        yield asymmetric.private_key_to_bytes(private)
+        yield asymmetric.public_key_to_bytes(public)
 
 
 def public_keys(folder: Path, clients: int) -> list[bytes]:
@@ -76,7 +103,12 @@ def public_keys(folder: Path, clients: int) -> list[bytes]:
 
 
 def private_key(path: Path) -> tuple[Any, Any]:
-    """Private and public key of a client."""
+    """Private and public key of a client.
+
+    Raises
+    ------
+    DataError : not a key, or one that others can read.
+    """
     data = read(path, "--key")
     try:
         private = asymmetric.bytes_to_private_key(data)
@@ -84,15 +116,21 @@ def private_key(path: Path) -> tuple[Any, Any]:
             raise ValueError("of another kind")
     except (ValueError, TypeError):
         raise DataError(f"{path}: not a client's key, as `hopfed certs` makes them") from None
+    check_private(path)
     return private, private.public_key()
 
 
 def read(path: Path, argument: str) -> bytes:
-    """Bytes of a file that must be there."""
+    """Bytes of a file that must be there, and of the size of a key or a certificate."""
     try:
+        if not path.is_file():  # a device or a pipe has no end
+            raise OSError(None, "no such file" if not path.exists() else "not an ordinary one")
+        if path.stat().st_size > LARGEST:
+            raise OSError(None, f"larger than {LARGEST} bytes")
         return path.read_bytes()
-    except OSError as error:
-        raise ArgumentError(argument, f"a file ({error.strerror})", path) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(argument, f"a file ({why})", path) from None
 
 
 def _public(path: Path) -> bytes:
@@ -135,6 +173,9 @@ def _name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
+            rule = "an address or a name such as federation.example.org"
+            raise ArgumentError("host", rule, shown(repr(host), 80)) from None
         return x509.DNSName(host)
 
 

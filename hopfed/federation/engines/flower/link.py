@@ -24,7 +24,8 @@ class Link:
     """
 
     def __init__(self) -> None:
-        logging.getLogger("flwr").setLevel(logging.ERROR)
+        # Its errors quote what was sent, as it was sent; ours are told by whoever asks.
+        logging.getLogger("flwr").setLevel(logging.CRITICAL)
         objects = ObjectStoreFactory()
         objects.store_instance = _Objects()
         self.factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), objects)

@@ -1,106 +1,35 @@
-"""A node: what a client does with a request, and the states that stay with it.
+"""A node: what a client does with a request.
 
-The server knows a state by its name, a digest of its arrays. A request names the state to step
-from, so that a request that is repeated, or made again by a server that was resumed, is answered
-from the same state with the same answer: steps draw from (seed, round, client) alone. A node keeps
-the last few states of every run, in memory, and in files where they must outlive its process.
+A request names the state to step from, which stays with the node
+(`hopfed.federation.engines.flower.shelf`), so that a request that is repeated, or made again by a
+server that was resumed, is answered from the same state with the same answer: steps draw from
+(seed, round, client) alone. Whatever a request holds, the answer to it is an answer.
 """
 
 from __future__ import annotations
 
-import re
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
 from flwr.app import Context as FlowerContext
 from flwr.app import Message as FlowerMessage
+from flwr.app import RecordDict
 from flwr.clientapp import ClientApp
 
 from hopfed.arrays import blas_threads
-from hopfed.errors import DataError, HopfedError
-from hopfed.federation.contract import Method, State
-from hopfed.federation.engines.flower.wire import (
-    Reply,
-    Request,
-    read_request,
-    write_reply,
-)
+from hopfed.errors import DataError, HopfedError, RunFileError, shown
+from hopfed.federation.contract import Method
+from hopfed.federation.engines.flower.shelf import Shelf
+from hopfed.federation.engines.flower.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import as_message, digest
-from hopfed.federation.packing import chunks, unpack
 from hopfed.federation.recipes import rebuild
-from hopfed.runs import replacing
-
-KEPT = 8  # states of a client that are kept: those of two rounds and more
 
 Adapt = Callable[[Method, Request], Method]
 Watch = Callable[[Request, Reply], object]
-
-_PLAIN_NAME = re.compile(r"[\w.-]{1,80}")
-
-
-@dataclass
-class Shelf:
-    """States of the clients at this node, by run, client and name.
-
-    Attributes
-    ----------
-    folder : where they are kept in files, None for memory only.
-    """
-
-    folder: Path | None = None
-    _held: OrderedDict[tuple[str, int, bytes], State] = field(default_factory=OrderedDict)
-
-    def put(self, run: str, client: int, t: int, exchange: int, state: State) -> bytes:
-        """Keep a state, and return its name."""
-        state = as_message(state)
-        name = digest(state)
-        self._held[run, client, name] = state
-        if self.folder is None:
-            return name
-        folder = self._folder(run, client)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # examples may be among the arrays
-        path = folder / f"{t:08d}-{exchange:02d}-{name.hex()}.state"
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            file.writelines(chunks(state))
-        for old in sorted(folder.glob("*.state"))[:-KEPT]:
-            old.unlink(missing_ok=True)
-        mine = [key for key in self._held if key[:2] == (run, client)]
-        for key in mine[:-KEPT]:
-            del self._held[key]
-        return name
-
-    def get(self, run: str, client: int, name: bytes) -> State:
-        """Return the state called `name`."""
-        found = self._held.get((run, client, name))
-        if found is not None:
-            return found
-        for path in self._folder(run, client).glob(f"*-{name.hex()}.state") if self.folder else ():
-            found = unpack(np.fromfile(path, dtype=np.uint8))
-            if digest(found) == name:
-                return found
-        raise DataError(f"client {client} no longer has the state that round starts from")
-
-    def clear(self) -> None:
-        """Forget what is in memory."""
-        self._held.clear()
-
-    def drop(self, run: str, client: int) -> None:
-        """Remove the states of a run that is over."""
-        self.clear()
-        if self.folder is not None:
-            rmtree(self._folder(run, client), ignore_errors=True)
-
-    def _folder(self, run: str, client: int) -> Path:
-        if self.folder is None or not _PLAIN_NAME.fullmatch(run):
-            raise DataError(f"{run[:80]!r} cannot be the name of a run")
-        return self.folder / run / str(client)
 
 
 @dataclass
@@ -114,6 +43,7 @@ class Node:
     watch : is told of every answer before it leaves, and of every error in full.
     trusted : packages that recipes may name, see `hopfed.federation.recipes`.
     private : keep the words of errors that are not ours to oneself: they may quote examples.
+    say : is told in words what of a request its owner would not hear of otherwise.
     """
 
     shelf: Shelf
@@ -121,6 +51,7 @@ class Node:
     watch: Watch = lambda _, __: None
     trusted: tuple[str, ...] | None = ("hopfed",)
     private: bool = False
+    say: Callable[[str], object] = lambda _: None
     _answered: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
 
     def app(self) -> ClientApp:
@@ -129,24 +60,45 @@ class Node:
 
         @app.query()  # type: ignore[untyped-decorator, unused-ignore]
         def query(message: FlowerMessage, _: FlowerContext) -> FlowerMessage:
-            return FlowerMessage(write_reply(self.answer(message)), reply_to=message)
+            return FlowerMessage(self._written(self.answer(message)), reply_to=message)
 
         return app
 
     def answer(self, message: FlowerMessage) -> Reply:
-        """Answer a Flower message; an error is an answer, too."""
+        """Answer a Flower message; an error is an answer, too.
+
+        Raises
+        ------
+        RunFileError : what `watch` keeps for the owner cannot be written; nothing else is raised.
+        """
         try:
             request = read_request(message.content)
-        except DataError as error:
-            return Reply(fault=Fault.RAISED, reason=str(error))
+        except Exception as error:  # whatever was sent
+            ours = isinstance(error, DataError)
+            reason = shown(error if ours else f"no request: {type(error).__name__}")
+            self.say(f"a request that is none: {reason}")
+            return Reply(fault=Fault.RAISED, reason=reason)
         try:
             reply = told = self._reply(request)
         except Exception as error:  # whatever goes wrong here concerns this client alone
-            told = Reply(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
+            words = shown(f"{type(error).__name__}: {error}")
+            told = Reply(fault=Fault.RAISED, reason=words)
             ours = isinstance(error, HopfedError) or not self.private
             reply = told if ours else replace(told, reason=type(error).__name__)
-        self.watch(request, told)
+        try:
+            self.watch(request, told)
+        except RunFileError:  # of the owner's own disk, which is to be known at once
+            raise
+        except Exception as error:  # of what was sent
+            self.say(shown(f"what the server says cannot be used: {error}"))
         return reply
+
+    def _written(self, reply: Reply) -> RecordDict:
+        try:
+            return write_reply(reply)
+        except Exception as error:  # a step that answers what cannot travel
+            reason = shown(error) if isinstance(error, HopfedError) else type(error).__name__
+            return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
     def _reply(self, request: Request) -> Reply:
         c = request.context
@@ -181,7 +133,7 @@ class _Parts(dict[str, np.ndarray]):
         return isinstance(other, _Parts) and digest(self) == digest(other)
 
 
-@lru_cache(16)
+@lru_cache(2)  # a method may hold arrays that fill much memory
 def _made(recipe: str, parts: _Parts, trusted: tuple[str, ...] | None) -> Method:
     method: Method = rebuild(recipe, parts, trusted)
     return method

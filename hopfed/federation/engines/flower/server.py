@@ -11,9 +11,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -25,9 +24,7 @@ from flwr.supercore.error import http_error_translator
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
-    iterate_object_tree,
 )
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
 from flwr.superlink.grid import InMemoryGrid
 from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
@@ -35,10 +32,14 @@ from flwr.superlink.routers.fleet.router import router
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.federation.engines.flower.door import Door, Limits, Server, make_room
 from hopfed.federation.engines.flower.engine import UNREADABLE, FlowerEngine
 from hopfed.federation.engines.flower.gate import Gate, Say
 from hopfed.federation.engines.flower.link import Link
+from hopfed.federation.engines.flower.objects import assembled
+from hopfed.federation.engines.flower.private import check_private
+from hopfed.federation.engines.flower.wire import LIMIT
 
 PULL = 0.05  # seconds between two looks for replies
 AGAIN = 15.0  # seconds of silence after which a client is asked again
@@ -53,13 +54,15 @@ class Listening:
     host, port : address; port 0 for any that is free.
     certificate, key : files of the server's certificate.
     limit : bytes that a client may send in one exchange.
+    limits : what else is taken from those who are outside.
     """
 
     host: str
     port: int
     certificate: Path
     key: Path
-    limit: int = 256 * 10**6
+    limit: int = LIMIT
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -67,6 +70,7 @@ class Listening:
         for path in (self.certificate, self.key):
             if not path.is_file():
                 raise ArgumentError("--keys", f"a folder with {path.name}", path.parent)
+        check_private(self.key)
 
 
 class FlowerServer:
@@ -83,19 +87,22 @@ class FlowerServer:
         owner = NOOP_FLWR_AID, NOOP_ACCOUNT_NAME
         self.nodes = {c: self._link.state.create_node(*owner, k, 0) for c, k in enumerate(clients)}
         known = {key: c for c, key in enumerate(clients)}
-        self._gate = Gate(_fleet_app(self._link), listening.limit, known, say)
+        door = Door(listening.limits)
+        self.gate = Gate(_fleet_app(self._link), listening.limit, known, say, door)
         self._keys = dict(zip(self.nodes.values(), clients, strict=True))
         self._listening = listening
         config = uvicorn.Config(
-            self._gate,
+            self.gate,
             log_level="critical",
+            loop="asyncio",
+            http="h11",  # it bounds the length of headers
             ssl_certfile=str(listening.certificate),
             ssl_keyfile=str(listening.key),
             timeout_graceful_shutdown=1,
             lifespan="off",
             ws="none",
         )
-        self._server = uvicorn.Server(config)
+        self._server = Server(config, door)
 
     def __enter__(self) -> FlowerServer:
         try:
@@ -103,6 +110,7 @@ class FlowerServer:
         except OSError:  # what ssl raises
             rule = "a folder with the server's certificate and its own key"
             raise ArgumentError("--keys", rule, self._listening.key.parent) from None
+        make_room(self._listening.limits, len(self.nodes))
         self._socket = _bound(self._listening.host, self._listening.port)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), daemon=True
@@ -128,7 +136,7 @@ class FlowerServer:
 
     def engine(self, run: str, timeout: float) -> FlowerEngine:
         """Return the engine whose clients are those of this server."""
-        grid = _Grid(self._link, self._gate, self._keys)
+        grid = _Grid(self._link, self.gate, self._keys)
         return FlowerEngine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
 
     def online(self) -> list[int]:
@@ -170,6 +178,9 @@ class _Grid(InMemoryGrid):
         """Store messages for the nodes they are for; what they left unanswered is withdrawn."""
         for asked in list(self._asked):
             self._withdraw(asked)
+        # What else is there came unasked, or is the beginning of what never became whole.
+        self.state.delete_sessions_in_run(self._id)
+        self.state.object_store.clear()
         self._gate.renew()
         for message in messages:
             message.metadata.__dict__["_message_id"] = message.object_id
@@ -214,23 +225,23 @@ class _Grid(InMemoryGrid):
 
     def _arrived(self, asked: str) -> FlowerMessage | None:
         """Return the reply to `asked`, None while parts of it are missing."""
-        reply = self._arriving[asked]
+        reply, store = self._arriving[asked], self.state.object_store
         name = reply.metadata.message_id
         if reply.has_error():
-            self.state.object_store.delete(name)
+            store.delete(name)
             return self._closed(asked, reply)
         try:
-            tree = self.state.object_store.get_object_tree(name)
-            names = [part.object_id for part in iterate_object_tree(tree)]
-            parts = {n: self.state.get_object(self._id, n) or b"" for n in names}
-            if not all(parts.values()):
-                return self._refused(asked)
-            whole: Any = inflate_object_from_contents(name, parts)
-            whole.metadata.__dict__["_message_id"] = name
-        except Exception as error:  # whatever a client sent
-            return self._error(asked, f"not a Flower message: {type(error).__name__}")
-        self.state.object_store.delete(name)
-        return self._closed(asked, whole)
+            whole = assembled(name, store.get, self._gate.limit)
+        except DataError as error:
+            store.delete(name)
+            return self._error(asked, str(error))
+        if whole is None:
+            return self._refused(asked)
+        store.delete(name)
+        if not whole.has_content():
+            return self._error(asked, "a message without content")
+        # What is inside says who wrote it, too; that is known from the key.
+        return self._closed(asked, FlowerMessage(whole.content, reply_to=self._asked[asked]))
 
     def _refused(self, asked: str) -> FlowerMessage | None:
         words = self._gate.refused.get(self._keys[self._asked[asked].metadata.dst_node_id])

@@ -24,7 +24,8 @@ from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.engines.flower.engine import FlowerEngine
 from hopfed.federation.engines.flower.link import Link
-from hopfed.federation.engines.flower.node import Node, Shelf
+from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.engines.flower.shelf import Shelf
 
 PULL = 0.002  # seconds between two looks for replies
 

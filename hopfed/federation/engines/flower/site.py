@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,9 +50,10 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from hopfed.errors import HopfedError
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.federation.engines.flower import HOME
 from hopfed.federation.engines.flower.node import Node
-from hopfed.runs import replacing
+from hopfed.federation.engines.flower.private import private_folder, replacing_private
 
 SOON, RARELY = 0.05, 2.0  # seconds between two questions, after an answer and after a long silence
 
@@ -129,7 +131,7 @@ class Site:
                 f"{self.server} refuses this client's key: it is not of that federation, or the "
                 "clocks of the two machines differ by minutes"
             ) from None
-        with replacing(remembered) as temporary:
+        with replacing_private(remembered) as temporary:
             temporary.write_text(str(node))
         self.say(f"joined {self.server}")
         self._waiting = False
@@ -208,9 +210,23 @@ class Site:
 
 
 def site_folder(home: Path, public: Any) -> Path:
-    """Folder of the site that has this key."""
+    """Folder of the site that has this key, for its owner alone.
+
+    Raises
+    ------
+    ArgumentError : it cannot be made, or nothing can be written there.
+    """
     folder = home / "sites" / hashlib.sha256(public_key_to_bytes(public)).hexdigest()[:16]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        if not home.is_dir():
+            home.mkdir(mode=0o700, parents=True)
+        for mine in (folder.parent, folder):
+            private_folder(mine)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        rule = f"a folder that can be used ({getattr(error, 'strerror', None) or error})"
+        raise ArgumentError(HOME, rule, home) from None
     return folder
 
 

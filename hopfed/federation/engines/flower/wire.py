@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 from hopfed.federation.contract import Context, Metrics
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.messages import Message
@@ -22,7 +22,16 @@ from hopfed.federation.packing import pack, unpack
 
 PACKED = "hopfed.packed"  # how the bytes of our Flower arrays are to be read
 
+LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
+
 _KINDS = "biuf"  # NumPy kinds that may travel
+_HEADER = 1 << 20  # bytes in which a message may name its arrays
+_RECIPE = 1 << 20  # characters of a recipe; its arrays are apart
+_NAME = 80  # characters of the name of a run or a metric
+_DIGEST = 16  # bytes of the name of a state
+_METRICS = 64
+_SEED = 80  # digits: 256 bits
+_WHOLE = {"round": 10**8, "exchange": 100, "client": 10**9}  # and what they are below
 
 
 @dataclass(frozen=True)
@@ -79,15 +88,16 @@ def write_request(request: Request) -> RecordDict:
 def read_request(records: RecordDict) -> Request:
     """Undo `write_request`."""
     arrays, call = _records(records, "call")
-    where = {k: _typed(call, k, int) for k in ("round", "exchange", "client")}
-    seed = _typed(call, "seed", str)
-    if not seed.isdigit() or min(where.values()) < 0:
+    where = {k: _typed(call, k, int) for k in _WHOLE}
+    seed = _typed(call, "seed", str, _SEED)
+    digits = seed.isascii() and seed.isdigit()  # of a superscript 2, only isdigit is true
+    if not digits or not all(0 <= where[k] < most for k, most in _WHOLE.items()):
         raise DataError("a request whose seed, round, exchange or client is not a whole number")
     return Request(
-        _typed(call, "run", str),
+        _typed(call, "run", str, _NAME),
         Context(int(seed), **where),
-        _typed(call, "base", bytes),
-        _typed(call, "recipe", str),
+        _typed(call, "base", bytes, _DIGEST),
+        _typed(call, "recipe", str, _RECIPE),
         _arrays(arrays, "parts"),
         _arrays(arrays, "down"),
         _typed(call, "last", bool),
@@ -113,16 +123,21 @@ def read_reply(records: RecordDict) -> Reply:
     code = _typed(outcome, "fault", int)
     if code not in list(Fault):
         raise DataError(f"a reply with fault {code}")
-    metrics = records.get("metrics", {})
-    if not all(isinstance(v, float) for v in metrics.values()):
-        raise DataError("a reply whose metrics are not numbers")
     return Reply(
-        _typed(outcome, "state", bytes),
+        _typed(outcome, "state", bytes, _DIGEST),
         _arrays(arrays, "up"),
-        dict(metrics),
+        _metrics(records.get("metrics", {})),
         Fault(code),
-        "".join(c if c.isprintable() else "?" for c in _typed(outcome, "reason", str)),
+        shown(_typed(outcome, "reason", str), REASON),
     )
+
+
+def _metrics(record: Any) -> Metrics:
+    if isinstance(record, Mapping) and len(record) <= _METRICS:
+        named = all(isinstance(k, str) and len(k) <= _NAME for k in record)
+        if named and all(isinstance(v, float) for v in record.values()):
+            return dict(record)
+    raise DataError("a reply whose metrics are not numbers")
 
 
 def _array(arrays: Mapping[str, Any]) -> Array:
@@ -136,14 +151,14 @@ def _arrays(record: ArrayRecord, name: str) -> dict[str, np.ndarray]:
         raise DataError(f"{name} is missing or is not packed arrays of hopfed")
     try:
         # A writable copy: what a step gets is its own, as in every other engine.
-        found = unpack(np.frombuffer(bytearray(array.data), dtype=np.uint8))
-    except DataError:
-        raise
+        found = unpack(np.frombuffer(bytearray(array.data), dtype=np.uint8), _HEADER)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
     except Exception as error:  # whatever was sent
         raise DataError(f"{name}: damaged packed arrays: {type(error).__name__}") from None
     for key, value in found.items():
-        if not isinstance(key, str) or value.dtype.kind not in _KINDS:
-            raise DataError(f"{name}: {key} is of dtype {value.dtype}")
+        if value.dtype.kind not in _KINDS:
+            raise DataError(f"{name}: {shown(key, _NAME)} is of dtype {value.dtype}")
     return found
 
 
@@ -154,8 +169,11 @@ def _records(records: RecordDict, name: str) -> tuple[ArrayRecord, ConfigRecord]
     return arrays, config
 
 
-def _typed(record: ConfigRecord, name: str, kind: type) -> Any:
+def _typed(record: ConfigRecord, name: str, kind: type, most: int | None = None) -> Any:
+    """Entry of a record, of one type, and no longer than `most`."""
     value = record.get(name)
     if type(value) is not kind:
         raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+    if most is not None and len(value) > most:
+        raise DataError(f"{name} must be of length {most} at most, got {len(value)}")
     return value

@@ -1,0 +1,109 @@
+"""States that stay with the clients of a node, by run, client and name.
+
+The server knows a state by its name, a digest of its arrays, and chooses the names of runs and the
+numbers of clients. What it chooses cannot lead out of the folder, and cannot fill the disk: the
+last states of a client and the last few clients and runs are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.contract import State
+from hopfed.federation.engines.flower.private import private_folder, replacing_private
+from hopfed.federation.messages import as_message, digest
+from hopfed.federation.packing import chunks, unpack
+
+KEPT = 8  # states of a client that are kept: those of two rounds and more
+RUNS = 4  # runs of which states are kept, and clients of each
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")  # not hidden, and no way up
+
+
+@dataclass
+class Shelf:
+    """States of the clients at this node.
+
+    Attributes
+    ----------
+    folder : where they are kept in files, None for memory only.
+    """
+
+    folder: Path | None = None
+    _held: OrderedDict[tuple[str, int, bytes], State] = field(default_factory=OrderedDict)
+
+    def put(self, run: str, client: int, t: int, exchange: int, state: State) -> bytes:
+        """Keep a state, and return its name."""
+        state = as_message(state)
+        name = digest(state)
+        if self.folder is None:
+            self._held[run, client, name] = state
+            return name
+        folder = self._made(run, client)
+        path = folder / f"{t:08d}-{exchange:02d}-{name.hex()}.state"
+        with replacing_private(path) as temporary, open(temporary, "wb") as file:
+            file.writelines(chunks(state))
+        for old in sorted(folder.glob("*.state"))[:-KEPT]:
+            old.unlink(missing_ok=True)
+        self._held[run, client, name] = state
+        for key in [key for key in self._held if key[:2] != (run, client)]:
+            del self._held[key]  # it is in its file
+        while len(self._held) > KEPT:
+            self._held.popitem(last=False)
+        return name
+
+    def get(self, run: str, client: int, name: bytes) -> State:
+        """Return the state called `name`."""
+        found = self._held.get((run, client, name))
+        if found is not None:
+            return found
+        for path in self._folder(run, client).glob(f"*-{name.hex()}.state") if self.folder else ():
+            try:
+                found = unpack(np.fromfile(path, dtype=np.uint8))
+            except (OSError, DataError):  # somebody was at the file
+                continue
+            if digest(found) == name:
+                return found
+        raise DataError(f"client {client} no longer has the state that round starts from")
+
+    def clear(self) -> None:
+        """Forget what is in memory."""
+        self._held.clear()
+
+    def drop(self, run: str, client: int) -> None:
+        """Remove the states of a run that is over."""
+        self.clear()
+        if self.folder is not None:
+            rmtree(self._folder(run, client), ignore_errors=True)
+
+    def _made(self, run: str, client: int) -> Path:
+        """Folder of a client, made for its owner alone; those used longest ago make room."""
+        folder = self._folder(run, client)
+        try:
+            for made in (folder.parent.parent, folder.parent, folder):
+                private_folder(made)
+            for kept in (folder.parent, folder):
+                os.utime(kept)
+                others = [path for path in kept.parent.iterdir() if path != kept]
+                for old in sorted(others, key=_touched)[: -(RUNS - 1)]:
+                    rmtree(old, ignore_errors=True)
+        except OSError as error:
+            raise ArgumentError("HOPFED_HOME", f"writable ({error.strerror})", folder) from None
+        return folder
+
+    def _folder(self, run: str, client: int) -> Path:
+        if self.folder is None or not _PLAIN_NAME.fullmatch(run) or client < -1:
+            raise DataError(f"{run[:80]!r} cannot be the name of a run")
+        return self.folder / run / str(client)
+
+
+def _touched(path: Path) -> float:
+    return path.lstat().st_mtime

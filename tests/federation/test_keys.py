@@ -1,0 +1,153 @@
+"""Keys, and what else only its owner may read: their modes, and what is never overwritten."""
+
+import os
+import stat
+
+import pytest
+
+from hopfed.cli import main
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys, read
+from hopfed.federation.engines.flower.private import (
+    check_private,
+    private_folder,
+    replacing_private,
+    write_new,
+)
+from hopfed.federation.engines.flower.site import site_folder
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def generous():
+    """A umask that hides nothing."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_keys_are_for_their_owner_whatever_the_umask(tmp_path, generous):
+    files = make_keys(tmp_path, 2, ["127.0.0.1", "::1", "host.example", "a_b-c"])
+    assert {mode(p) for p in files if p.suffix == ".key"} == {0o600}
+    assert {mode(p) for p in files if p.suffix != ".key"} == {0o644}
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "server.key", "client-1.key", "client-1.pub"])
+def test_nothing_in_the_folder_is_overwritten_and_nothing_is_written_beside_it(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    (tmp_path / name).chmod(0o644)
+    with pytest.raises(ArgumentError, match=rf"without certificates and keys, got .*{name}"):
+        make_keys(tmp_path, 2, ["127.0.0.1"])
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_link_in_the_place_of_a_key_is_not_followed(tmp_path):
+    (tmp_path / "client-0.key").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ArgumentError, match="without certificates"):
+        make_keys(tmp_path, 1, ["127.0.0.1"])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_was_written_before_a_failure_is_taken_back(tmp_path, monkeypatch):
+    from hopfed.federation.engines.flower import keys
+
+    def full(path, data, mode):
+        if path.name == "client-1.key":
+            raise OSError(28, "No space left on device")
+        write_new(path, data, mode)
+
+    monkeypatch.setattr(keys, "write_new", full)
+    with pytest.raises(ArgumentError, match=r"writable \(No space left"):
+        make_keys(tmp_path, 2, ["127.0.0.1"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--clients", "0"), "clients must be at least 1"),
+        (("--clients", "99999999"), "clients must be 1 to 10000"),
+        (("--clients", "1", "--days", "0"), "days must be 1 to 36500"),
+        (("--clients", "1", "--days", "-5"), "days must be 1 to 36500"),
+        (("--clients", "1", "--days", "999999999999"), "days must be 1 to 36500"),
+        (("--clients", "1", "--host", ""), "host must be an address or a name"),
+        (("--clients", "1", "--host", "a b"), "host must be an address or a name"),
+        (("--clients", "1", "--host", "\x1b[2J"), r"got '\x1b[2J'"),
+        (("--clients", "1", "--host", "mus\u00e9e.fr"), "host must be an address or a name"),
+        (("--clients", "1", "--host", "x" * 64), "host must be an address or a name"),
+        (("--clients", "1", "--host", "a." * 200), "host must be an address or a name"),
+        (("--clients", "1", "--host", "-x.org"), "host must be an address or a name"),
+        (("--clients", "1", "--host", "[::1]"), "host must be an address or a name"),
+    ],
+)
+def test_bad_settings_are_one_line_and_no_folder(tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as end:
+        main(["certs", str(tmp_path / "keys"), *options])
+    error = capsys.readouterr().err
+    assert (end.value.code, error.count("\n")) == (2, 1)
+    assert words in error
+    assert not (tmp_path / "keys").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
+    (tmp_path / "keys").write_text("mine")
+    for folder in (tmp_path / "keys", tmp_path / "keys" / "below"):
+        with pytest.raises(ArgumentError, match="folder must be"):
+            make_keys(folder, 1, ["127.0.0.1"])
+    assert (tmp_path / "keys").read_text() == "mine"
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
+    make_keys(tmp_path, 1, ["127.0.0.1"])
+    key = tmp_path / "client-0.key"
+    private_key(key)
+    for generous in (0o644, 0o640, 0o604, 0o666):
+        key.chmod(generous)
+        with pytest.raises(DataError, match=rf"others can read this key \(mode {generous:o}\)"):
+            private_key(key)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)  # lent to us, by its group for example
+    check_private(key)
+
+
+def test_only_a_file_of_the_size_of_a_key_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(bytes(2**20 + 1))
+    for name in ("/dev/zero", tmp_path / "pipe", tmp_path, tmp_path / "large", tmp_path / "none"):
+        with pytest.raises(ArgumentError, match="--ca must be a file"):
+            read(type(tmp_path)(name), "--ca")
+    (tmp_path / "client-0.pub").write_bytes(b"\xff\x00")
+    with pytest.raises(DataError, match="not a public key"):
+        public_keys(tmp_path, 1)
+
+
+def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):
+    with replacing_private(tmp_path / "states") as temporary:
+        assert mode(temporary) == 0o600, "while it is written"
+        temporary.write_text("rows")
+    assert mode(tmp_path / "states") == 0o600
+    old = tmp_path / "old"
+    old.mkdir(mode=0o777)
+    private_folder(old)
+    assert mode(old) == 0o700
+    (tmp_path / "link").symlink_to(old)
+    with pytest.raises(NotADirectoryError):
+        private_folder(tmp_path / "link")
+
+
+def test_a_home_that_is_none_is_one_line(tmp_path, generous):
+    make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
+    public = private_key(tmp_path / "keys" / "client-0.key")[1]
+    folder = site_folder(tmp_path / "home" / "of" / "mine", public)
+    assert {mode(folder), mode(folder.parent), mode(folder.parent.parent)} == {0o700}
+    (tmp_path / "file").write_text("no folder")
+    for home in (tmp_path / "file", tmp_path / "file" / "below", "/proc/none"):
+        with pytest.raises(ArgumentError, match="HOPFED_HOME must be a folder"):
+            site_folder(type(tmp_path)(home), public)
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(ArgumentError, match="a link is in its place"):
+        site_folder(tmp_path / "home" / "of" / "mine", public)
