@@ -12,7 +12,7 @@ import click
 from hopfed.cli.numbers import COUNT, FINITE
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
-from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.errors import BackendError, DataError
 from hopfed.outputs import RUN, check_outputs
 
 

@@ -8,19 +8,21 @@ import contextlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
 import time
 from dataclasses import fields
 from pathlib import Path
+from random import Random
 
 import click
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutants import FILES, FOLDERS, NUMBERS
+from mutants import FILES, FOLDERS, NUMBERS, damaged
 
 from hopfed.cli import cli, main
 from hopfed.errors import HopfedError
@@ -32,7 +34,7 @@ FAST, SLOW = 500, 12_000  # cases; tests/fuzz/test_files.py has the others
 MEMORY = 2 << 30  # bytes that a command may take beside what the process holds
 SECONDS = 10  # of processor time
 SMALL = ("bbp", "concentration")  # experiments that are really run, if their settings are small
-LARGEST = 64  # whole number of a small setting
+LARGEST = 128  # whole number of a small setting
 
 
 def commands(command=cli, path=()):
@@ -68,6 +70,26 @@ WORDS = {
     "server": ("127.0.0.1:1", "127.0.0.1:²", "[::1]:1"),
 }
 OUTPUTS = ("out_file", "figure", "folder")
+SUFFIXES = {"figure": (".svg",), "report": (".html",), "join": (".npy",)}  # of outputs; else a run
+
+# Calls to begin with, beside the one in the help of each command; files stand for their suffix.
+CALLS = (
+    "run bbp --preset quick --set N=24 --set M=40,80 --seeds 1",
+    "run concentration --set N=24 --set M=40,80 --seeds 2 --json --out made.h5",
+    "run privacy --preset quick --set clients=2",
+    "recover rows.csv --clients 2 --threshold 0.5 --json",
+    "recover rows.npy rows.npy --method lam --refit --out made.h5",
+    "join --data rows.csv --dry-run --set rounds=2",
+    "fl run fedprox --set mu=0.1 --partition iid --models mlp:8 --rounds 1 --out made.h5",
+    "fl run fedavg --config settings.toml --data rows.npz",
+    "show run.h5 --json",
+    "compare run.h5 run.h5",
+    "figure run.h5 run.h5 --out made.svg",
+    "serve --keys keys --columns 9 --out made.h5",
+    "theory spike --q 0.5 --kappa 1",
+    "theory tw --N 40 --M 100",
+    "list bbp",
+)
 
 
 class ReachedError(HopfedError):
@@ -124,6 +146,16 @@ def place(tmp_path_factory, stubs):
         (inputs / f"[{suffix}").write_bytes(seeds[0])
     for at, held in FOLDERS["mnist"].items():
         (inputs / at).write_bytes(held)
+    for name in ("rows.npy", "rows.csv"):
+        (inputs / name).write_bytes(FILES[Path(name).suffix][0])
+    (inputs / "rows.npz").write_bytes(FILES[".npz"][0])
+    (inputs / "settings.toml").write_bytes(FILES[".toml"][0])
+    made = ["run", "bbp", "--set", "N=24", "--set", "M=40,80", "--seeds", "2", "--out"]
+    assert run([*made, str(inputs / "run.h5")])[0] == 0
+    assert run(["certs", str(inputs / "keys"), "--clients", "3"])[0] == 0
+    whole = (inputs / "run.h5").read_bytes()
+    for k in range(20):
+        (inputs / f"damaged{k}.h5").write_bytes(damaged(Random(k), [whole]))
     used = next(
         int(line.split()[1]) << 10
         for line in Path("/proc/self/status").read_text().splitlines()
@@ -209,14 +241,16 @@ def a_setting(rng):
     return rng.choice(("{}={}", "{}={}", "{}={}", "{}", "={1}", "{}=={}")).format(key, value)
 
 
-def sound(rng, parameter, place):
+def sound(rng, parameter, place, words):
     """A value that the parameter may take."""
     inputs, outputs = place
     kind = parameter.type
     if parameter.name in OUTPUTS:
-        return str(outputs / f"made{rng.choice(('.h5', '.h5', '.npy', '.html', '.svg'))}")
+        return str(outputs / f"made{rng.choice(SUFFIXES.get(words[0], ('.h5',)))}")
+    if parameter.name.startswith("run_file"):
+        return str(inputs / rng.choice(("run.h5", f"damaged{rng.randrange(20)}.h5")))
     if parameter.name == "settings":
-        return rng.choice(("N=12", "M=20,40", "seeds=1", "columns=9", "rounds=1", "clients=2"))
+        return rng.choice(("N=24", "M=40,80", "seeds=1", "columns=9", "rounds=1", "clients=2"))
     if isinstance(kind, (click.Path, click.File)):
         suffix = ".toml" if parameter.name == "config_file" else rng.choice(list(FILES))
         return str(rng.choice(sorted(inputs.glob(f"good*{suffix}"))))
@@ -229,7 +263,7 @@ def sound(rng, parameter, place):
     return rng.choice(WORDS.get(parameter.name, ("a", "1")))
 
 
-def odd(rng, parameter, place):
+def odd(rng, parameter, place, words):
     """A value that it should not take, or that is a surprise."""
     inputs, _ = place
     if parameter.name == "settings":
@@ -241,13 +275,41 @@ def odd(rng, parameter, place):
     return rng.choice((*NUMBERS, "x" * 300, *WORDS.get(parameter.name, ())))
 
 
+def begins(words, command):
+    """Calls of a command that are sound: those above, and the one that its help shows."""
+    shown = re.findall(r"Example: hopfed (.*)", command.help or "")
+    return [call for call in (*CALLS, *shown) if tuple(call.split())[: len(words)] == words] or [
+        " ".join(words)
+    ]
+
+
+def placed(rng, arguments, place):
+    """The same call with files that are there, and outputs where they may go; some are damaged."""
+    inputs, outputs = place
+    for k, word in enumerate(arguments):
+        suffix = Path(word).suffix
+        if arguments[k - 1] in ("--out", "--figure") or word.startswith("made"):
+            arguments[k] = str(outputs / word)
+        elif suffix in FILES or word == "keys":
+            known = inputs / word
+            alike = sorted(inputs.glob(f"*{suffix}")) if suffix else [known]
+            if not known.exists() or rng.random() < 0.2:
+                known = rng.choice(alike)
+            arguments[k] = str(known)
+    return arguments
+
+
 def a_call(rng, place):
     """A command with some of its parameters, most of them sound."""
     words, command = rng.choice(sorted(COMMANDS.items()))
-    arguments = list(words)
+    arguments, begun = list(words), rng.random() < 0.7
+    if begun:
+        arguments = placed(rng, rng.choice(begins(words, command)).split(), place)
     oddity = rng.choice((0, 0.1, 0.1, 0.5))  # how often a value is odd
     for parameter in command.params:
         chance = 0.95 if parameter.required else 0.03 if parameter.name == "figure" else 0.25
+        if begun:
+            chance = 0.0 if isinstance(parameter, click.Argument) else min(0.15, chance)
         if rng.random() > chance:
             continue
         if getattr(parameter, "is_flag", False):
@@ -255,7 +317,7 @@ def a_call(rng, place):
             continue
         for _ in range(rng.choice((1, 2)) if parameter.multiple or parameter.nargs < 0 else 1):
             make = odd if rng.random() < oddity else sound
-            value = make(rng, parameter, place).replace("\0", "")
+            value = make(rng, parameter, place, words).replace("\0", "")
             named = not isinstance(parameter, click.Argument)
             arguments += [parameter.opts[0], value] if named else [value]
     return arguments
