@@ -110,6 +110,7 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
 
 def _check_fits(config: Any) -> None:
     """Refuse, before anything is begun, settings whose smallest arrays do not fit into memory."""
+    require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
     units = _most(config.seeds) * max(1, _most(getattr(config, "rounds", 1)))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")

@@ -21,7 +21,8 @@ def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
 
     none = np.zeros((0, space.n_sites), dtype=np.int8)
-    if space.dim == 0:
+    centred = space.vectors - space.vectors.mean(axis=0)
+    if space.dim == 0 or np.linalg.matrix_rank(centred) < space.dim:  # it divides by the smallest
         return none
     model = FastICA(
         n_components=space.dim,
@@ -30,9 +31,8 @@ def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
         max_iter=400,
         random_state=derive(seed, "ica") % 2**32,
     )
-    # Acceptance judges the outcome, also of sources that do not vary.
-    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # acceptance judges the outcome
         sources = model.fit_transform(space.vectors)
     states = space.polish(np.where(sources.T >= 0, 1, -1))
     return merge(space, none, states[accepted(space, states)])

@@ -17,6 +17,7 @@ from hopfed import kernels
 from hopfed.bench.machine import describe
 from hopfed.bench.paper import recover_densely
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.npz import Npz
 from hopfed.kernels import PackedBits
 from hopfed.metrics import retrieval
 from hopfed.recovery import recover
@@ -228,7 +229,7 @@ def _data(
     if case.archetypes == "random" or silhouettes is None:
         xi = rademacher(case.K, case.N, rng)
     else:
-        with np.load(silhouettes) as archive:
+        with Npz(silhouettes) as archive:
             images, labels = archive["images"], archive["labels"]
         first = [np.flatnonzero(labels == c)[0] for c in SILHOUETTES[case.archetypes]]
         xi = np.where(images[first].reshape(case.K, -1) == 0, 1, -1).astype(np.int8)
