@@ -203,7 +203,7 @@ def _header(file: Any) -> Header:
 def _body(file: Any, header: Header) -> np.ndarray:
     """Read the array that follows its header."""
     flat = np.empty(header.nbytes, dtype=np.uint8)
-    view, at = memoryview(flat), 0
+    view, at = memoryview(flat.data), 0
     while at < header.nbytes:
         got = file.readinto(view[at : at + _STEP])
         if not got:

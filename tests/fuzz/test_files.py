@@ -1,14 +1,11 @@
 """Damaged files in front of every reader: examples, or one line that says what is wrong."""
 
 import os
-import resource
-import signal
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import in_time
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
@@ -18,20 +15,9 @@ from hopfed.data.silhouettes import load_silhouettes
 from hopfed.errors import HopfedError
 from hopfed.runs import Run
 
-MEMORY = 2 << 30  # bytes that a reader may take beside what the process holds
-SECONDS = 10  # of processor time
-FAST, SLOW = 1500, 38_000  # cases; tests/fuzz/test_commands.py has the others
+FAST, SLOW = 1500, 38_000  # cases; test_commands.py has the others
 
-
-@pytest.fixture(scope="module", autouse=True)
-def little_memory():
-    """More memory than the limit cannot be had, so that taking it would be an error."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    used = next(int(line.split()[1]) for line in lines if line.startswith("VmData:")) * 1024
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_DATA, before)
+pytestmark = pytest.mark.usefixtures("little_memory")
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +27,12 @@ def folder(tmp_path_factory):
 
 def read(reader, path):
     """Call a reader: what it answers, or None after an error of one line."""
-
-    def late(signum, frame):
-        raise AssertionError(f"{path} takes more than a minute")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    began, words = time.process_time(), None
     try:
-        with warnings.catch_warnings():
+        with in_time(path), warnings.catch_warnings():
             warnings.simplefilter("error")
             return reader(path)
     except HopfedError as error:
         words = str(error)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-        assert time.process_time() - began < SECONDS
     assert len(words.splitlines()) == 1
     return None
 

@@ -82,7 +82,10 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
+_Python: Any = pickle._Unpickler
+
+
+class _Unpickler(_Python):
     """Python's own: the one in C sets aside as many places as a number in the file says."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -108,7 +111,7 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
     def _refuse(self) -> None:
         raise pickle.UnpicklingError("an opcode that these archives do not have")
 
-    dispatch = pickle._Unpickler.dispatch | {  # type: ignore[attr-defined]
+    dispatch = _Python.dispatch | {
         pickle.SETITEM[0]: load_setitem,
         pickle.SETITEMS[0]: load_setitems,
     }
