@@ -26,6 +26,10 @@ def read_csv(path: str | Path) -> np.ndarray:
     Every other row must be numbers, as many as the first has; nothing is a comment. Cells may be
     in double quotes. Rows are counted from 1, without the header.
 
+    Parameters
+    ----------
+    path : of the file.
+
     Raises
     ------
     DataError : one line: not UTF-8 text, an empty row between others, a row of another length, or

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+
 from hopfed.errors import DataError, HopfedError
 
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
@@ -38,6 +39,10 @@ BROKEN = (
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a folder, a pipe or a device is refused at once.
+
+    Parameters
+    ----------
+    path : of the file.
 
     Raises
     ------
@@ -76,6 +81,24 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file.
 
     Warnings of the libraries about its bytes are not shown: the file is read, or it is refused.
+
+    Parameters
+    ----------
+    path : of the file.
+    what : goes wrong, for the message.
+
+    Raises
+    ------
+    DataError : in place of one of `BROKEN`; errors of hopfed pass as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with reading("a.npy"):
+    ...     np.frombuffer(b"123", dtype=np.int16)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: a.npy: cannot be read: buffer size must be a multiple of element size
     """
     try:
         with warnings.catch_warnings():
@@ -90,7 +113,18 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Bytes of an open file."""
+    """Bytes of an open file.
+
+    Parameters
+    ----------
+    file : on a disk.
+
+    Examples
+    --------
+    >>> with opened(__file__) as file:
+    ...     size_of(file) == len(file.read())
+    True
+    """
     return os.fstat(file.fileno()).st_size
 
 

@@ -28,6 +28,15 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
     ------
     DataError : one line: not an HDF5 file, truncated, no table or several, one that is not of
         numbers, or larger than the memory that is free.
+
+    Examples
+    --------
+    >>> import tempfile, h5py
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with h5py.File(f"{folder}/a.h5", "w") as file:
+    ...         file["examples"] = np.eye(2)
+    ...     read_table(f"{folder}/a.h5", ("examples",)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     import h5py
 
@@ -50,6 +59,12 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
 
 def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:
     """Return the name of the table that is meant.
+
+    Parameters
+    ----------
+    path : of the file, for the message.
+    names : of its tables.
+    preferred : the first of these that is among them is meant.
 
     Raises
     ------

@@ -38,6 +38,11 @@ class Header:
     ----------
     shape, dtype : of the array.
     fortran : whether the first axis runs fastest.
+
+    Examples
+    --------
+    >>> Header((2**40, 2**40), np.dtype(np.float64), fortran=False).nbytes == 2**83
+    True
     """
 
     shape: tuple[int, ...]
@@ -52,6 +57,10 @@ class Header:
 
 def read_npy(path: str | Path) -> np.ndarray:
     """Read the array of an .npy file.
+
+    Parameters
+    ----------
+    path : of the file.
 
     Raises
     ------
