@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-
 from hopfed.errors import DataError, HopfedError
 
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
