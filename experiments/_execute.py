@@ -23,11 +23,13 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.states import BUDGET
 from hopfed.limits import require_memory
-from hopfed.runs import Run, check_writable
+from hopfed.outputs import check_writable
+from hopfed.runs import Run
 from hopfed.workers import begin_worker, end_processes
 
 PER_UNIT = 500  # bytes that the arrays of a seed, or of one round of it, take at least
 ENGINES = ("local", "pool", "flower")
+MOST_SEEDS = 1_000_000
 
 Report = Callable[[int, int], object]  # from what is finished and what is planned
 
@@ -111,6 +113,7 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
 def _check_fits(config: Any) -> None:
     """Refuse, before anything is begun, settings whose smallest arrays do not fit into memory."""
     require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
+    require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
     units = _most(config.seeds) * max(1, _most(getattr(config, "rounds", 1)))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")
@@ -135,7 +138,7 @@ def _begun(
         to_plain(config),
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
-        rounds=getattr(config, "units", getattr(config, "rounds", 1)) if by_round else 1,
+        rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
         path=out,
         memory=memory,
     )
@@ -179,7 +182,9 @@ def _serial(
 ) -> None:
     for seed in ledger.pending():
         while seed not in ledger.done:
-            ledger.commit(seed, *_unit(module, config, seed, *ledger.position(seed), engine))
+            with ledger.blamed(seed):
+                made = _unit(module, config, seed, *ledger.position(seed), engine)
+            ledger.commit(seed, *made)
             if at_once:
                 ledger.flush()
             tell(*ledger.progress())
@@ -217,6 +222,10 @@ def _feed(
             running[_submit(pool, ledger, module, config, seed)] = seed
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             seed = running.pop(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, BrokenProcessPool):
+                with ledger.blamed(seed):
+                    raise error
             ledger.commit(seed, *future.result())
             tell(*ledger.progress())
             if seed not in ledger.done:

@@ -16,17 +16,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.experiments import Arrays
 from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
-from hopfed.runs import Run, plain, provenance, remove_leftovers
+from hopfed.outputs import remove_leftovers
+from hopfed.runs import Run, blaming, plain, provenance, require_seeds
 
 SHARE = 0.05  # of the time that commits between the rounds of a seed may take
 
@@ -60,7 +62,7 @@ class Ledger:
     config : its settings as plain JSON values, `seeds` among them.
     summarise : from the arrays of all seeds to the summary; called with the last commit.
     by_round : whether a seed is committed round by round.
-    rounds : of a seed, where that is known.
+    rounds : of a seed, None where that is not known.
     path : the run file, or None to keep the results in memory only.
     memory : bytes of client states to keep in memory; the others are in files.
     """
@@ -72,12 +74,14 @@ class Ledger:
         summarise: Summarise,
         *,
         by_round: bool = False,
-        rounds: int = 1,
+        rounds: int | None = None,
         path: str | Path | None = None,
         memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
-        self.by_round, self.rounds, self.path = by_round, rounds, path
+        self.by_round, self.rounds, self.path = by_round, rounds or 1, path
+        self._last = rounds
+        self._taken: set[int] | None = None  # open seeds that are from the file, once resumed
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else Path(f"{path}.states").resolve()
@@ -113,9 +117,10 @@ class Ledger:
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
+        with self.blamed():
+            _require_equal_shapes(arrays, rounds[0])
         if state is None:
-            done = _stacked(rounds) if self.by_round else arrays
-            _require_equal_shapes(done, next(iter(self.done.values()), done))
+            done = self._finished(rounds)
             self.done[seed] = done
             self.open.pop(seed, None)
         else:
@@ -127,6 +132,19 @@ class Ledger:
         self._behind = True
         if state is None or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
+
+    def _finished(self, rounds: list[Arrays]) -> Arrays:
+        """Arrays of a seed that is done, which are alike in all seeds."""
+        with self.blamed():
+            done = _stacked(rounds) if self.by_round else rounds[-1]
+            _require_equal_shapes(done, next(iter(self.done.values()), done))
+        return done
+
+    def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
+        """Lay errors to the file if what is worked on, the state of `seed` or all, is from it."""
+        if self._taken is None or not (seed is None or seed in self._taken):
+            return nullcontext()
+        return blaming(str(self.path), self.kind)
 
     def flush(self) -> None:
         """Write what is not in the file yet."""
@@ -159,8 +177,10 @@ class Ledger:
         """The run with the rounds of the seeds in `states`, and these."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
-        complete = len(seeds) == self.planned
-        summary = plain(self.summarise(arrays)) if complete else {}
+        summary = {}
+        if len(seeds) == self.planned:
+            with self.blamed():
+                summary = plain(self.summarise(arrays))
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
         for seed, parts in states.items():
             arrays |= _named(f"{_OPEN}/{seed}/rounds", _stacked(self.open[seed].rounds))
@@ -174,25 +194,38 @@ class Ledger:
 
         Raises
         ------
-        RunFileError : the file is of another experiment, of other settings, or was made with
-            other versions, under which the bits need not be the same.
+        RunFileError : the file is of another experiment, of other settings, was made with other
+            versions, under which the bits need not be the same, or is not as hopfed writes it.
         """
         if self.path is None or not Path(self.path).exists():
             return
         remove_leftovers(self.path)
         run = Run.load(self.path)
         self._check(run)
-        seeds = run.arrays.pop("seeds").tolist()
+        require_seeds(run, self.path)
+        self._taken = set()
+        with self.blamed():
+            self._take(run)
+        self._taken = set(self.open)
+        parts = self._parts()
+        self.store.clear({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        if run.complete:
+            self.store.close()
+
+    def _take(self, run: Run) -> None:
+        seeds = run.arrays["seeds"].tolist()
+        del run.arrays["seeds"]
         for name, array in run.arrays.items():
             if name.startswith(f"{_OPEN}/"):
                 self._reopen(name, array)
             else:
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
-        parts = self._parts()
-        self.store.clear({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
-        if run.complete:
-            self.store.close()
+        for seed, entry in self.open.items():
+            known = self.by_round and seed in range(run.planned) and seed not in self.done
+            begun = 1 <= len(entry.rounds) < (self._last or len(entry.rounds) + 1)
+            if not (known and begun and entry.state is not None):
+                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
 
     def _reopen(self, name: str, array: np.ndarray) -> None:
         _, seed, part, *rest = name.split("/", 3)
@@ -204,7 +237,10 @@ class Ledger:
             return
         if rest:
             raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
-        parts = self.store.thaw(array)
+        try:
+            parts = self.store.thaw(array)
+        except DataError as error:
+            raise RunFileError(f"{self.path}: {name}: {error}") from None
         if _WHOLE in parts:
             entry.state = parts[_WHOLE].read()
         else:

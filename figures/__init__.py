@@ -26,6 +26,17 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width * MM, height * MM), layout="constrained")
 
 
+def literal(text: str) -> str:
+    """Return words of others for a label, in which a dollar would begin a formula.
+
+    Examples
+    --------
+    >>> literal("cost in $")
+    'cost in \\\\$'
+    """
+    return text.replace("$", r"\$")
+
+
 def drawer(kind: str, *, several: bool = False) -> Any:
     """Return what draws a run of `kind`, or several of them at once; None where nothing does.
 

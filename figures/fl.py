@@ -9,14 +9,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import literal, new_figure
 from hopfed.runs import Run
 
 
 def draw(run: Run) -> Figure:
     """Draw validation and test accuracy of a run against what they cost, and over its clients."""
     config = run.config
-    return _panels({"validation": (run, "validation"), "test": (run, "test")}, config["method"])
+    return _panels(
+        {"validation": (run, "validation"), "test": (run, "test")}, literal(config["method"])
+    )
 
 
 def draw_several(runs: Sequence[Run]) -> Figure:
@@ -45,11 +47,12 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _name(config: dict[str, Any]) -> str:
-    return " ".join(part for part in (config["method"], config.get("options")) if part)
+    return literal(" ".join(part for part in (config["method"], config.get("options")) if part))
 
 
 def _word(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
+    return literal(text)
 
 
 def _panels(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:

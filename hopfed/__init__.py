@@ -17,7 +17,7 @@ _PUBLIC = {
     "recover": "hopfed.recovery",
 }
 
-__all__ = ["Archetypes", "HopfedError", "__version__", "recover"]
+__all__ = ["Archetypes", "HopfedError", "recover"]
 
 
 def __getattr__(name: str) -> object:

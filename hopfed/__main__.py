@@ -1,17 +1,34 @@
 """The command `hopfed`, also as `python -m hopfed`."""
 
+import atexit
+import os
 import sys
+
+INTERRUPTED = 130  # exit status of what Ctrl-C ended
 
 
 def main() -> None:
-    """Run the command line, and say it in one line when it is interrupted as it loads."""
+    """Run the command line, and leave in one line when it is interrupted, also as it loads."""
     try:
+        import warnings
+
+        if not sys.warnoptions:  # what libraries warn of, a mean of nothing, is not for users
+            warnings.simplefilter("ignore")
         from hopfed.cli import main as run
 
         run()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code != INTERRUPTED:
+            raise
+    else:
+        return
+    # A library that was cut off as it loaded can crash the interpreter that takes it down again:
+    # tidy up, and end.
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

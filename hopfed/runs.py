@@ -14,10 +14,12 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,8 @@ __all__ = [
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
 _JSON_PARTS = ("config", "summary", "provenance")
-_KINDS = "biufcS"  # of dtypes: truth values, numbers and bytes
+_KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
+_DEEPEST = 100  # lists within lists of a setting or a result
 _EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
@@ -189,12 +192,19 @@ def _count(path: str | Path, file: Any, name: str) -> int:
 
 
 def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
+    text = _word(path, file, name)
     try:
-        value = json.loads(_word(path, file, name))
+        value = json.loads(text) if _depth(text) <= _DEEPEST else None
     except ValueError:
         value = None
     _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
     return dict(value)
+
+
+def _depth(text: str) -> int:
+    """Lists within lists of a JSON text: a parser that runs out of stack is no safe place."""
+    brackets = re.findall(r"[\[\]{}]", re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+    return max(accumulate(1 if mark in "[{" else -1 for mark in brackets), default=0)
 
 
 def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
@@ -212,7 +222,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
         _require(plain, path, f"{name} is not stored as one piece")
         _require(item.shape is not None, path, f"{name} is no array")
         known = item.dtype.kind in _KINDS and item.dtype.subdtype is None
-        _require(known, path, f"{name} holds neither numbers nor bytes")
+        _require(known, path, f"{name} holds neither real numbers nor bytes")
         total += math.prod(item.shape) * item.dtype.itemsize
         longest = math.prod(max(n, 1) for n in item.shape)
         _require(longest <= max(size, _EMPTY), path, f"{name} has the shape {item.shape}")
@@ -260,9 +270,9 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
 
 @contextmanager
 def blaming(path: str | Path, kind: str) -> Iterator[None]:
-    """Lay whatever goes wrong inside to the run file at `path`, which holds no run of `kind`.
+    """Lay whatever goes wrong inside to the file at `path`, which was taken for a run of `kind`.
 
-    For code that draws or continues a run and takes it for one of its own.
+    For code that draws or continues runs, and expects them as hopfed made them.
 
     Raises
     ------
@@ -274,7 +284,7 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
     ...     {}["eigenvalues"]
     Traceback (most recent call last):
         ...
-    hopfed.errors.RunFileError: run.h5: not what a run of bbp holds: KeyError: 'eigenvalues'
+    hopfed.errors.RunFileError: run.h5: cannot be used as a run of bbp: KeyError: 'eigenvalues'
     """
     try:
         yield
@@ -282,7 +292,7 @@ def blaming(path: str | Path, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise RunFileError(f"{path}: not what a run of {kind} holds: {what}") from error
+        raise RunFileError(f"{path}: cannot be used as a run of {kind}: {what}") from error
 
 
 def plain(value: Any) -> Any:

@@ -39,7 +39,11 @@ def kernel(function: Callable) -> Any:
         function.__defaults__,
         (CellType(SOURCES),),
     )
-    return njit(cache=True, nogil=True)(functools.update_wrapper(stamped, function))
+    loop = functools.update_wrapper(stamped, function)
+    try:
+        return njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # there is no folder that takes the machine code
+        return njit(nogil=True)(loop)
 
 
 def inner(function: Callable) -> Any:

@@ -1,6 +1,5 @@
 """Run files: whole or not at all, and refused in one line when they are not what they should be."""
 
-
 import h5py
 import numpy as np
 import pytest

@@ -46,6 +46,17 @@ class LazyGroup(click.Group):
         module, attribute = _COMMANDS[cmd_name]
         return getattr(import_module(module), attribute)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; Ctrl-C passes click by, which would print a line of its own."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(Exception):  # noqa: N818
+    """Ctrl-C within a command."""
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hopfed")
@@ -67,8 +78,11 @@ def main(arguments: list[str] | None = None) -> None:
             sys.stdout.flush()
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        _interrupted()
+    except (_Interrupted, click.Abort, KeyboardInterrupt):
+        # A second Ctrl-C, while the interpreter closes, ends it at once and without a word.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:
@@ -82,13 +96,6 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{where}{error.strerror or error}")
     except MemoryError as error:
         _fail(f"not enough memory: {error}")
-
-
-def _interrupted() -> None:
-    # A second Ctrl-C, while the interpreter closes, ends it at once and without a word.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    print("interrupted", file=sys.stderr)
-    sys.exit(130)
 
 
 def _let_go() -> None:

@@ -119,7 +119,7 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
     for name in getattr(experiment, "code_of", lambda _: ())(config):
         if name not in asked:
             raise RunFileError(
-                f"{path}: names code to run, {name}; if you trust it, add --trust or name it by --set"
+                f"{path}: names code to run, {name}; give --trust or the same --set if you know it"
             )
 
 

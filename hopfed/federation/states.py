@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -185,6 +186,10 @@ class StateStore:
             if keys is not None:
                 parts[name] = Held({key: flat[f"{i}/{key}"] for key in keys})
                 continue
+            if not re.fullmatch(
+                rf"[0-9]{{8,}}\{_SUFFIX}", file[0]
+            ):  # no other file of this machine
+                raise RunFileError(f"{self.folder}: {file[0]!r} is not the name of a state")
             path, size, nbytes = self.folder / file[0], int(file[1]), int(file[2])
             found = path.stat().st_size if path.is_file() else None
             if found != size:

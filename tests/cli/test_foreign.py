@@ -1,0 +1,251 @@
+"""Run files that others made or damaged: shown, drawn, compared or continued, or refused in a line.
+
+Valid files are changed at random in their bytes and in what they hold (see `foreign`).
+"""
+
+import io
+import json
+import resource
+import shutil
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from itertools import product
+
+import foreign
+import h5py
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from toy_experiments import FEDERATION, Stop, make, stop_after
+
+from hopfed.cli import main
+from hopfed.errors import HopfedError
+from hopfed.experiments._execute import execute
+from hopfed.recovery import run_recovery
+from hopfed.recovery_run import as_run
+from hopfed.runs import Run
+
+SECONDS = 10.0  # of the processor, for one command
+MEMORY = 2 << 20  # kB
+
+# As in the command itself: what NumPy thinks of means of nothing is not for users.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+FEW = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=2500, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A complete run of an experiment and of a recovery, and one that is interrupted."""
+    folder = tmp_path_factory.mktemp("runs")
+    small = ["run", "bbp", "--set", "N=40", "--set", "M=60,80", "--seeds", "3"]
+    assert told(*small, "--out", folder / "bbp.h5")[0] == 0
+    recovery = run_recovery([sample(3, 48, 400, 0.8, 0)[1]], seed=0)
+    as_run(recovery, {"files": ["a.npy"]}).save(folder / "recover.h5")
+    run = Run.load(folder / "bbp.h5")
+    arrays = {name: array[:2] for name, array in run.arrays.items()}
+    half = Run("bbp", run.config, arrays, {}, run.provenance, 2, 3)
+    half.save(folder / "half.h5")
+    return folder
+
+
+def told(*arguments):
+    """Exit status, standard output and standard error of `hopfed ARGUMENTS`."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+    return status, out.getvalue(), err.getvalue()
+
+
+def check(*arguments):
+    """The command does its work, or says in one line why not; soon, and in little memory."""
+    seconds, before = -time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status, out, err = told(*arguments)
+    seconds += time.process_time()
+    assert status in (0, 2), (arguments, status, err)
+    if status:
+        assert out == ""
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    assert "\x1b" not in out + err
+    assert seconds < SECONDS
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after == before or after < MEMORY
+    return status
+
+
+def changed(data, source, target):
+    change = data.draw(st.sampled_from((foreign.bytes_changed, foreign.contents_changed)))
+    change(data.draw, source, target)
+    return target
+
+
+def tell(data, folder):
+    source = folder / data.draw(st.sampled_from(("bbp.h5", "recover.h5", "half.h5")))
+    path = changed(data, source, folder / "changed.h5")
+    check("show", path)
+    check("show", path, "--json")
+    check("compare", source, path)
+
+
+def draw(data, folder):
+    source = folder / data.draw(st.sampled_from(("bbp.h5", "recover.h5")))
+    path = changed(data, source, folder / "drawn.h5")
+    name = data.draw(st.sampled_from(("out.png", "out.svg", "out.html")))
+    command = "report" if name == "out.html" else "figure"
+    (folder / name).unlink(missing_ok=True)
+    status = check(command, path, "--out", folder / name)
+    assert (folder / name).exists() == (status == 0)
+
+
+def resume(data, folder):
+    source = folder / data.draw(st.sampled_from(("bbp.h5", "half.h5")))
+    path = changed(data, source, folder / "resumed.h5")
+    before = path.read_bytes()
+    # The settings stay small: what a file may ask for is as much as the command line may.
+    given = [f"--set=N={data.draw(st.sampled_from((40, 41)))}", "--set=M=60,80", "--seeds=3"]
+    if check("run", "bbp", *given, "--out", path, "--resume"):
+        assert path.read_bytes() == before or Run.load(path).committed < 3
+    else:
+        assert Run.load(path).complete
+    shutil.rmtree(f"{path}.states", ignore_errors=True)
+
+
+@FEW
+@given(st.data())
+def test_show_and_compare(folder, data):
+    tell(data, folder)
+
+
+@settings(FEW, max_examples=30)
+@given(st.data())
+def test_figure_and_report(folder, data):
+    draw(data, folder)
+
+
+@settings(FEW, max_examples=60)
+@given(st.data())
+def test_resume(folder, data):
+    resume(data, folder)
+
+
+@pytest.mark.slow
+@MANY
+@given(st.data())
+def test_show_and_compare_many(folder, data):
+    tell(data, folder)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=800)
+@given(st.data())
+def test_figure_and_report_many(folder, data):
+    draw(data, folder)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=1000)
+@given(st.data())
+def test_resume_many(folder, data):
+    resume(data, folder)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_states_of_clients_of_others(tmp_path, monkeypatch, memory):
+    """A federation between two rounds, whose arrays and states are changed one after the other."""
+    module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)
+    config, whole, path = module.Config(seeds=2), tmp_path / "whole.h5", tmp_path / "f.h5"
+    with pytest.raises(Stop):
+        execute(module, config, out=whole, memory=memory, report=stop_after(7))
+    names = [f"unfinished/1/{n}" for n in ("state", "rounds/total", "rounds/faults/reason")]
+    words = []
+    for name, change in product(names, sorted(set(foreign.CHANGES) - {"moved"})):
+        shutil.copy(whole, path)
+        shutil.rmtree(f"{path}.states", ignore_errors=True)
+        if memory == 0:
+            shutil.copytree(f"{whole}.states", f"{path}.states")
+        with h5py.File(path, "r+") as file:
+            array = file[name][()]
+            del file[name]
+            foreign.CHANGES[change](file, name, array)
+        try:
+            execute(module, config, out=path, resume=True, memory=memory)
+        except HopfedError as error:
+            words.append(str(error))
+    assert len(words) > len(names) * len(foreign.CHANGES) // 3
+    assert [each for each in words if path.name not in each or "\n" in each] == []
+
+
+@pytest.mark.parametrize("name", ["../../kept/2024.state", "/etc/00000001.state", "2024.csv"])
+def test_a_run_file_names_no_other_file_as_a_state(tmp_path, monkeypatch, name):
+    from hopfed.federation.packing import pack, unpack
+
+    module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)
+    config, path = module.Config(seeds=1), tmp_path / "f.h5"
+    with pytest.raises(Stop):
+        execute(module, config, out=path, memory=0, report=stop_after(2))
+    run = Run.load(path)
+    flat = unpack(run.arrays["unfinished/0/state"])
+    index = json.loads(flat["index"].tobytes())
+    own = next(entry for entry in index if entry[1] is None)
+    (tmp_path / "kept").mkdir()
+    victim = (tmp_path / "f.h5.states" / name).resolve()
+    if victim.is_relative_to(tmp_path):
+        shutil.copy(tmp_path / "f.h5.states" / own[2], victim)
+    own[2] = name
+    flat = dict(flat) | {"index": np.frombuffer(json.dumps(index).encode(), np.uint8)}
+    run.arrays["unfinished/0/state"] = pack(flat)
+    run.save(path)
+    with pytest.raises(HopfedError, match="is not the name of a state"):
+        execute(module, config, out=path, resume=True)
+    assert victim.exists() == victim.is_relative_to(tmp_path)
+
+
+def test_a_seed_that_is_further_than_its_last_round_is_not_continued(folder, tmp_path):
+    """It would never end: the last round is known by its number."""
+    run = Run.load(folder / "half.h5")
+    arrays = {f"unfinished/2/rounds/{n}": a for n, a in run.arrays.items() if n != "seeds"}
+    arrays |= run.arrays
+    Run("bbp", run.config, arrays, {}, run.provenance, 2, 3).save(tmp_path / "far.h5")
+    status, _, err = told("run", "bbp", "--resume", "--out", tmp_path / "far.h5")
+    assert status == 2
+    assert "seed 2 is not one to be continued" in err
+
+
+def test_what_a_file_may_not_refer_to(folder, tmp_path):
+    """Other files, and arrays that unfold to more than the file holds."""
+    for name in ("elsewhere", "vast", "unwritten", "wide", "packed", "linked", "words", "record"):
+        path = tmp_path / f"{name}.h5"
+        shutil.copy(folder / "recover.h5", path)
+        with h5py.File(path, "r+") as file:
+            array = file["archetypes/scores"][()]
+            del file["archetypes/scores"]
+            foreign.CHANGES[name](file, "archetypes/scores", array)
+        status, out, err = told("show", path)
+        if name == "linked":  # links are not followed
+            assert (status, "archetypes/scores" in out) == (0, False)
+            continue
+        assert status == 2, name
+        assert "archetypes/scores" in err or "not in it" in err
+
+
+def test_words_of_a_run_are_shown_and_not_obeyed(folder, tmp_path):
+    run = Run.load(folder / "recover.h5")
+    config = {"[/b]": "\x1b[31mred", "note": "a:smile:b\u202ec", "half": "\ud800"}
+    summary = {**run.summary, "advice": "[bold]x[/bold]\x07"}
+    Run("recover", config, run.arrays, summary).save(tmp_path / "words.h5")
+    status, out, err = told("show", tmp_path / "words.h5")
+    assert (status, err) == (0, "")
+    for word in ("[/b]", r"\x1b[31mred", r"a:smile:b\u202ec", r"\ud800", r"[bold]x[/bold]\x07"):
+        assert word in out
+    assert told("compare", folder / "recover.h5", tmp_path / "words.h5")[0] == 0
+    for name in ("page.html", "figure.svg"):
+        command = "report" if name == "page.html" else "figure"
+        assert told(command, tmp_path / "words.h5", "--out", tmp_path / name)[0] == 0
+        assert (tmp_path / name).stat().st_size > 1000

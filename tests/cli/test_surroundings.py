@@ -1,0 +1,179 @@
+"""Commands where things are not as they should be: interrupted, unread, no home, odd names."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from helpers import sample
+
+from hopfed.cli.output import shown
+from hopfed.runs import Run
+
+RUN = "from hopfed.__main__ import main; main()"
+COMMAND = [sys.executable, "-c", RUN]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", sample(3, 48, 300, 0.8, 0)[1])
+    Run("mine", {}, {"x": np.ones(3)}, {"khat": 2}).save(tmp_path / "run.h5")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def told(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("command", ["recover a.npy --out x.h5", "run bbp --workers 2 --out x.h5"])
+def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
+    code = "from hopfed.__main__ import main; print('here', flush=True); main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *command.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background jobs ignore the signal, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout.readline() == "here\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    if errors:
+        assert (process.returncode, errors) == (130, "interrupted\n")
+    else:  # it was done, or about to leave
+        assert process.returncode in (0, -signal.SIGINT)
+    assert {p.name for p in folder.iterdir()} <= {"a.npy", "run.h5", "x.h5"}
+    if (folder / "x.h5").exists():
+        Run.load("x.h5")
+
+
+def test_nobody_reads_on(folder):
+    with subprocess.Popen(
+        [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["list", "--help", "show run.h5 --json"])
+def test_standard_output_is_full_or_closed(folder, command):
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            answer = subprocess.run(
+                [*COMMAND, *command.split()], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert answer.returncode == 2
+        assert answer.stderr == b"error: No space left on device\n"
+    closed = subprocess.run(
+        ["sh", "-c", f'exec "$@" {command} >&-', "sh", *COMMAND],
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HOME": "/nonexistent", "HOPFED_HOME": "/proc/none"},
+        {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
+        {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
+    ],
+)
+def test_homes_that_take_nothing(folder, environment):
+    held = {k: v for k, v in (os.environ | environment).items() if v is not None}
+    answer = told("recover", "a.npy", "--out", "x.h5", "--figure", "x.png", env=held)
+    assert answer.returncode == 0, answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert Run.load("x.h5").kind == "recover"
+
+
+def test_kernels_compile_where_nothing_keeps_their_code():
+    """Code without a file stands for a file in folders that take nothing."""
+    code = (
+        "from hopfed.kernels.compiled import kernel\n"
+        "def double(x):\n"
+        "    return 2 * x\n"
+        "print(kernel(double)(21))\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "42\n"
+
+
+def test_a_current_folder_that_takes_nothing():
+    if not os.path.isdir("/proc"):
+        pytest.skip("no /proc here")
+    answer = told("demo", cwd="/proc")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("error: --figure must be writable (")
+
+
+ODD = ("[/b].h5", "a\x1b[31mred.h5", ":smile:.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h5")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    os.rename("run.h5", name)
+    assert hopfed("show", name)[0] == 0
+    status, out, err = hopfed("compare", name, name)
+    assert (status, err) == (0, "")
+    assert shown(name) in out.replace("…", "")
+    for command, target in (("report", f"{name}.html"), ("recover", f"{name}.h5")):
+        source = name if command == "report" else "a.npy"
+        status, out, err = hopfed(command, source, "--out", target)
+        assert (status, err) == (0, "")
+        assert f"wrote {shown(target)}" in out
+        assert os.path.exists(target)
+    status, out, err = hopfed("show", f"lost {name}")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    for text in (out, err):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("length", [255, 256, 5000])
+def test_long_names(hopfed, folder, length):
+    name = "n" * (length - 3) + ".h5"
+    for command in (("show", name), ("recover", name), ("compare", name, name)):
+        status, out, err = hopfed(*command)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+    status, out, err = hopfed("recover", "a.npy", "--out", name)
+    assert status == (0 if length == 255 else 2)
+    assert err.count("\n") == (length > 255)
+    assert sorted(os.listdir()) == sorted(["a.npy", "run.h5"] + [name] * (length == 255))
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_terminals_that_know_few_letters(folder, locale):
+    config = {"owner": "Müller ± 1"}
+    name = os.fsdecode("grüß\xff.h5".encode("latin-1"))  # bytes that are no UTF-8
+    Run("recover", config, {"x": np.ones(3)}, {"khat": 2}).save(name)
+    answer = subprocess.run(
+        [*COMMAND, "show", os.fsencode(name)],
+        capture_output=True,
+        check=False,
+        env=os.environ | locale,
+    )
+    assert (answer.returncode, answer.stderr) == (0, b"")
+    assert b"ller" in answer.stdout
