@@ -22,10 +22,12 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.states import BUDGET
+from hopfed.limits import require_memory
 from hopfed.outputs import check_writable
 from hopfed.runs import Run
 from hopfed.workers import begin_worker, end_processes
 
+PER_UNIT = 500  # bytes that the arrays of a seed, or of one round of it, take at least
 ENGINES = ("local", "pool", "flower")
 MOST_SEEDS = 1_000_000
 
@@ -74,10 +76,11 @@ def execute(
     True
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
-    require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
+    _check_fits(config)
     ledger = _begun(experiment, config, out, resume, memory)
     if not ledger.pending():
         return ledger.run()
+    new = out is not None and not Path(out).exists()
     if out is not None:
         check_writable(out)
         ledger.write()
@@ -91,6 +94,8 @@ def execute(
                 _serial(ledger, experiment.__name__, config, tell, clients, at_once)
     except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
         ledger.flush()
+        if new and not ledger.done and not ledger.open:
+            Path(str(out)).unlink(missing_ok=True)  # nothing came of it: no file stands for it
         raise
     return ledger.run()
 
@@ -103,6 +108,24 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
     require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
     alone = engine in ("local", "pool") or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
+
+
+def _check_fits(config: Any) -> None:
+    """Refuse, before anything is begun, settings whose smallest arrays do not fit into memory."""
+    require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
+    require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
+    counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
+    units = _most(config.seeds) * max(1, _most(getattr(config, "rounds", 1)))
+    require_memory(PER_UNIT * units, "results of all seeds and rounds")
+    require_memory(8 * counts["N"] ** 2, f"operators of N = {counts['N']} sites")
+    rows = max(counts["M"], counts["clients"] * max(1, counts["examples"]))
+    require_memory(rows * max(1, counts["N"]) // 8, f"{rows} examples of N = {counts['N']} sites")
+
+
+def _most(value: Any) -> int:
+    """Greatest whole number of a setting, 0 for another kind."""
+    values = value if isinstance(value, tuple) else (value,)
+    return max((v for v in values if isinstance(v, int)), default=0)
 
 
 def _begun(

@@ -8,6 +8,7 @@ float, str, bool, and tuples of one of them such as ``tuple[float, ...]``.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
@@ -18,6 +19,11 @@ from hopfed.errors import ArgumentError
 C = TypeVar("C")
 
 _RULES = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+MOST = 10**9  # of a whole number that a setting is given as text: a count, not a seed
+_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf(inity)?", re.IGNORECASE
+)
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -45,7 +51,8 @@ def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
     An int where a float is due is accepted; a config calls this first in its `__post_init__`.
-    Fields of other types, such as settings within settings, check themselves.
+    A whole number has at most 64 bits. A number may be infinite only in a field whose default is,
+    or has an infinite one among others. Fields of other types check themselves.
 
     Raises
     ------
@@ -70,6 +77,9 @@ def check_types(config: Any) -> None:
         else:
             holds = isinstance(value, tuple) and all(_is(v, element) for v in value)
             require(holds and len(value) > 0, name, f"a tuple, each {_RULES[element]}", repr(value))
+        if (element or kind) is float and name not in _unbounded(type(config)):
+            finite = all(map(math.isfinite, value if element else (value,)))
+            require(finite, name, "finite", describe(value))
 
 
 def with_settings(config: C, settings: Iterable[str]) -> C:
@@ -151,6 +161,62 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     return cls(**{name: _from_plain(value, kinds[name]) for name, value in values.items()})
 
 
+def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:
+    """Return the whole number that `text` is, in decimal digits of ASCII.
+
+    Parameters
+    ----------
+    name : of the argument.
+    text : what was given.
+    rule : what to ask for otherwise.
+    most : the greatest that is taken, of either sign.
+
+    Raises
+    ------
+    ArgumentError : anything else: other digits, underscores, or a greater number.
+
+    Examples
+    --------
+    >>> whole("N", "-12")
+    -12
+    >>> whole("N", "1_000")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: N must be a whole number, got '1_000'
+    """
+    require(bool(_WHOLE.fullmatch(text)), name, rule, repr(text))
+    require(abs(int(text)) <= most, name, f"{rule} of at most {most:,}", text)
+    return int(text)
+
+
+def real(name: str, text: str, rule: str = _RULES[float]) -> float:
+    """Return the number that `text` is, in decimal digits of ASCII; ``inf`` is one, ``nan`` not.
+
+    Parameters
+    ----------
+    name : of the argument.
+    text : what was given.
+    rule : what to ask for otherwise.
+
+    Raises
+    ------
+    ArgumentError : anything else, or a number that is too large for a float.
+
+    Examples
+    --------
+    >>> real("quality", "5e-1"), real("nu", "inf")
+    (0.5, inf)
+    >>> real("quality", "1e400")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: quality must be a number, got '1e400'
+    """
+    holds = bool(_NUMBER.fullmatch(text))
+    value = float(text) if holds else math.nan
+    require(math.isfinite(value) or (holds and "i" in text.lower()), name, rule, repr(text))
+    return value
+
+
 def describe(value: Any) -> str:
     """Return a setting as `--set` takes it.
 
@@ -180,6 +246,21 @@ def _kinds(cls: Any) -> dict[str, Any]:
 _KINDS: dict[Any, dict[str, Any]] = {}
 
 
+def _unbounded(cls: Any) -> set[str]:
+    """Fields whose defaults have infinity in them."""
+    if cls not in _UNBOUNDED:
+        values = {
+            f.name: f.default if isinstance(f.default, tuple) else (f.default,) for f in fields(cls)
+        }
+        _UNBOUNDED[cls] = {
+            name for name, held in values.items() if any(v in (math.inf, -math.inf) for v in held)
+        }
+    return _UNBOUNDED[cls]
+
+
+_UNBOUNDED: dict[Any, set[str]] = {}
+
+
 def _element(kind: Any) -> type | None:
     """Type of the elements of a tuple annotation, None for a single value."""
     element = get_args(kind)[0] if get_origin(kind) is tuple else None
@@ -202,7 +283,7 @@ def _is(value: Any, kind: type) -> bool:
     if isinstance(value, bool) or kind in (bool, str):
         return isinstance(value, bool) if kind is bool else kind is str and isinstance(value, str)
     if kind is int:
-        return isinstance(value, int)
+        return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     return isinstance(value, (int, float)) and not math.isnan(value)
 
 
@@ -219,9 +300,9 @@ def _scalar(name: str, text: str, kind: type, rule: str) -> Any:
     if kind is bool:
         require(text.lower() in _BOOLEANS, name, rule, repr(text))
         return _BOOLEANS[text.lower()]
-    try:
-        value = kind(text)
-    except ValueError:
-        raise ArgumentError(name, rule, repr(text)) from None
-    require(bool(text) and _is(value, kind), name, rule, repr(text))
-    return value
+    if kind is int:
+        return whole(name, text, rule, most=MOST)
+    if kind is float:
+        return real(name, text, rule)
+    require(bool(text), name, rule, repr(text))
+    return text

@@ -58,7 +58,7 @@ class ArgumentError(HopfedError, ValueError):
     """
 
     def __init__(self, argument: str, rule: str, got: object):
-        super().__init__(f"{argument} must be {rule}, got {got}")
+        super().__init__(f"{argument} must be {rule}, got {shown(got)}")
         self.argument = argument
         self.rule = rule
         self.got = got

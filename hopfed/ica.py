@@ -21,7 +21,8 @@ def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
 
     none = np.zeros((0, space.n_sites), dtype=np.int8)
-    if space.dim == 0:
+    centred = space.vectors - space.vectors.mean(axis=0)
+    if space.dim == 0 or np.linalg.matrix_rank(centred) < space.dim:  # it divides by the smallest
         return none
     model = FastICA(
         n_components=space.dim,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from hopfed.config import real, require
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.exchange import Federation, orient
@@ -128,10 +130,10 @@ def rank_rule(threshold: str, alpha: float | None, seed: int) -> RankRule:
         raise ArgumentError("alpha", "left out unless the threshold is tw or shuffle", alpha)
     if threshold == "mp":
         return MarchenkoPastur()
-    try:
-        return Fixed(float(threshold))
-    except ValueError:
-        raise ArgumentError("threshold", "tw, mp, shuffle or a number", threshold) from None
+    rule = "tw, mp, shuffle or a finite number"
+    tau = real("threshold", str(threshold), rule)
+    require(math.isfinite(tau), "threshold", rule, threshold)
+    return Fixed(tau)
 
 
 def recover(

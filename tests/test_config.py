@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.config import check_types, describe, from_plain, require, to_plain, with_settings
+from hopfed.config import MOST, check_types, describe, from_plain, require, to_plain, with_settings
 from hopfed.errors import ArgumentError
 
 
@@ -49,6 +49,19 @@ def test_settings_are_parsed_by_the_annotation_of_their_field():
         ("M=1,,2", "M must be a whole number or several separated by commas, got ''"),
         ("qualty=1", "did you mean quality?"),
         ("=3", "--set must be one of N, quality"),
+        ("N=²", "N must be a whole number, got '²'"),
+        ("N=１", "N must be a whole number, got"),
+        ("N=1_000", "N must be a whole number, got '1_000'"),
+        ("N=0x10", "N must be a whole number, got '0x10'"),
+        ("N=99999999999", "N must be a whole number of at most 1,000,000,000, got 99999999999"),
+        ("N=" + "9" * 5000, "N must be a whole number, got '999"),
+        ("M=1,-99999999999", "M must be a whole number or several separated by commas of at most"),
+        ("quality=1e400", "quality must be a number, got '1e400'"),
+        ("quality=1_0", "quality must be a number, got '1_0'"),
+        ("quality=inf", "quality must be finite, got inf"),
+        ("quality=infinitely", "quality must be a number"),
+        ("degrees=5,nan", "degrees must be a number or several separated by commas, got 'nan'"),
+        ("name=", "name must be a word, got ''"),
     ],
 )
 def test_a_bad_setting_is_named(setting, message):
@@ -89,9 +102,9 @@ def test_an_integer_is_a_number():
 
 
 @given(
-    N=st.integers(),
+    N=st.integers(-MOST, MOST),
     quality=st.floats(min_value=0, max_value=1, exclude_min=True),
-    M=st.lists(st.integers(), min_size=1).map(tuple),
+    M=st.lists(st.integers(-MOST, MOST), min_size=1).map(tuple),
     degrees=st.lists(st.floats(allow_nan=False), min_size=1).map(tuple),
 )
 def test_a_config_survives_json_and_its_own_text(N, quality, M, degrees):
@@ -120,3 +133,21 @@ def test_a_setting_without_default_cannot_be_missing():
 
     with pytest.raises(ArgumentError, match="config must be of the fields N, got none"):
         from_plain(Due, {})
+
+
+def test_a_long_wrong_value_is_cut():
+    with pytest.raises(ArgumentError) as error:
+        with_settings(Config(), ["N=" + "x" * 10**6])
+    assert len(str(error.value)) < 1000
+
+
+def test_whole_numbers_have_64_bits():
+    assert Config(N=2**63 - 1).N == 2**63 - 1
+    with pytest.raises(ArgumentError, match="N must be a whole number"):
+        Config(N=2**63)
+
+
+def test_infinity_is_taken_where_a_default_has_it():
+    assert Config(degrees=(1.0, math.inf, -math.inf)).degrees[1] == math.inf
+    with pytest.raises(ArgumentError, match="quality must be finite"):
+        Config(quality=math.inf)

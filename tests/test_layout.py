@@ -41,10 +41,10 @@ MAY_IMPORT = {
     "factorize": CORE
     | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
     "recent": set(),
-    "data": LOW | {"config", "kernels", "data", "recent"},
+    "data": LOW | {"config", "kernels", "data", "limits", "recent"},
     "exchange": CORE | {"federation", "joint", "operators", "rows", "sample", "spectrum"},
     "recovery": CORE
-    | {"data", "exchange", "federation", "factorize", "joint", "operators", "rank"}
+    | {"config", "data", "exchange", "federation", "factorize", "joint", "operators", "rank"}
     | {"sample", "search", "spectrum"},
     "metrics": {"errors"},
     "agreement": CORE | {"config", "rows"},
@@ -58,7 +58,8 @@ MAY_IMPORT = {
     "private_recovery": CORE
     | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
     "neural": LOW
-    | {"aggregate", "config", "federation", "memory", "neural", "recent", "recovery", "runs"},
+    | {"aggregate", "config", "data", "federation", "limits", "memory", "neural", "recent"}
+    | {"recovery", "runs"},
     "federation": LOW | {"runs", "workers"},
     "hopfield": CORE
     | {"aggregate", "agreement", "config", "data", "discrete_gaussian", "exchange", "factorize"}

@@ -17,6 +17,7 @@ from hopfed import kernels
 from hopfed.bench.harness.machine import describe, peak_bytes
 from hopfed.bench.recovery import recover_densely
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.npz import Npz
 from hopfed.metrics import retrieval
 from hopfed.recovery import recover
 from hopfed.rng import stream
@@ -193,7 +194,7 @@ def _data(
     if case.archetypes == "random" or silhouettes is None:
         xi = rademacher(case.K, case.N, rng)
     else:
-        with np.load(silhouettes) as archive:
+        with Npz(silhouettes) as archive:
             images, labels = archive["images"], archive["labels"]
         first = [np.flatnonzero(labels == c)[0] for c in SILHOUETTES[case.archetypes]]
         xi = np.where(images[first].reshape(case.K, -1) == 0, 1, -1).astype(np.int8)

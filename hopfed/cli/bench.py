@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from hopfed.bench import NAMES, PAIRS, check_name, load
+from hopfed.cli.numbers import Whole
 from hopfed.cli.output import Screen, err, human_bytes, named, out, shown, table
 from hopfed.errors import ArgumentError
 
@@ -30,9 +31,7 @@ WIDTH = 140  # of tables that are not read on a terminal
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
-@click.option(
-    "--seeds", type=click.IntRange(min=1), help=f"Of recover: seeds of a case. [default: {SEEDS}]"
-)
+@click.option("--seeds", type=Whole(1), help=f"Of recover: seeds of a case. [default: {SEEDS}]")
 @click.option(
     "--silhouettes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from hopfed.cli.numbers import WHOLE, Whole
 from hopfed.cli.output import err, out, shown
 
 
 @click.command("demo")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
-@click.option("--size", type=click.IntRange(40, 96), default=48, show_default=True, help="Pixels.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@click.option("--size", type=Whole(40, 96), default=48, show_default=True, help="Pixels.")
 @click.option(
     "--figure",
     type=click.Path(path_type=Path),

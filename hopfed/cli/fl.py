@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from hopfed.cli.numbers import COUNT, FINITE
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
-from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.errors import BackendError, DataError
 from hopfed.outputs import RUN, check_outputs
 
 
@@ -28,10 +29,10 @@ def fl_command() -> None:
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, .toml.")
 @click.option("--data", help="digits, a name, a .npz file, or hub:NAME. [default: digits]")
 @click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
-@click.option("--clients", type=int, help="Number of clients.")
-@click.option("--rounds", type=int, help="Communication rounds.")
+@click.option("--clients", type=COUNT, help="Number of clients.")
+@click.option("--rounds", type=COUNT, help="Communication rounds.")
 @click.option("--models", help="One architecture, or several by turns: lenet,cnn-1,mlp:200x100.")
-@click.option("--seeds", type=int, help="Number of seeds.")
+@click.option("--seeds", type=COUNT, help="Number of seeds.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
@@ -40,8 +41,8 @@ def fl_command() -> None:
     show_default=True,
     help="Where clients run: in process and stacked, in worker processes, or as nodes of Flower.",
 )
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
-@click.option("--memory", type=float, help="GB of client states in memory. [default: 2.1]")
+@click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+@click.option("--memory", type=FINITE, help="GB of client states in memory. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -117,11 +118,12 @@ def _read(path: Path) -> list[str]:
     """Settings of a TOML file: those of `Config`, and a table [options] for the method's own."""
     import tomllib
 
+    from hopfed.data.files import opened
+
     try:
-        held = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ArgumentError("--config", f"a file ({error.strerror})", path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with opened(path) as file:
+            held = tomllib.loads(file.read().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     own = held.pop("options", {})
     return [f"{k}={_word(v)}" for k, v in (held | own).items()]

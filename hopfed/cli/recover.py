@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
+from hopfed.cli.numbers import COUNT, FINITE, WHOLE
 from hopfed.cli.output import err, human_bytes, out, shown, table
+from hopfed.config import real
 from hopfed.errors import ArgumentError
 
 ROWS = 60  # of the table; --json and --out hold all
@@ -18,7 +20,7 @@ ROWS = 60  # of the table; --json and --out hold all
 
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--clients", type=int, help="Split a single file at random over this many clients.")
+@click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
@@ -33,9 +35,9 @@ ROWS = 60  # of the table; --json and --out hold all
     show_default=True,
     help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
 )
-@click.option("--alpha", type=float, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
+@click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random choices.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
@@ -139,10 +141,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 def _quality(text: str) -> float | None:
     if text == "auto":
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise ArgumentError("--quality", "auto or a number in (0, 1]", text) from None
+    value = real("--quality", text, "auto or a number in (0, 1]")
     if not 0 < value <= 1:
         raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
     return value

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from hopfed.cli.numbers import COUNT
 from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
@@ -23,7 +24,7 @@ from hopfed.outputs import RUN, check_outputs
 @click.option(
     "--preset", type=click.Choice(PRESET_NAMES), help="Settings to start from. [default: default]"
 )
-@click.option("--seeds", type=int, help="Number of seeds.")
+@click.option("--seeds", type=COUNT, help="Number of seeds.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
@@ -32,7 +33,7 @@ from hopfed.outputs import RUN, check_outputs
     show_default=True,
     help="Where clients of a federation run: in process, in worker processes, or on Flower.",
 )
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes.")
+@click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
 @click.option("--trust", is_flag=True, help="Let the run in --out name code that is not hopfed's.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -144,7 +145,7 @@ def say(words: str) -> None:
 def address(text: str, argument: str) -> tuple[str, int]:
     """Host and port."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
     return host.strip("[]"), int(port)
 

@@ -10,26 +10,12 @@ import click
 import numpy as np
 
 from hopfed.cli.figure import figure_option
+from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
 from hopfed.cli.output import err, out, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
-
-
-class Numbers(click.ParamType):
-    """One number or several separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> np.ndarray:
-        """Parse `value`."""
-        if isinstance(value, np.ndarray):
-            return value
-        try:
-            return np.array([float(part) for part in str(value).split(",")])
-        except ValueError:
-            self.fail(f"{value!r} is not a number or several separated by commas", param, ctx)
 
 
 def numbers(flag: str, name: str, text: str, default: str | None = None) -> Callable[..., Any]:
@@ -55,7 +41,7 @@ def theory_command() -> None:
 
 @theory_command.command("mp")
 @numbers("--q", "q", "Aspect ratio N / M.", "0.5")
-@click.option("--variance", type=float, default=1.0, show_default=True, help="Noise variance.")
+@click.option("--variance", type=FINITE, default=1.0, show_default=True, help="Noise variance.")
 @numbers("--at", "at", "Places at which to give density and distribution.")
 @numbers("--p", "p", "Levels at which to give quantiles.")
 @output_options
@@ -86,12 +72,12 @@ def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) 
 
 
 @theory_command.command("tw")
-@click.option("--beta", type=int, default=1, show_default=True, help="1 (real) or 2 (complex).")
+@click.option("--beta", type=WHOLE, default=1, show_default=True, help="1 (real) or 2 (complex).")
 @numbers("--p", "p", "Levels at which to give quantiles.", "0.5,0.9,0.95,0.99,0.999")
 @numbers("--at", "at", "Places at which to give distribution, upper tail and density.")
-@click.option("--N", "sites", type=int, help="Sites: with --M, quantiles as eigenvalues too.")
-@click.option("--M", "samples", type=int, help="Examples.")
-@click.option("--variance", type=float, default=1.0, show_default=True, help="Noise variance.")
+@click.option("--N", "sites", type=WHOLE, help="Sites: with --M, quantiles as eigenvalues too.")
+@click.option("--M", "samples", type=WHOLE, help="Examples.")
+@click.option("--variance", type=FINITE, default=1.0, show_default=True, help="Noise variance.")
 @output_options
 def tw_command(
     beta: int, p: np.ndarray, at: Any, sites: Any, samples: Any, variance: float, **options: Any
@@ -121,12 +107,12 @@ def tw_command(
 
 @theory_command.command("spike")
 @numbers("--kappa", "kappa", "Strength in units of the noise variance; or --r and --exposure.")
-@click.option("--q", type=float, help="Aspect ratio N / M; or --N and --M.")
-@click.option("--variance", type=float, help="Noise variance. [default: 1 - r^2, or 1]")
-@click.option("--r", type=float, help="Quality of the examples.")
+@click.option("--q", type=FINITE, help="Aspect ratio N / M; or --N and --M.")
+@click.option("--variance", type=FINITE, help="Noise variance. [default: 1 - r^2, or 1]")
+@click.option("--r", type=FINITE, help="Quality of the examples.")
 @numbers("--exposure", "exposure", "Share of the examples.")
-@click.option("--N", "sites", type=int, help="Sites.")
-@click.option("--M", "samples", type=int, help="Examples.")
+@click.option("--N", "sites", type=WHOLE, help="Sites.")
+@click.option("--M", "samples", type=WHOLE, help="Examples.")
 @numbers("--eigenvalue", "eigenvalue", "Measured eigenvalues to turn into strengths.")
 @output_options
 def spike_command(**options: Any) -> None:
@@ -182,12 +168,12 @@ def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarr
 
 
 @theory_command.command("phase")
-@click.option("--N", "sites", type=int, required=True, help="Sites.")
-@click.option("--M", "samples", type=int, required=True, help="Examples.")
+@click.option("--N", "sites", type=WHOLE, required=True, help="Sites.")
+@click.option("--M", "samples", type=WHOLE, required=True, help="Examples.")
 @numbers("--r", "r", "Qualities.", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9")
 @numbers("--exposure", "exposure", "Exposures to place in the diagram.")
-@click.option("--power", type=float, default=0.9, show_default=True, help="Of the test.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
+@click.option("--power", type=FINITE, default=0.9, show_default=True, help="Of the test.")
+@click.option("--alpha", type=FINITE, default=0.05, show_default=True, help="False-alarm rate.")
 @output_options
 def phase_command(
     sites: int,
@@ -226,16 +212,16 @@ def phase_command(
 
 
 @theory_command.command("plan")
-@click.option("--r", type=float, required=True, help="Quality of the examples.")
+@click.option("--r", type=FINITE, required=True, help="Quality of the examples.")
 @numbers("--exposure", "exposure", "Shares of the examples.", "0.5,0.2,0.1,0.05,0.02,0.01")
-@click.option("--N", "sites", type=int, required=True, help="Sites.")
-@click.option("--power", type=float, default=0.9, show_default=True, help="Of the test.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="False-alarm rate.")
-@click.option("--stronger", type=int, default=0, show_default=True, help="Stronger archetypes.")
-@click.option("--epsilon", type=float, help="Privacy budget of every client, inf for none.")
-@click.option("--delta", type=float, help="With --epsilon. [default: 1e-5]")
-@click.option("--clients", type=int, help="With --epsilon: clients with equal data. [default: 1]")
-@click.option("--rounds", type=int, help="With --epsilon: releases it covers. [default: 1]")
+@click.option("--N", "sites", type=WHOLE, required=True, help="Sites.")
+@click.option("--power", type=FINITE, default=0.9, show_default=True, help="Of the test.")
+@click.option("--alpha", type=FINITE, default=0.05, show_default=True, help="False-alarm rate.")
+@click.option("--stronger", type=WHOLE, default=0, show_default=True, help="Stronger archetypes.")
+@click.option("--epsilon", type=NUMBER, help="Privacy budget of every client, inf for none.")
+@click.option("--delta", type=NUMBER, help="With --epsilon. [default: 1e-5]")
+@click.option("--clients", type=WHOLE, help="With --epsilon: clients with equal data. [default: 1]")
+@click.option("--rounds", type=WHOLE, help="With --epsilon: releases it covers. [default: 1]")
 @output_options
 def plan_command(
     r: float,
@@ -304,8 +290,8 @@ def _plan_columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Colu
 @numbers("--t", "t", "Dreaming times; 0 is Hebb's rule.", "0,0.1,0.5,1,2,5,10")
 @numbers("--alpha", "alpha", "Loads at which to give the magnetisation.")
 @numbers("--temperature", "temperature", "Temperatures at which to give Hebb's capacity.")
-@click.option("--simulate", type=int, help="Also simulate a memory of this many sites.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the simulation.")
+@click.option("--simulate", type=WHOLE, help="Also simulate a memory of this many sites.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of the simulation.")
 @output_options
 def capacity_command(
     t: np.ndarray, alpha: Any, temperature: Any, simulate: int | None, seed: int, **options: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +10,15 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.arrays import to_host
+from hopfed.data.csv import read_csv
+from hopfed.data.files import opened
+from hopfed.data.hdf5 import pick, read_table
+from hopfed.data.npz import Npz, read_npy
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import PackedBits
 from hopfed.kernels.dispatch import on_device
 
+_BLOCK = 1 << 20  # values looked at together
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
 
@@ -42,21 +47,11 @@ def read_examples(path: str | Path) -> PackedBits:
     (2, 3)
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise DataError(f"{path}: unknown format {path.suffix!r}; use .npy, .npz, .csv or .h5")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty")
-    try:
-        array = reader(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, DataError):
-            raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: cannot be read as {path.suffix[1:]}: {reason}") from error
-    return as_examples(array, name=str(path))
+        with opened(path):  # that there is no such file is said first
+            raise DataError(f"{path}: unknown format {path.suffix!r}; use .npy, .npz, .csv or .h5")
+    return as_examples(reader(path), name=str(path))
 
 
 def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
@@ -84,7 +79,8 @@ def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
             raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
         if array.dtype.kind not in "biuf":
             raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
-        table = array.reshape(packed_shape(array))
+        table = array if on_device(array) else _native(array)
+        table = table.reshape(packed_shape(array))
         if table.size:
             try:
                 packed = kernels.pack(table)
@@ -108,74 +104,42 @@ def packed_shape(array: np.ndarray | PackedBits) -> tuple[int, int]:
     >>> packed_shape(np.zeros((5, 28, 28)))
     (5, 784)
     """
-    return array.shape[0], int(np.prod(array.shape[1:]))
+    return array.shape[0], math.prod(array.shape[1:])
 
 
 def _first_bad(table: np.ndarray) -> str:
     """Name the first value that is not binary; a 0 in a table of -1 counts as one."""
-    bad = ~np.isin(table, (-1, 0, 1))
-    if not bad.any():
-        bad = table == 0
-    row, column = np.argwhere(bad)[0]
-    value = table[row, column]
-    what = "NaN" if value != value else f"{value:g}"
-    rule = "values must be all +-1, all 0/1, or boolean"
-    return f"{rule}, got {what} at row {row + 1}, column {column + 1}"
+    rows = max(1, _BLOCK // max(table.shape[1], 1))
+    for allowed in ((-1, 0, 1), (-1, 1)):
+        for start in range(0, len(table), rows):
+            bad = ~np.isin(table[start : start + rows], allowed)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                value = table[start + row, column]
+                what = "NaN" if value != value else f"{value:g}"
+                rule = "values must be all +-1, all 0/1, or boolean"
+                return f"{rule}, got {what} at row {start + row + 1}, column {column + 1}"
+    raise AssertionError("all values are binary")
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """Return numbers in the byte order and the sizes that the kernels know."""
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
+            return array.astype(np.float64)
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _read_npz(path: Path) -> np.ndarray:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return archive[_pick(path, [k for k in archive.files if archive[k].ndim >= 2])]
-
-
-def _read_h5(path: Path) -> np.ndarray:
-    import h5py
-
-    tables: list[str] = []
-
-    def collect(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and item.ndim >= 2:
-            tables.append(name)
-
-    with h5py.File(path, "r") as file:
-        file.visititems(collect)
-        return file[_pick(path, tables)][()]
-
-
-def _pick(path: Path, names: list[str]) -> str:
-    for name in PREFERRED:
-        if name in names:
-            return name
-    if len(names) == 1:
-        return names[0]
-    found = ", ".join(names) if names else "none"
-    raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
-
-
-def _read_csv(path: Path) -> np.ndarray:
-    with path.open(encoding="utf-8") as file:
-        lines = [line for line in file if line.strip()]
-    if not lines:
-        raise DataError(f"{path}: the file is empty")
-    delimiter = next((d for d in (",", ";", "\t") if d in lines[0]), None)
-    header = not all(_is_number(cell) for cell in lines[0].split(delimiter))
-    if header and len(lines) == 1:
-        raise DataError(f"{path}: only a header line, no examples")
-    return np.loadtxt(lines[header:], delimiter=delimiter, ndmin=2, dtype=np.float64)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    with Npz(path) as archive:
+        tables = [name for name in archive if len(archive.header(name).shape) > 1]
+        return archive[pick(path, tables, PREFERRED)]
 
 
 _READERS: dict[str, Callable[[Path], np.ndarray]] = {
-    ".npy": lambda path: np.load(path, allow_pickle=False),
+    ".npy": read_npy,
     ".npz": _read_npz,
-    ".csv": _read_csv,
-    ".h5": _read_h5,
-    ".hdf5": _read_h5,
+    ".csv": read_csv,
+    ".h5": lambda path: read_table(path, PREFERRED),
+    ".hdf5": lambda path: read_table(path, PREFERRED),
 }

@@ -6,7 +6,6 @@ The file is an ``.npz`` with ``images`` (n, side, side) of object = 0 and backgr
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ import numpy as np
 
 from hopfed.config import require
 from hopfed.data.letters import LETTERS, render_letters
+from hopfed.data.npz import Npz
 from hopfed.errors import ArgumentError, DataError
 from hopfed.rng import stream
 
@@ -189,16 +189,15 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            images, labels, split, names = (archive[key] for key in _KEYS)
-    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        reason = f"it must be an .npz with {', '.join(_KEYS)}"
-        raise DataError(f"{path}: cannot be read as silhouettes: {reason}") from error
+    with Npz(path) as archive:
+        missing = [key for key in _KEYS if key not in archive]
+        if missing:
+            reason = f"it must be an .npz with {', '.join(_KEYS)}, and has no {missing[0]}"
+            raise DataError(f"{path}: cannot be read as silhouettes: {reason}")
+        images, labels, split, names = (archive[key] for key in _KEYS)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
-    if not (square and len(images) == len(labels) == len(split)):
+    rows = labels.shape == split.shape == images.shape[:1] and names.ndim == 1 and len(names) > 0
+    if not (square and rows):
         raise DataError(f"{path}: silhouettes must be square, with a label and a split for each")
     if not np.isin(images, (0, 1)).all():
         raise DataError(f"{path}: silhouettes must hold 0 for the object and 1 for the background")

@@ -66,7 +66,7 @@ def test_json(hopfed, tiny):
         (("heathbath",), "did you mean heatbath?"),
         (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
         (("gram", "--seeds", 3), "--seeds must be left out unless recover is measured"),
-        (("recover", "--seeds", 0), "0 is not in the range"),
+        (("recover", "--seeds", 0), "0 is not a whole number from 1"),
         (("recover", "--figure", "a.png"), "--figure must be left out for recover"),
         (("gram", "--figure", "a.txt"), "--figure must be a .png, .pdf, .svg file"),
         (("gram", "--figure", "nowhere/a.png"), "--figure must be in a folder that exists"),

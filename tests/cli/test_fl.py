@@ -60,7 +60,7 @@ def test_methods_are_listed(hopfed):
         (("fedavg", "--partition", "dirichlet:0.001", "--clients", "50"), ("client",)),
         (("fedavg", "--set", "mu=1"), ("a setting of hopfed fl run, or of fedavg",)),
         (("fedavg", "--set", "lr=0"), ("lr must be above 0",)),
-        (("fedavg", "--config", "none.toml"), ("--config must be a file",)),
+        (("fedavg", "--config", "none.toml"), ("none.toml: no such file",)),
         (("fedavg", "--resume"), ("--resume must be given together with --out",)),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_simulation_is_named_by_its_seed(tables):
     [
         ("mp --q 0", "q must be a finite number above 0, got 0.0"),
         ("mp --q 1,-1", "q must be a finite number above 0, got -1.0"),
-        ("mp --q nan", "q must be a finite number above 0"),
+        ("mp --q nan", "'nan' is not a number"),
         ("mp --variance 0", "variance must be a finite number above 0"),
         ("mp --p 0.5,1", "p must be a number in (0, 1), got 1.0"),
         ("mp --q x", "'x' is not a number"),

@@ -104,10 +104,10 @@ def test_missing_and_broken_files_get_one_line(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         load_silhouettes(path)
     path.write_bytes(b"not an archive")
-    with pytest.raises(DataError, match="cannot be read as silhouettes"):
+    with pytest.raises(DataError, match="cannot be read"):
         load_silhouettes(path)
     np.save(tmp_path / "a.npy", np.zeros(3))
-    with pytest.raises(DataError, match="cannot be read as silhouettes"):
+    with pytest.raises(DataError, match="cannot be read"):
         load_silhouettes(tmp_path / "a.npy")
 
 

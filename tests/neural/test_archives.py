@@ -142,3 +142,87 @@ def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
     np.savez(tmp_path / "a.npz", labels=np.arange(7), **arrays)
     with pytest.raises(DataError, match="cannot be read"):
         load("a.npz", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"labels": LABELS + 3 * 10**15}, "numbers without names goes up to 3000000000000002"),
+        ({"labels": np.full(6, 2**63, np.uint64)}, "goes up to 9223372036854775808"),
+        ({"writer": LABELS + 10**9}, "goes up to 1000000002"),
+        ({"coarse_labels": np.full(6, 3 * 10**15)}, "coarse label 3000000000000000 for 3 classes"),
+        ({"coarse_labels": LABELS / 2}, "whole numbers are due"),
+        ({"train": np.full(6, np.nan)}, "whole numbers are due"),
+        ({"train": LABELS}, "train must be truth values"),
+        ({"split": LABELS}, "split must be words"),
+        ({"images": IMAGES * 1e300}, "NaN or infinity"),
+        ({"class_names": np.array(["a", "\ud800", "c"])}, "words that are no text"),
+    ],
+)
+def test_numbers_beyond_all_measure(tmp_path, arrays, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_npz(npz(tmp_path, **arrays))
+    assert one_line(caught)
+
+
+def test_names_carry_numbers_of_any_classes_that_have_them(tmp_path):
+    assert len(read_npz(npz(tmp_path, labels=LABELS + 60)).class_names) == 63
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"tile": np.array(3)}, "tile must be"),
+        ({"tile": np.array([0, 8])}, "tile must be"),
+        ({"tile": np.array([2, 2**40])}, "of memory"),
+        ({"tile": np.array([1, 8])}, "too few pictures|pixels for"),
+        ({"tile": np.array([2, 9])}, "pixels for 2 x 2 of 9"),
+        ({"offsets": np.array([0, -1])}, "offsets must ascend"),
+        ({"offsets": np.array([0, 2**62])}, "offsets must ascend"),
+        ({"offsets": np.array([0.5, 1.0])}, "whole numbers are due"),
+        ({"jpeg": np.zeros(9)}, "an array of bytes"),
+    ],
+)
+def test_malformed_sheets_get_one_line(tmp_path, arrays, message):
+    rng = np.random.default_rng(0)
+    sound = sheets(rng.integers(0, 256, size=(4, 8, 8, 3), dtype=np.uint8), grid=2)
+    np.savez(tmp_path / "a.npz", labels=np.arange(4), **sound | arrays)
+    with pytest.raises(DataError, match=message) as caught:
+        read_npz(tmp_path / "a.npz")
+    assert one_line(caught)
+
+
+def test_a_bomb_among_sheets_is_not_decoded(tmp_path):
+    out = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(out, "PNG")
+    data = np.frombuffer(out.getvalue(), np.uint8)
+    offsets, tile = np.array([0, len(data)]), np.array([2, 10_000])
+    np.savez(tmp_path / "a.npz", labels=np.arange(4), jpeg=data, offsets=offsets, tile=tile)
+    with pytest.raises(DataError, match="decompression bomb"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"start": np.array([0, -5])}, "outside of the 23 characters"),
+        ({"end": np.array([13, 2**62])}, "outside of the 23 characters"),
+        ({"end": np.array([13, 3])}, "outside of the 23 characters"),
+        ({"end": np.array([13])}, "of one length"),
+        ({"start": np.array([0.0, 1.0])}, "whole numbers are due"),
+    ],
+)
+def test_speeches_outside_of_the_text(tmp_path, arrays, message):
+    sound = {"start": np.array([0, 14]), "end": np.array([13, 23]), "labels": np.array(["a", "b"])}
+    text = np.frombuffer(b"Speak, speak. Resolved.", np.uint8)
+    np.savez(tmp_path / "a.npz", text=text, **sound | arrays)
+    with pytest.raises(DataError, match=message):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_the_same_speech_a_million_times_does_not_fit(tmp_path):
+    n, length = 10**6, 10**6
+    ends = {"start": np.zeros(n, int), "end": np.full(n, length), "labels": np.zeros(n, int)}
+    np.savez_compressed(tmp_path / "a.npz", text=np.zeros(length, np.uint8), **ends)
+    with pytest.raises(DataError, match=r"speeches: needs .* of memory"):
+        read_npz(tmp_path / "a.npz")

@@ -1,6 +1,7 @@
 """Datasets as they are published: files of MNIST, folders of pictures."""
 
 import gzip
+import os
 import struct
 
 import numpy as np
@@ -101,3 +102,57 @@ def test_pictures_by_domain_and_class(tmp_path, name, place, domains):
         path.unlink()
     with pytest.raises(DataError, match=f"{domains[1]}: no pictures of class house"):
         load(name, root=tmp_path)
+
+
+def test_a_bomb_of_idx_is_weighed_before_it_is_unpacked(tmp_path):
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    for shape, message in (
+        ((2**31, 2**31, 2**31), "cannot hold the shape"),
+        ((60, 28, 28), "more or less than the 47040 bytes"),
+    ):
+        header = struct.pack(">4I", 0x803, *shape)
+        path.write_bytes(gzip.compress(header + bytes(10**7)))
+        with pytest.raises(DataError, match=message):
+            load("mnist", root=tmp_path)
+
+
+def test_parts_of_mnist_that_do_not_fit_together(tmp_path):
+    for part, images in (("train", IMAGES), ("t10k", IMAGES[:, :3])):
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx(images))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx(LABELS))
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        load("mnist", root=tmp_path)
+    assert one_line(caught)
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        ("../../secret.png\tn01\t0\n", "is not the name of a picture"),
+        ("val_0.png\n", "cannot be read"),
+        ("val_0.png\tn99\n", "'n99' is missing"),
+    ],
+)
+def test_annotations_name_pictures_beside_them(tmp_path, notes, message):
+    picture(tmp_path / "train" / "n01" / "images" / "a.png", (1, 2, 3))
+    picture(tmp_path / "secret.png", (1, 2, 3))
+    (tmp_path / "wnids.txt").write_text("n01\n")
+    (tmp_path / "words.txt").write_text("n01\tgoldfish\n")
+    (tmp_path / "val").mkdir()
+    (tmp_path / "val" / "val_annotations.txt").write_text(notes)
+    with pytest.raises(DataError, match=message) as caught:
+        load("tiny-imagenet", root=tmp_path)
+    assert one_line(caught)
+
+
+def test_pictures_that_are_bombs_or_pipes(tmp_path):
+    for domain in ("art_painting", "photo"):
+        picture(tmp_path / domain / "dog" / "a.png", (1, 2, 3))
+    bomb = tmp_path / "photo" / "dog" / "b.png"
+    Image.new("1", (20_000, 20_000)).save(bomb)
+    with pytest.raises(DataError, match=r"b.png: cannot be read: .*decompression bomb"):
+        load("pacs", root=tmp_path)
+    bomb.unlink()
+    os.mkfifo(bomb)
+    with pytest.raises(DataError, match=r"b.png: a pipe or a device"):
+        load("pacs", root=tmp_path)

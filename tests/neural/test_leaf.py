@@ -1,6 +1,7 @@
 """FEMNIST and Shakespeare in the JSON files that LEAF makes of them."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -84,4 +85,31 @@ def test_shakespeare_of_leaf(tmp_path):
     (folder / "all_data" / "all_data_0_niid_0_keep_0.json").write_text('{"users": ["HAM')
     with pytest.raises(DataError, match="cannot be read") as caught:
         load("shakespeare", root=tmp_path)
+    assert one_line(caught)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 10**5,
+        "[]",
+        '{"users": "ab", "user_data": {}}',
+        '{"users": [["a"]], "user_data": {}}',
+        '{"users": ["a", "a"], "user_data": {"a": {"x": [], "y": []}}}',
+        '{"users": [], "user_data": {}}',
+        '{"users": ["a"], "user_data": [1]}',
+        '{"users": ["a"], "user_data": {"a": {"x": 3, "y": 4}}}',
+        '{"users": ["a"], "user_data": {"a": {"x": [[NaN]], "y": [NaN]}}}',
+        json.dumps({"users": ["a"], "user_data": {"a": {"x": [[0.5] * 784], "y": [0.5]}}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {"x": [[0.5] * 784], "y": [10**30]}}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {"x": [[math.nan] * 784], "y": [1]}}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {"x": [" " * 79 + "\ud800"], "y": [1]}}}),
+    ],
+)
+@pytest.mark.parametrize("name", ["femnist", "shakespeare"])
+def test_json_of_another_form_gets_one_line(tmp_path, name, content):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.json").write_text(content)
+    with pytest.raises(DataError) as caught:
+        load(name, root=tmp_path)
     assert one_line(caught)

@@ -114,3 +114,13 @@ def test_real_cifar100_has_five_classes_in_each_superclass():
     bear = data.coarse[data.class_names.index("bear")]
     names = [data.class_names[k] for k in np.flatnonzero(data.coarse == bear)]
     assert names == ["bear", "leopard", "lion", "tiger", "wolf"]
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    for spec in ("a" * 300 + ".npz", "a\0b.npz"):
+        for root in (None, tmp_path, "b" * 300):
+            with pytest.raises(DataError) as caught:
+                load(spec, root=root)
+            assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match="no such folder"):
+        load("mnist", root="b" * 300)

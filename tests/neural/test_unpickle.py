@@ -3,6 +3,7 @@
 import os
 import pickle
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -134,3 +135,43 @@ def test_pickles_of_anything_else_are_refused(tmp_path):
         with pytest.raises(DataError) as caught:
             read_pickle(path)
         assert one_line(caught)
+
+
+@pytest.mark.parametrize(
+    "opcodes",
+    [
+        b"}r\xff\xff\xff\x7f0N.",  # a place in the memo for which C sets aside 34 GB
+        b"\x8e" + (2**60).to_bytes(8, "little") + b"x.",  # 2^60 bytes, of which one is there
+        b"\x95" + (2**62).to_bytes(8, "little") + b"N.",  # a frame of that length
+        b"}" + b"(" * 10**5 + b")" + b"\x85" * 10**5 + b"I1\ns.",  # a key nested 10^5 deep
+        b"}(" + b")" + b"\x85" * 10**5 + b"I1\nu.",
+        b"(" + b")" + b"\x85" * 10**5 + b"I1\nd.",
+        b"\x8f(" + b")" + b"\x85" * 10**5 + b"\x90.",
+        b"(ios\nsystem\n.",
+    ],
+)
+def test_opcodes_that_ask_for_too_much(tmp_path, opcodes):
+    path = tmp_path / "a"
+    path.write_bytes(b"\x80\x04" + opcodes)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError) as caught:
+            read_pickle(path)
+        assert tracemalloc.get_traced_memory()[1] < 10**8
+    finally:
+        tracemalloc.stop()
+    assert one_line(caught)
+
+
+@pytest.mark.parametrize(
+    "labels", [[0.5] * 2, [np.nan, 0.0], [3 * 10**15, 0], ["a", "b"], [-1, 0], 7]
+)
+def test_labels_of_cifar_that_are_none(tmp_path, labels):
+    rows = np.zeros((2, 3072), np.uint8)
+    for name in ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"):
+        (tmp_path / name).write_bytes(old_pickle(data=rows, labels=[0, 1]))
+    (tmp_path / "test_batch").write_bytes(pickle.dumps({"data": rows, "labels": labels}, 2))
+    (tmp_path / "batches.meta").write_bytes(old_pickle(label_names=list("ab")))
+    with pytest.raises(DataError) as caught:
+        load("cifar10", root=tmp_path)
+    assert one_line(caught)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.data.files import reading
+from hopfed.data.npz import Npz
 from hopfed.errors import DataError
+from hopfed.limits import require_memory
 from hopfed.neural.data import text
-from hopfed.neural.data.dataset import Dataset, encode, superclasses
-from hopfed.neural.data.files import pillow, reading
+from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
+from hopfed.neural.data.files import picture
 
 CHANNELS = (1, 3)
+_PER_CHARACTER = 2 * text.LENGTH + 64  # bytes of its window, twice, and of its indices
 _TRAIN, _VALIDATION, _TEST = ("train", "training"), ("val", "valid", "validation"), ("test",)
 
 
@@ -42,15 +47,15 @@ def read_npz(path: str | Path) -> Dataset:
     DataError : one line that names the file and what is wrong with it.
     """
     path = Path(path)
-    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        keys = set(archive.files)
+    with reading(path), Npz(path) as archive:
+        keys = set(archive)
         if "labels" not in keys or not keys & {"images", "jpeg", "text"}:
-            found = ", ".join(archive.files) or "nothing"
+            found = ", ".join(archive) or "nothing"
             raise DataError(f"{path}: labels and images, jpeg or text are due, found {found}")
         if "text" in keys:
             return _speeches(path.stem, archive)
-        images = _sheets(archive) if "jpeg" in keys else channels_first(archive["images"])
         labels, class_names = encode(archive["labels"], archive.get("class_names", ()))
+        images = _sheets(archive, len(labels)) if "jpeg" in keys else _images(archive)
         domain, domain_names = _column(archive, "domain")
         writer, writer_names = _column(archive, "writer")
         coarse = archive.get("coarse_labels")
@@ -90,33 +95,57 @@ def channels_first(images: np.ndarray) -> np.ndarray:
         raise ValueError(f"images of whole numbers must be in 0..255, got {spread}")
     if images.dtype.kind not in "iubf":
         raise ValueError(f"images must be numbers, got {images.dtype}")
-    return np.ascontiguousarray(images, dtype=np.uint8 if whole else np.float32)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinity, which is refused
+        return np.ascontiguousarray(images, dtype=np.uint8 if whole else np.float32)
 
 
-def _sheets(archive: Any) -> np.ndarray:
-    """Decode JPEG sheets to (n, channels, s, s)."""
-    image = pillow()
-    (grid, side), offsets, data = archive["tile"].tolist(), archive["offsets"], archive["jpeg"]
-    tiles = []
-    for first, last in pairwise(offsets.tolist()):
-        with image.open(io.BytesIO(data[first:last].tobytes())) as picture:
-            sheet = np.atleast_3d(np.asarray(picture))
-        cut = sheet.reshape(grid, side, grid, side, sheet.shape[2])
-        tiles.append(cut.transpose(0, 2, 4, 1, 3).reshape(grid * grid, -1, side, side))
-    rows = len(archive["labels"])
-    if not tiles or len(tiles) * grid * grid < rows:
-        raise ValueError(f"{len(tiles)} sheets hold too few pictures for {rows} labels")
+def _images(archive: Npz) -> np.ndarray:
+    header = archive.header("images")  # read as they are, then copied to bytes or float32
+    require_memory(header.nbytes + 4 * math.prod(header.shape), f"{archive.path}: images")
+    return channels_first(archive["images"])
+
+
+def _sheets(archive: Npz, rows: int) -> np.ndarray:
+    """Decode JPEG sheets to (rows, channels, s, s)."""
+    tile, offsets = whole(archive["tile"]), whole(archive["offsets"])
+    data = archive["jpeg"]
+    if tile.shape != (2,) or tile.min() < 1 or data.dtype != np.uint8 or data.ndim != 1:
+        raise ValueError("tile must be two numbers of at least 1, jpeg an array of bytes")
+    ends = np.r_[offsets, len(data)]
+    if offsets.ndim != 1 or ends[0] < 0 or (np.diff(ends) < 0).any():
+        raise ValueError(f"offsets must ascend from 0 to at most {len(data)}")
+    grid, side = tile.tolist()
+    count = -(-rows // grid**2)
+    if len(offsets) - 1 < count:
+        raise ValueError(f"{len(offsets) - 1} sheets hold too few pictures for {rows} labels")
+    require_memory(6 * count * (grid * side) ** 2, f"{archive.path}: pictures")
+    tiles = [_cut(data[a:b], grid, side) for a, b in pairwise(offsets[: count + 1].tolist())]
     return np.concatenate(tiles)[:rows]
 
 
-def _speeches(name: str, archive: Any) -> Dataset:
+def _cut(data: np.ndarray, grid: int, side: int) -> np.ndarray:
+    """Pictures (grid^2, channels, side, side) of one sheet."""
+    with picture(io.BytesIO(data.tobytes()), "sheet") as held:
+        if held.size != (grid * side, grid * side):
+            raise ValueError(f"a sheet of {held.size} pixels for {grid} x {grid} of {side}")
+        sheet = np.atleast_3d(np.asarray(held))
+    cut = sheet.reshape(grid, side, grid, side, sheet.shape[2])
+    return cut.transpose(0, 2, 4, 1, 3).reshape(grid * grid, -1, side, side)
+
+
+def _speeches(name: str, archive: Npz) -> Dataset:
     """Windows of all speeches; the speaker of each is its writer."""
     speaker, names = encode(archive["labels"], archive.get("class_names", ()))
     script = archive["text"].tobytes().decode("latin-1")
-    bounds = zip(archive["start"].tolist(), archive["end"].tolist(), strict=True)
-    speeches = [script[first:last] for first, last in bounds]
-    if len(speeches) != len(speaker):
-        raise ValueError(f"{len(speeches)} speeches for {len(speaker)} speakers")
+    start, end = whole(archive["start"]), whole(archive["end"])
+    if not start.shape == end.shape == speaker.shape:
+        counts = f"{start.size} speeches for {speaker.size} speakers"
+        raise ValueError(f"{counts}: start, end and labels must be of one length")
+    if not ((start >= 0) & (start <= end) & (end <= len(script))).all():
+        raise ValueError(f"a speech is outside of the {len(script)} characters of text")
+    characters = int((end - start + 1).sum(dtype=np.float64))
+    require_memory(_PER_CHARACTER * characters, f"{archive.path}: speeches")
+    speeches = [script[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
     spoken = [k for k, speech in enumerate(speeches) if speech.strip()]
     windows, following, speech = text.speech_windows([speeches[k] for k in spoken])
     group = np.array(spoken, dtype=np.int64)[speech]
@@ -140,10 +169,16 @@ def _column(archive: Mapping[str, np.ndarray], key: str) -> tuple[Any, tuple[str
 def _published(archive: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Return which rows are training examples."""
     if "train" in archive:
-        return archive["train"].astype(bool)
+        train = whole(archive["train"])
+        if not np.isin(train, (0, 1)).all():
+            raise ValueError("train must be truth values")
+        return train.astype(bool)
     if "split" not in archive:
         return None
-    words = np.char.lower(archive["split"].astype(str))
+    split = archive["split"]
+    if split.dtype.kind not in "US":
+        raise ValueError(f"split must be words, got {split.dtype}")
+    words = np.char.lower(split.astype(str))
     known = (*_TRAIN, *_VALIDATION, *_TEST)
     if not np.isin(words, known).all():
         raise ValueError(f"split must be of the words {', '.join(known)}")

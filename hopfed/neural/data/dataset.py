@@ -9,6 +9,8 @@ import numpy as np
 
 from hopfed.errors import DataError
 
+UNNAMED = 1 << 16  # classes, or writers, that may go without names: their numbers name them
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -134,8 +136,35 @@ def encode(values: np.ndarray, names: Iterable[object] = ()) -> tuple[np.ndarray
         return codes.astype(np.int64), tuple(words.tolist())
     if values.dtype.kind not in "iub" or values.size == 0:
         raise ValueError(f"a column of whole numbers or words is due, got {values.dtype}")
-    codes = values.astype(np.int64)
-    return codes, tuple(map(str, names)) or tuple(map(str, range(int(codes.max()) + 1)))
+    given = tuple(map(str, names))
+    if not given and int(values.max()) >= max(len(values), UNNAMED):
+        raise ValueError(f"a column of whole numbers without names goes up to {values.max()}")
+    codes = whole(values)
+    return codes, given or tuple(map(str, range(int(codes.max()) + 1)))
+
+
+def whole(values: object) -> np.ndarray:
+    """Return whole numbers as int64; other numbers, and words, are refused.
+
+    Raises
+    ------
+    ValueError : not whole numbers, or one beyond 64 bits.
+
+    Examples
+    --------
+    >>> whole([1, 2]).dtype
+    dtype('int64')
+    >>> whole([1, 2.5])
+    Traceback (most recent call last):
+        ...
+    ValueError: whole numbers are due, got float64
+    """
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iub":
+        raise ValueError(f"whole numbers are due, got {array.dtype}")
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 1 << 63:
+        raise ValueError(f"whole numbers of 64 bits are due, got {array.max()}")
+    return array.astype(np.int64)
 
 
 def superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -145,6 +174,11 @@ def superclasses(coarse: np.ndarray, labels: np.ndarray, classes: int) -> np.nda
     ------
     ValueError : a class that is in two superclasses, or in none.
     """
+    coarse = whole(coarse)
+    if coarse.shape != labels.shape or not ((labels >= 0) & (labels < classes)).all():
+        raise ValueError(f"{coarse.shape} coarse labels for {labels.shape} labels of {classes}")
+    if coarse.max(initial=0) >= classes:
+        raise ValueError(f"coarse label {coarse.max()} for {classes} classes")
     table = np.full(classes, -1, dtype=np.int64)
     table[labels] = coarse
     if (table < 0).any() or (table[labels] != coarse).any():

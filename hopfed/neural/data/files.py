@@ -1,11 +1,8 @@
-"""What the readers of files share: one line for anything broken, and pictures of one size."""
+"""Pictures of one size, decoded only if they fit."""
 
 from __future__ import annotations
 
-import pickle
-import struct
-import zipfile
-import zlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,34 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import BackendError, DataError, HopfedError
+from hopfed.data.files import opened, reading
+from hopfed.errors import BackendError
+from hopfed.limits import require_memory
 
-_BROKEN = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    IndexError,
-    TypeError,
-    pickle.UnpicklingError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-@contextmanager
-def reading(path: str | Path) -> Iterator[None]:
-    """Turn whatever a truncated or malformed file raises into one line that names the file."""
-    try:
-        yield
-    except HopfedError:
-        raise
-    except FileNotFoundError as error:
-        raise DataError(f"{error.filename or path}: no such file") from error
-    except _BROKEN as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: cannot be read: {reason}") from error
+PER_PIXEL = 16  # bytes that decoding a pixel takes, with the copies on its way
 
 
 def pillow() -> Any:
@@ -50,6 +24,31 @@ def pillow() -> Any:
     except ImportError:
         raise BackendError("pictures need Pillow: pip install 'hopfed[neural]'") from None
     return Image
+
+
+@contextmanager
+def picture(file: Any, name: object) -> Iterator[Any]:
+    """Open a picture with Pillow; one that would not fit into memory, or a bomb, is refused.
+
+    Parameters
+    ----------
+    file : open, of bytes.
+    name : what to call it in an error.
+
+    Raises
+    ------
+    ValueError : Pillow does not take it, or would have more pixels than it thinks safe.
+    DataError : its pixels do not fit into memory.
+    """
+    image = pillow()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", image.DecompressionBombWarning)
+        try:
+            with image.open(file) as held:
+                require_memory(PER_PIXEL * held.width * held.height, str(name))
+                yield held
+        except (image.DecompressionBombWarning, image.DecompressionBombError) as error:
+            raise ValueError(str(error)) from None
 
 
 def pixels(picture: Any, mode: str, size: int | None) -> np.ndarray:
@@ -73,6 +72,7 @@ def stack(
     stacked: np.ndarray | None = None
     for k, picture in enumerate(pictures):
         if stacked is None:
+            require_memory(count * picture.size, f"{count} pictures of {picture.shape}")
             stacked = np.empty((count, *picture.shape), dtype=np.uint8)
         if picture.shape != stacked.shape[1:]:
             got, first = picture.shape[1:], stacked.shape[2:]
@@ -85,12 +85,13 @@ def stack(
 
 def read_pictures(paths: Sequence[Path], size: int | None, folder: Path) -> np.ndarray:
     """Decode picture files below `folder` to uint8 RGB (n, 3, height, width)."""
-    image = pillow()
+    pillow()
 
     def decoded() -> Iterator[np.ndarray]:
         for path in paths:
-            with reading(path), image.open(path) as picture:
-                yield pixels(picture, "RGB", size)
+            with opened(path) as file, reading(path), picture(file, path) as held:
+                array = pixels(held, "RGB", size)
+            yield array
 
     with reading(folder):
         return stack(decoded(), len(paths), lambda k: paths[k].relative_to(folder))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hopfed.data.files import opened, reading, size_of
+from hopfed.data.npz import EXPANSION
 from hopfed.errors import DataError
-from hopfed.neural.data.dataset import Dataset, superclasses
-from hopfed.neural.data.files import read_pictures, reading
+from hopfed.limits import require_memory
+from hopfed.neural.data.dataset import Dataset, superclasses, whole
+from hopfed.neural.data.files import read_pictures
 from hopfed.neural.data.unpickle import read_pickle
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png"})
@@ -20,13 +25,14 @@ def mnist(folder: Path) -> Dataset:
     """Read the four idx files of MNIST, gzipped or not."""
     images = [_idx(folder, f"{part}-images", 3) for part in ("train", "t10k")]
     labels = [_idx(folder, f"{part}-labels", 1) for part in ("train", "t10k")]
-    return Dataset(
-        "mnist",
-        np.concatenate(images)[:, None],
-        np.concatenate(labels).astype(np.int64),
-        tuple("0123456789"),
-        train=_first(len(images[0]), len(images[1])),
-    )
+    with reading(folder):
+        return Dataset(
+            "mnist",
+            np.concatenate(images)[:, None],
+            np.concatenate(labels).astype(np.int64),
+            tuple("0123456789"),
+            train=_first(len(images[0]), len(images[1])),
+        )
 
 
 def cifar10(folder: Path) -> Dataset:
@@ -48,17 +54,15 @@ def cifar100(folder: Path) -> Dataset:
 
 def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
     """Read Tiny-ImageNet; its labelled validation set is the test set here."""
-    with reading(folder / "wnids.txt"):
-        wnids = (folder / "wnids.txt").read_text(encoding="utf-8").split()
-        index = {wnid: k for k, wnid in enumerate(wnids)}
-    with reading(folder / "words.txt"):
-        lines = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
-        words = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    wnids = _text(folder / "wnids.txt").split()
+    index = {wnid: k for k, wnid in enumerate(wnids)}
+    lines = _text(folder / "words.txt").splitlines()
+    words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     train = [(p, k) for w, k in index.items() for p in _pictures(folder / "train" / w / "images")]
+    notes = _text(folder / "val" / "val_annotations.txt").splitlines()
     with reading(folder / "val" / "val_annotations.txt"):
-        notes = (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8").splitlines()
         rows = [line.split("\t")[:2] for line in notes if line.strip()]
-        test = [(folder / "val" / "images" / file, index[wnid]) for file, wnid in rows]
+        test = [(folder / "val" / "images" / _plain(file), index[wnid]) for file, wnid in rows]
     paths, labels = zip(*train, *test, strict=True) if train or test else ((), ())
     return Dataset(
         "tiny-imagenet",
@@ -101,28 +105,49 @@ def _idx(folder: Path, stem: str, axes: int) -> np.ndarray:
     path = next((folder / n for n in names if (folder / n).is_file()), None)
     if path is None:
         raise DataError(f"{folder}: neither {names[0]} nor {names[1]}")
-    with reading(path):
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        magic, *shape = struct.unpack_from(f">{1 + axes}I", data)
+    with opened(path) as file, reading(path):
+        packed = path.suffix == ".gz"
+        data: Any = gzip.GzipFile(fileobj=file) if packed else file
+        magic, *shape = struct.unpack(f">{1 + axes}I", data.read(4 + 4 * axes))
         if magic != 0x800 + axes:
             raise ValueError(f"not an idx file of bytes with {axes} axes")
-        body = np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes)
-        if len(body) != np.prod(shape):
-            raise ValueError(f"{len(body)} bytes for the shape {tuple(shape)}")
-        return body.reshape(shape)
+        due, held = math.prod(shape), size_of(file)
+        if due > (EXPANSION * held if packed else held):
+            raise ValueError(f"{held} bytes cannot hold the shape {tuple(shape)}")
+        require_memory(3 * due, str(path))
+        body = data.read(due + 1)
+        if len(body) != due:
+            raise ValueError(f"more or less than the {due} bytes of the shape {tuple(shape)}")
+        return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
 def _cifar(name: str, batches: list[dict], key: str, names: list[str]) -> Dataset:
     """Join the batches, the last one being the test set."""
-    images = np.concatenate([b["data"] for b in batches]).reshape(-1, 3, 32, 32)
-    labels = np.concatenate([np.asarray(b[key], dtype=np.int64) for b in batches])
+    pixels = np.concatenate([np.asarray(b["data"]) for b in batches])
+    if pixels.dtype != np.uint8:
+        raise ValueError(f"pictures must be bytes, got {pixels.dtype}")
+    images = pixels.reshape(-1, 3, 32, 32)
+    labels = np.concatenate([whole(b[key]) for b in batches])
     coarse = None
     if "coarse_labels" in batches[0]:
-        rows = np.concatenate([np.asarray(b["coarse_labels"]) for b in batches])
+        rows = np.concatenate([whole(b["coarse_labels"]) for b in batches])
         coarse = superclasses(rows, labels, len(names))
     last = len(batches[-1][key])
     train = _first(len(labels) - last, last)
-    return Dataset(name, images, labels, tuple(names), coarse=coarse, train=train)
+    return Dataset(name, images, labels, tuple(map(str, names)), coarse=coarse, train=train)
+
+
+def _text(path: Path) -> str:
+    with opened(path) as file, reading(path):
+        require_memory(40 * size_of(file), str(path))
+        return file.read().decode("utf-8")
+
+
+def _plain(name: str) -> str:
+    """Return `name` if it is that of a file, without a folder."""
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} is not the name of a picture")
+    return name
 
 
 def _first(first: int, rest: int) -> np.ndarray:

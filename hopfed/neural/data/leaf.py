@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError
-from hopfed.neural.data.dataset import Dataset, encode
-from hopfed.neural.data.files import reading
+from hopfed.limits import require_memory
+from hopfed.neural.data.dataset import Dataset, encode, whole
 from hopfed.neural.data.text import VOCABULARY, encode_next, encode_windows, speech_of
 
 SIDE = 28
+_PER_BYTE = 24  # bytes of what JSON's shortest numbers become, for each of the file
 FEMNIST_CLASSES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 
 Reader = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
@@ -38,14 +40,18 @@ def _leaf(name: str, folder: Path, read: Reader, classes: tuple[str, ...]) -> Da
     """Join all users of all files; those under `test` are the published test set."""
     inputs, labels, writers, train = [], [], [], []
     for path, is_train in _files(folder):
-        with reading(path):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            for user in content["users"]:
-                x, y = read(content["user_data"][user]["x"], content["user_data"][user]["y"])
+        with opened(path) as file, reading(path):
+            require_memory(_PER_BYTE * size_of(file), str(path))
+            content = json.loads(file.read().decode("utf-8"))
+            for user in _users(content):
+                held = content["user_data"][user]
+                x, y = read(held["x"], held["y"])
                 inputs.append(x)
                 labels.append(y)
                 writers.append(np.full(len(y), user, dtype=object))
                 train.append(np.full(len(y), is_train))
+    if not writers:
+        raise DataError(f"{folder}: there are no users")
     writer, names = encode(np.concatenate(writers).astype(str))
     published = np.concatenate(train)
     return Dataset(
@@ -68,11 +74,21 @@ def _files(folder: Path) -> Iterator[tuple[Path, bool]]:
     yield from files
 
 
+def _users(content: Any) -> list[str]:
+    """Names of the users, each once."""
+    users = content["users"]
+    if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
+        raise ValueError("users must be a list of names")
+    if len(set(users)) < len(users):
+        raise ValueError("a user is there twice")
+    return users
+
+
 def _characters(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     pixels = np.asarray(x, dtype=np.float64).reshape(len(y), 1, SIDE, SIDE)
     if not (pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= 1):
         raise ValueError("pixels must be in [0, 1]")
-    return np.rint(pixels * 255).astype(np.uint8), np.asarray(y, dtype=np.int64).reshape(len(y))
+    return np.rint(pixels * 255).astype(np.uint8), whole(y).reshape(len(y))
 
 
 def _sequences(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ def divide(scheme: str, request: Request) -> Answer:
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ArgumentError("partition", f"one of {', '.join(_SCHEMES)}{hint}", repr(scheme))
     usage, form, method = _SCHEMES[name]
-    match = re.fullmatch(form, scheme)
+    match = re.fullmatch(form, scheme, re.ASCII)
     if match is None:
         raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
     return method(request, *match.groups())
@@ -120,7 +120,7 @@ _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 # Name -> how it is written, the same as a pattern, and what it does with the groups of that.
 _SCHEMES: dict[str, tuple[str, str, Callable[..., Answer]]] = {
     "iid": ("iid", "iid", _iid),
-    "classes": ("classes:K, such as classes:2", r"classes:(\d+)", _classes),
+    "classes": ("classes:K, such as classes:2", r"classes:(\d{1,9})", _classes),
     "dirichlet": (
         "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
         rf"dirichlet:({_N})(:redistribute)?",
@@ -136,7 +136,7 @@ _SCHEMES: dict[str, tuple[str, str, Callable[..., Answer]]] = {
     "domain": ("domain", "domain", _domain),
     "rotation": (
         "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
-        rf"rotation:({_N}(?:,{_N})*)(?::(\d+))?(:same)?",
+        rf"rotation:({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?",
         _rotation,
     ),
 }

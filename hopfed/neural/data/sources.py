@@ -186,14 +186,14 @@ def _root(name: str, root: str | Path | None) -> Path:
     place = root if root is not None else os.environ.get(ENVIRONMENT)
     if place is None:
         raise DataError(f"{name}: give its root, set {ENVIRONMENT}, or take hub:{name}")
-    if not Path(place).is_dir():
+    if not os.path.isdir(place):  # false also for a name that no folder can have
         raise DataError(f"{place}: no such folder")
     return Path(place)
 
 
 def _existing(spec: str, root: str | Path | None) -> Path:
     path = Path(spec)
-    if not path.is_file() and root is not None and (Path(root) / path).is_file():
+    if not os.path.isfile(path) and root is not None and os.path.isfile(Path(root) / path):
         return Path(root) / path
     return path
 

@@ -35,9 +35,11 @@ def encode_windows(windows: Sequence[str]) -> np.ndarray:
     ------
     ValueError : a text of another length.
     """
-    wrong = next((k for k, text in enumerate(windows) if len(text) != LENGTH), None)
-    if wrong is not None:
-        raise ValueError(f"sequence {wrong} has {len(windows[wrong])} characters, not {LENGTH}")
+    for k, text in enumerate(windows):
+        if not isinstance(text, str):
+            raise ValueError(f"sequence {k} is no text")
+        if len(text) != LENGTH:
+            raise ValueError(f"sequence {k} has {len(text)} characters, not {LENGTH}")
     return encode_text("".join(windows)).reshape(len(windows), LENGTH)
 
 

@@ -7,15 +7,20 @@ by stand-ins that can only make arrays of numbers; NumPy's own unpickling is not
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed.data.files import opened, size_of
 from hopfed.errors import DataError
+from hopfed.limits import require_memory
 
 _NUMBERS = frozenset(f"{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)) - {"f1"}
+
+_PER_BYTE = 64  # bytes of what the shortest opcodes leave, for each of the file
 
 
 def read_pickle(path: str | Path) -> dict[str, Any]:
@@ -25,12 +30,10 @@ def read_pickle(path: str | Path) -> dict[str, Any]:
     ------
     DataError : not there, truncated, not a dictionary, or naming any other function.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    with path.open("rb") as file:
-        try:
-            value = _Unpickler(file, encoding="latin-1").load()
+    with opened(path) as file:
+        require_memory(_PER_BYTE * size_of(file), str(path))
+        try:  # from memory: a length in the file cannot ask for more than there is
+            value = _Unpickler(io.BytesIO(file.read()), encoding="latin-1").load()
             if not isinstance(value, dict):
                 raise pickle.UnpicklingError("it is no dictionary")
             return {k: v.numbers if isinstance(v, _Array) else v for k, v in value.items()}
@@ -79,9 +82,41 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
-class _Unpickler(pickle.Unpickler):
+_Python: Any = pickle._Unpickler
+
+
+class _Unpickler(_Python):
+    """Python's own: the one in C sets aside as many places as a number in the file says."""
+
     def find_class(self, module: str, name: str) -> Any:
         """Return the harmless stand-in of an allowed name."""
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which is refused")
         return _ALLOWED[module, name]
+
+    def load_setitem(self) -> None:
+        """Set an item of a dictionary, whose keys are names here: hashing can be made to crash."""
+        self._check_keys([self.stack[-2]])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        """Set several items."""
+        self._check_keys(self.stack[::2])
+        super().load_setitems()
+
+    def _check_keys(self, keys: list[Any]) -> None:
+        if not all(isinstance(key, (str, bytes)) for key in keys):
+            raise pickle.UnpicklingError("a key of a dictionary is no name")
+
+    def _refuse(self) -> None:
+        raise pickle.UnpicklingError("an opcode that these archives do not have")
+
+    dispatch = _Python.dispatch | {
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+    }
+    # Sets and other dictionaries hash what they are given; persistent names need a hook.
+    dispatch |= dict.fromkeys(
+        (code[0] for code in (pickle.DICT, pickle.ADDITEMS, pickle.FROZENSET, pickle.INST)),
+        _refuse,
+    )

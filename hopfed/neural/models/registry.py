@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from hopfed.config import require
+from hopfed.config import MOST, require, whole
 from hopfed.errors import ArgumentError
+from hopfed.limits import require_memory
 from hopfed.neural.models.base import Model, Shape, rectified
 from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
 from hopfed.neural.models.recurrent import lstm
@@ -154,8 +156,11 @@ def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     forms = " or ".join(form for _, _, form in WIDTHS.values())
     require(base in WIDTHS, argument, f"without widths, unless {forms}", repr(name))
     setting, pattern, form = WIDTHS[base]
-    require(bool(re.fullmatch(pattern, text)), argument, f"of the form {form}", repr(name))
-    widths = tuple(int(width) for width in text.split("x"))
+    held = re.fullmatch(pattern, text, re.ASCII)
+    require(bool(held), argument, f"of the form {form}", repr(name))
+    widths = tuple(whole(argument, width, most=MOST) for width in text.split("x"))
+    for wide, next_wide in pairwise((1, *widths)):  # of numbers in float32, and their gradients
+        require_memory(8 * wide * next_wide, f"{argument} {name}")
     return base, {setting: widths if base == "mlp" else widths[0]}
 
 

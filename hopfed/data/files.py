@@ -1,0 +1,136 @@
+"""Files of a reader: opened only if they are files, and one line for anything broken in them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from hopfed.errors import DataError, HopfedError
+
+# What damaged bytes make the libraries raise; a wrong name of ours is not among them.
+BROKEN = (
+    ArithmeticError,
+    BufferError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes; a folder, a pipe or a device is refused at once.
+
+    Parameters
+    ----------
+    path : of the file.
+
+    Raises
+    ------
+    DataError : one line: it is not there, not a file, empty, or may not be read.
+
+    Examples
+    --------
+    >>> with opened("lost.npy"):
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: lost.npy: no such file
+    """
+    try:  # without the flag, opening a pipe would wait for whoever writes to it
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be opened: {_reason(error)}") from None
+    try:
+        held = os.fstat(handle)
+        if stat.S_ISDIR(held.st_mode):
+            raise DataError(f"{path}: a folder, not a file")
+        if not stat.S_ISREG(held.st_mode):
+            raise DataError(f"{path}: a pipe or a device, not a file")
+        if held.st_size == 0:
+            raise DataError(f"{path}: cannot be read: the file is empty")
+        with open(handle, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
+    """Turn whatever a truncated or malformed file raises into one line that names the file.
+
+    Warnings of the libraries about its bytes are not shown: the file is read, or it is refused.
+
+    Parameters
+    ----------
+    path : of the file.
+    what : goes wrong, for the message.
+
+    Raises
+    ------
+    DataError : in place of one of `BROKEN`; errors of hopfed pass as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with reading("a.npy"):
+    ...     np.frombuffer(b"123", dtype=np.int16)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: a.npy: cannot be read: buffer size must be a multiple of element size
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except HopfedError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{error.filename or path}: no such file") from error
+    except BROKEN as error:
+        raise DataError(f"{path}: {what}: {_reason(error)}") from error
+
+
+def size_of(file: BinaryIO) -> int:
+    """Bytes of an open file.
+
+    Parameters
+    ----------
+    file : on a disk.
+
+    Examples
+    --------
+    >>> with opened(__file__) as file:
+    ...     size_of(file) == len(file.read())
+    True
+    """
+    return os.fstat(file.fileno()).st_size
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    lines = str(error).splitlines()
+    if isinstance(error, KeyError):
+        return f"{lines[0] if lines else 'a key'} is missing"
+    return lines[0] if lines and lines[0] else type(error).__name__

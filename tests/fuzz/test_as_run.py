@@ -1,0 +1,80 @@
+"""Bad input as a user meets it: each call in a process of its own, with little memory.
+
+The first ones were tracebacks, waited for ever or took all memory.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+from calls import MEMORY, SECONDS
+
+pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one of the commands")
+pytest.importorskip("flwr", reason="flwr is not installed: `hopfed serve` is one of the commands")
+
+LINES = (
+    "recover pipe.npy",
+    "recover device.csv",
+    "recover rows.npy --seed ²",
+    "recover hole0.npz",
+    "run bbp --set N=99999999999",
+    "run bbp --set N=900000000 --out made.h5",
+    "run bbp --seeds 900000000",
+    "fl run fedavg --config device.toml",
+    "fl run fedavg --models mlp:99999999x99999999",
+    "show pipe.h5",
+    "join --data pipe.csv --dry-run",
+    "serve --keys keys --columns 9 --listen 127.0.0.1:² --out made.h5",
+)
+MORE = (
+    "recover",
+    "recover nothing.npy",
+    "recover folder.h5",
+    "recover rows.npy --clients 99999999999",
+    "recover rows.npy --alpha nan",
+    "recover cut1.npy",
+    "recover empty.csv",
+    "recover rows.csv --shape ²x²",
+    "run bbp --set M=1e400",
+    "run bbp --set exposures=nan",
+    "run privacy --set rounds=1_0",
+    "run nothing",
+    "fl run fedavg --config pipe.toml",
+    "fl run fedavg --data device.npz",
+    "fl run fedavg --partition classes:²",
+    "theory mp --q nan",
+    "theory plan --r inf --N 100",
+    "show rows.csv",
+    "compare run.h5 device.h5",
+    "figure damaged3.h5 --out made.png",
+    "report pipe.h5 --out made.html",
+    "certs made --clients 99999999999",
+)
+
+
+@pytest.mark.parametrize(
+    "words", [*LINES, *(pytest.param(words, marks=pytest.mark.slow) for words in MORE)]
+)
+def test_as_a_user_runs_them(place, words):
+    inputs, outputs = place
+    arguments = [
+        str(inputs / word) if (inputs / word).is_symlink() or (inputs / word).exists() else word
+        for word in words.split()
+    ]
+    began = os.times()
+    ended = subprocess.run(
+        [sys.executable, "-m", "hopfed", *arguments],
+        cwd=outputs,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+    )
+    spent = os.times()
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.count("\n") == 1
+    assert list(outputs.iterdir()) == []
+    assert spent.children_user - began.children_user < SECONDS

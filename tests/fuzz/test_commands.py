@@ -1,0 +1,86 @@
+"""Every command with arguments of every kind: what it promises, or one line and exit status 2.
+
+What would compute for long, wait for others or measure the machine stops where that would begin.
+"""
+
+import json
+import os
+import shutil
+
+import pytest
+from calls import a_call, run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one of the commands")
+pytest.importorskip("flwr", reason="flwr is not installed: `hopfed serve` is one of the commands")
+
+FAST, SLOW = 500, 12_000  # cases; test_files.py has the others
+
+pytestmark = pytest.mark.usefixtures("stubs", "little_memory")
+
+
+def listing(folder):
+    """Names, sizes and times of what is in a folder."""
+    return {
+        entry.name: (
+            entry.stat(follow_symlinks=False).st_size,
+            entry.stat(follow_symlinks=False).st_mtime_ns,
+        )
+        for entry in os.scandir(folder)
+    }
+
+
+def judge(place, arguments):
+    """Hold one call to the promise."""
+    inputs, outputs = place
+    before = listing(inputs)
+    try:
+        status, out, err = run(arguments)
+        assert status in (0, 2), err
+        assert "Traceback" not in err
+        after = listing(inputs)
+        assert before.items() <= after.items()
+        for name in after.keys() - before.keys():  # keys, say, in a folder that is there
+            assert status == 0
+            (inputs / name).unlink()
+        made = sorted(outputs.iterdir())
+        if status == 2:
+            assert len(err.splitlines()) == 1
+            assert err.startswith("error: ")
+            assert (out, made) == ("", [])
+        elif "--json" in arguments:
+            json.loads(out)
+        else:
+            assert out.strip()
+        assert all(path.is_dir() or path.stat().st_size > 0 for path in made)
+    finally:
+        shutil.rmtree(outputs)
+        outputs.mkdir()
+        os.chdir(outputs)
+
+
+def spread(cases):
+    return settings(
+        max_examples=cases,
+        derandomize=cases == FAST,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+draws = st.randoms(use_true_random=True)  # a failure prints the seed that repeats it
+
+
+@spread(FAST)
+@given(rng=draws)
+def test_commands(place, rng):
+    judge(place, a_call(rng, place))
+
+
+@pytest.mark.slow
+@spread(SLOW)
+@given(rng=draws)
+def test_commands_at_length(place, rng):
+    judge(place, a_call(rng, place))

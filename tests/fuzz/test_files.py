@@ -1,0 +1,157 @@
+"""Damaged files in front of every reader: examples, or one line that says what is wrong."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from calls import in_time
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
+
+from hopfed.data.readers import read_examples
+from hopfed.data.silhouettes import load_silhouettes
+from hopfed.errors import HopfedError
+from hopfed.runs import Run
+
+FAST, SLOW = 1500, 38_000  # cases; test_commands.py has the others
+
+pytestmark = pytest.mark.usefixtures("little_memory")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz")
+
+
+def read(reader, path):
+    """Call a reader: what it answers, or None after an error of one line."""
+    try:
+        with in_time(path), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return reader(path)
+    except HopfedError as error:
+        words = str(error)
+    assert len(words.splitlines()) == 1
+    return None
+
+
+def spread(parts, cases):
+    """The same settings for `parts` tests that share `cases`."""
+    return settings(
+        max_examples=max(1, cases // parts),
+        derandomize=cases == FAST,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def examples(folder, data, suffix):
+    path = folder / f"a{suffix}"
+    path.write_bytes(data)
+    found = read(read_examples, path)
+    assert found is None or (found.shape[0] >= 2 and found.shape[1] >= 1)
+
+
+def dataset(folder, data):
+    from hopfed.neural.data.archives import read_npz
+
+    path = folder / "a.npz"
+    path.write_bytes(data)
+    found = read(read_npz, path)
+    assert found is None or (len(found) >= 1 and 0 <= found.labels.min() <= found.labels.max())
+    pictures = read(lambda path: load_silhouettes(path, ()), path)
+    assert pictures is None or set(np.unique(pictures.patterns)) <= {-1, 1}
+
+
+def run_file(folder, data):
+    path = folder / "run.h5"
+    path.write_bytes(data)
+    found = read(Run.load, path)
+    assert found is None or found.kind
+
+
+def published(root, name, file, data):
+    """Put the folder of a dataset down, with one file damaged, and load it."""
+    from hopfed.neural.data import load
+
+    place = root / name
+    for at, held in FOLDERS[name].items():
+        path = place / at
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if at == file else held)
+    found = read(lambda place: load(name, root=place), place)
+    assert found is None or len(found) >= 1
+
+
+draws = st.randoms(use_true_random=True)  # a failure prints the seed that repeats it
+PUBLISHED = [(name, file) for name, files in FOLDERS.items() for file in files]
+
+
+def cases_of(count):
+    """The tests, each over its share of `count` cases."""
+
+    class Files:
+        @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+        @spread(10, count)
+        @given(rng=draws)
+        def test_examples(self, folder, suffix, rng):
+            examples(folder, damaged(rng, FILES[suffix]), suffix)
+
+        @spread(10, count)
+        @given(rng=draws)
+        def test_headers(self, folder, rng):
+            examples(folder, odd_header(rng), ".npy")
+
+        @spread(10, count)
+        @given(rng=draws)
+        def test_damaged_archives(self, folder, rng):
+            dataset(folder, damaged(rng, FILES[".npz"]))
+
+        @spread(5, count)
+        @given(rng=draws)
+        def test_odd_archives(self, folder, rng):
+            data = odd_archive(rng)
+            dataset(folder, data)
+            examples(folder, data, ".npz")
+
+        @spread(10, count)
+        @given(rng=draws)
+        def test_run_files(self, folder, rng):
+            run_file(folder, damaged(rng, FILES[".h5"]))
+
+        @spread(10, count)
+        @given(rng=draws)
+        def test_published_folders(self, folder, rng):
+            name, file = rng.choice(PUBLISHED)
+            published(folder, name, file, damaged(rng, [FOLDERS[name][file]]))
+
+    return Files
+
+
+TestFast = cases_of(FAST)
+TestSlow = pytest.mark.slow(cases_of(SLOW))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
+def test_what_is_no_file(tmp_path, suffix, kind):
+    from hopfed.neural.data.archives import read_npz
+
+    path = tmp_path / f"a{suffix}"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "long":
+        path = tmp_path / ("a" * 300 + suffix)
+    elif kind == "empty":
+        path.touch()
+    for reader in (read_examples, read_npz, load_silhouettes, Run.load):
+        assert read(reader, path) is None

@@ -1,0 +1,297 @@
+"""Valid files of every kind that hopfed reads, and ways to damage them, for the fuzz tests."""
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import h5py
+import numpy as np
+from PIL import Image
+
+from hopfed.neural.data.text import VOCABULARY, speech_windows
+from hopfed.runs import Run
+
+RNG = np.random.default_rng(7)
+ROWS = RNG.integers(0, 2, (12, 9)).astype(np.int8)
+IMAGES = RNG.integers(0, 256, (6, 4, 4), dtype=np.uint8)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+
+# Numbers at which lengths, offsets and counts break, and words that look like numbers.
+EDGES = (0, 1, 2, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40)
+EDGES += (2**62, 2**63 - 1, 2**63, 2**64 - 1)
+NUMBERS = (
+    "",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "-1",
+    "0x1",
+    "1_0",
+    "²",
+    "１",
+    "99999999999",
+    "1" * 400,
+)
+NUMBERS += ("0", "1", "2", "0.5", " 1", "--", "#", '"', "é", "\0", "[/b]", "\x1b[31m")
+
+
+def _saved(save, *arrays, **named):
+    buffer = io.BytesIO()
+    save(buffer, *arrays, **named)
+    return buffer.getvalue()
+
+
+def npy(array):
+    return _saved(np.save, array)
+
+
+def npz(**arrays):
+    return _saved(np.savez, **arrays)
+
+
+def packed(**arrays):
+    return _saved(np.savez_compressed, **arrays)
+
+
+def hdf5(fill):
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        fill(file)
+    return buffer.getvalue()
+
+
+def _run(run):
+    return bytes(run._image())
+
+
+def _picture(form, mode="RGB"):
+    buffer = io.BytesIO()
+    Image.fromarray(RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)).convert(mode).save(
+        buffer, form
+    )
+    return buffer.getvalue()
+
+
+def _sheet():
+    buffer = io.BytesIO()
+    Image.fromarray(RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(buffer, "JPEG")
+    data = np.frombuffer(buffer.getvalue(), np.uint8)
+    return {"jpeg": data, "offsets": np.array([0, len(data)]), "tile": np.array([2, 4])}
+
+
+def _idx(array):
+    header = struct.pack(f">{1 + array.ndim}I", 0x800 + array.ndim, *array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def _leaf(x, y):
+    return json.dumps(
+        {"users": ["u"], "num_samples": [len(y)], "user_data": {"u": {"x": x, "y": y}}}
+    )
+
+
+def _said(*speeches):
+    windows, following, _ = speech_windows(speeches)
+    x = ["".join(VOCABULARY[c] for c in window) for window in windows]
+    return _leaf(x, [VOCABULARY[c] for c in following]).encode()
+
+
+def _cifar(key, n):
+    pixels = RNG.integers(0, 256, (n, 3072), dtype=np.uint8)
+    coarse = {"coarse_labels": [0] * n} if key == "fine_labels" else {}
+    return pickle.dumps({"data": pixels, key: [k % 2 for k in range(n)]} | coarse, protocol=2)
+
+
+TEXT = np.frombuffer(b"Speak, speak. Resolved.", np.uint8)
+NPZ = {
+    "images": {"images": IMAGES, "labels": LABELS},
+    "columns": {
+        "images": IMAGES / 255,
+        "labels": LABELS,
+        "class_names": np.array(["a", "b", "c"]),
+        "coarse_labels": np.array([0, 1, 1, 0, 1, 1]),
+        "domain": np.array(["p", "q", "p", "q", "p", "q"]),
+        "writer": LABELS[::-1],
+        "writer_names": np.array(["x", "y", "z"]),
+        "split": np.array(["train", "test", "val", "train", "test", "val"]),
+    },
+    "published": {"images": IMAGES[..., None], "labels": LABELS, "train": LABELS > 0},
+    "sheets": {"labels": np.arange(4)} | _sheet(),
+    "speeches": {
+        "text": TEXT,
+        "start": np.array([0, 14]),
+        "end": np.array([13, 23]),
+        "labels": np.array(["a", "b"]),
+    },
+    "silhouettes": {
+        "images": (IMAGES > 99).astype(np.uint8),
+        "labels": LABELS,
+        "split": np.array(["train"] * 6),
+        "class_names": np.array(["anchor", "bass", "cup"]),
+    },
+    "examples": {"examples": ROWS, "labels": np.arange(12)},
+    "alone": {"table": ROWS > 0},
+}
+
+RUNS = [
+    _run(Run("bbp", {"N": 20, "seeds": 1}, {"x": np.ones((1, 2, 3))}, {"gap": [0.1, 0.2]}, {})),
+    _run(Run("serve", {"clients": 3}, {"patterns": ROWS}, {"archetypes": 2}, {}, 1, 2)),
+]
+
+# Suffix -> bytes of valid files.
+FILES = {
+    ".npy": [
+        npy(ROWS),
+        npy(ROWS > 0),
+        npy(2.0 * ROWS - 1),
+        npy(np.asfortranarray(ROWS.astype(">i4"))),
+        npy(np.zeros((3, 2, 2), np.float16)),
+    ],
+    ".npz": [*(npz(**arrays) for arrays in NPZ.values()), packed(**NPZ["examples"])],
+    ".csv": [
+        b"1,0,1\n0,1,1\n1,1,0\n",
+        b"\xef\xbb\xbfa;b\r\n1;0\r\n0;1\r\n",
+        b'"q1"\t"q2"\n"1"\t"-1"\n-1\t1\n\n',
+        b"1 0 1\n0 1 1",
+    ],
+    ".h5": [
+        hdf5(lambda f: f.create_dataset("examples", data=ROWS)),
+        hdf5(lambda f: f.create_dataset("a/b", data=ROWS, chunks=(4, 4), compression="gzip")),
+        hdf5(lambda f: f.create_dataset("x", data=ROWS > 0, maxshape=(None, 9), fletcher32=True)),
+        *RUNS,
+    ],
+    ".toml": [b'data = "digits"\nclients = 3\nlr = 0.1\nmodels = ["lenet"]\n[options]\nmu = 0.1\n'],
+    ".pem": [b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"],
+}
+
+# Folders as datasets are published: name of the dataset -> files by their place.
+FOLDERS = {
+    "mnist": {
+        f"{part}-{stem}-ubyte{end}": pack(_idx(array[rows]))
+        for part, rows, end, pack in (
+            ("train", slice(0, 4), "", bytes),
+            ("t10k", slice(4, 6), ".gz", gzip.compress),
+        )
+        for stem, array in (("images-idx3", IMAGES), ("labels-idx1", LABELS))
+    },
+    "cifar10": {f"data_batch_{k}": _cifar("labels", 2) for k in range(1, 6)}
+    | {"test_batch": _cifar("labels", 2)}
+    | {"batches.meta": pickle.dumps({"label_names": ["cat", "dog"]}, protocol=2)},
+    "cifar100": {
+        "train": _cifar("fine_labels", 4),
+        "test": _cifar("fine_labels", 2),
+        "meta": pickle.dumps({"fine_label_names": ["cat", "dog"]}, protocol=4),
+    },
+    "femnist": {"train/a.json": _leaf([[0.5] * 784] * 2, [0, 61]).encode()},
+    "shakespeare": {"all_data/a.json": _said("Speak, speak.", "No.")},
+    "tiny-imagenet": {
+        "wnids.txt": b"n01\n",
+        "words.txt": b"n01\tgoldfish\n",
+        "train/n01/images/a.png": _picture("PNG"),
+        "val/images/v.jpg": _picture("JPEG"),
+        "val/val_annotations.txt": b"v.jpg\tn01\t0\t0\t1\t1\n",
+    },
+    "pacs": {
+        f"{domain}/{kind}/a.png": _picture("PNG", mode)
+        for domain, mode in (("art_painting", "RGB"), ("photo", "P"))
+        for kind in ("dog", "cat")
+    },
+}
+
+# Arrays that have no business in a dataset.
+ODD = [
+    np.array(3),
+    np.zeros(0),
+    np.zeros((0, 4, 4)),
+    np.full(6, np.nan),
+    np.full((6, 4, 4), np.inf),
+    np.full(6, 3e15),
+    np.full(6, 3 * 10**15),
+    np.full(6, 2**63, np.uint64),
+    np.full(6, -(2**63)),
+    np.arange(6) - 1,
+    np.array(["é", "\ud800", "", "[/b]", "\x1b[31m", "a" * 300]),
+    np.array([b"\xff", b"", b"a", b"b", b"c", b"d"]),
+    np.ones(6, complex),
+    np.ones(6, "M8[s]"),
+    np.ones(6, [("a", int)]),
+    np.ones((6, 6), np.longdouble),
+    np.full((6, 4, 4), 1e300),
+    np.ones((2, 3, 4, 5, 6)),
+    np.array([2**31, 2**31]),
+    np.array([0, 2**62]),
+]
+
+
+def damaged(rng, seeds):
+    """Bytes of one of `seeds` with a few of them changed, cut, moved or replaced by edges."""
+    data = bytearray(rng.choice(seeds))
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
+        # Headers and directories are at the ends: they are hit as often as all the rest.
+        place = rng.randrange(max(len(data), 1))
+        near = rng.choice(("any", "any", "first", "last"))
+        if near != "any":
+            place = place % 200 if near == "first" else max(len(data) - 1 - place % 200, 0)
+        _damage(rng, data, min(place, max(len(data) - 1, 0)), seeds)
+    return bytes(data)
+
+
+def _damage(rng, data, place, seeds):
+    how = rng.choice(("flip", "byte", "edge", "cut", "drop", "copy", "word", "splice"))
+    if how == "flip" and data:
+        data[place] ^= 1 << rng.randrange(8)
+    elif how == "byte" and data:
+        data[place] = rng.randrange(256)
+    elif how == "edge":
+        form = rng.choice(("<H", "<I", "<Q", ">H", ">I", ">Q"))
+        size = struct.calcsize(form)
+        data[place : place + size] = struct.pack(form, rng.choice(EDGES) % 256**size)
+    elif how == "cut":
+        del data[place:]
+    elif how == "drop":
+        del data[place : place + rng.randint(1, 40)]
+    elif how == "copy":
+        data[place:place] = data[place : place + rng.randint(1, 200)] * rng.randint(1, 3)
+    elif how == "word":
+        data[place : place + 1] = rng.choice(NUMBERS).encode()
+    elif how == "splice":
+        data[place:] = rng.choice(seeds)[place:]
+
+
+def odd_archive(rng):
+    """An .npz whose zip is sound, with arrays that are not what they should be."""
+    arrays = rng.choice(list(NPZ.values()))
+    buffer = io.BytesIO()
+    method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA))
+    bad = rng.sample(sorted(arrays), rng.choice((1, 1, 2)) if len(arrays) > 1 else 1)
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, array in arrays.items():
+            held, data = name, npy(array)
+            how = rng.choice(("odd", "odd", "damaged", "gone", "short", "traversal"))
+            if name in bad and how == "gone":
+                continue
+            if name in bad:
+                data = npy(rng.choice(ODD)) if how == "odd" else npy(array[:-1])
+                data = damaged(rng, [npy(array)]) if how == "damaged" else data
+                held = f"../{name}" if how == "traversal" else name
+            archive.writestr(f"{held}.npy", data)
+    return buffer.getvalue()
+
+
+def odd_header(rng):
+    """An .npy with a body of 16 bytes, under a header of any shape and type."""
+    shape = tuple(
+        rng.choice((2, 2, 8, 0, *EDGES, -1, -(2**62), True, 1.5, "2", None))
+        for _ in range(rng.randrange(5))
+    )
+    types = ("|i1", "|i1", "|b1", "<f8", ">f4", "<f2", "<f16", "|O", "<U4", "<U0", "|V9", "<M8[s]")
+    types += ("|S2147483647", "<c16", "(9999999,)i1", [("a", "<i4")], 7, "<i\\d")
+    fields = {"descr": rng.choice(types), "fortran_order": rng.choice((True, False, 1))}
+    fields |= {"shape": shape} | rng.choice(({}, {}, {}, {"more": 1}, {"shape": 4}))
+    text = repr(fields).encode("latin-1", "replace")
+    text += b" " * (-(len(text) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(range(16))
