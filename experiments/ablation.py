@@ -44,22 +44,26 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.joint_diagonalization import (
+    JointDiagonalization,
+    group_projections,
+    joint_candidates,
+)
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.selection import accepted, merge, select
+from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.letters import LETTERS, render_letters
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import with_spread
-from hopfed.joint import JointDiagonalization, group_projections, joint_candidates
-from hopfed.lam import LayeredMemory
-from hopfed.metrics import retrieval
-from hopfed.operators import FactorOperator
-from hopfed.rank import RankEstimate, TracyWidom
-from hopfed.rng import stream
-from hopfed.sample import Sample
-from hopfed.search import Search, search_candidates
-from hopfed.select import accepted, merge, select
-from hopfed.spectrum import eigenpairs
-from hopfed.subspace import Subspace
+from hopfed.experiments.shared.statistics import with_spread
+from hopfed.memory.layered import LayeredMemory
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import RankEstimate, TracyWidom
 from hopfed.theory import planning, spikes
 
 SETTINGS = ("few", "many", "letters")

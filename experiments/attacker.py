@@ -25,17 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._federation import play_variants
-from hopfed.experiments._statistics import mean_and_sd
+from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Smoothing, rule
-from hopfed.rng import stream
+from hopfed.hopfield.plasticity.rules import Smoothing, rule
 
 RULE_NAMES = ("entropy", "agreement", "structure")
 

@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import r_squared, with_spread
-from hopfed.operators import FactorOperator
-from hopfed.rank import TracyWidom
-from hopfed.rng import stream
-from hopfed.sample import Sample
-from hopfed.spectrum import eigenpairs
+from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import TracyWidom
 from hopfed.theory import marchenko_pastur, spikes
 
 TOP = 10  # eigenvalues kept of each draw, as in the paper's panel A

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import with_spread
-from hopfed.operators import DenseOperator
-from hopfed.rng import stream
+from hopfed.experiments.shared.statistics import with_spread
+from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
 

@@ -23,13 +23,13 @@ m = 1 from the first. Where it is hard:
       worst alone       0 +- 0                    0          never
 
 So pooling shows what no client could see, as well as theory allows: patterns that were read off
-thin evidence are read off it again when there is more (`hopfed.hopfield.remembered`). Examples this
-noisy do not tell their archetype (r sqrt(N) = 1.6) and have no votes (`hopfed.hopfield.voting`):
-without the exchange (``--set votes=false``, three seeds) everything is the same. No false discovery
-is left at the end. The first patterns may be mixtures of archetypes that the spectrum does not yet
-hold apart, so patterns are relied on after three rounds of support (`persistence`). With 1 (three
-seeds) up to 2 mixtures are left, and the structure rule, which weighs clients by what is known, has
-m = .74 +- .33 with 24 clients.
+thin evidence are read off it again when there is more (`hopfed.hopfield.memory.remembered`).
+Examples this noisy do not tell their archetype (r sqrt(N) = 1.6) and have no votes
+(`hopfed.hopfield.memory.voting`): without the exchange (``--set votes=false``, three seeds)
+everything is the same. No false discovery is left at the end. The first patterns may be mixtures of
+archetypes that the spectrum does not yet hold apart, so patterns are relied on after three rounds
+of support (`persistence`). With 1 (three seeds) up to 2 mixtures are left, and the structure rule,
+which weighs clients by what is known, has m = .74 +- .33 with 24 clients.
 
 The structure rule gives a client of quality .2 beside one of .8 a weight of .06 against .5, and m
 is the same. Of the 24 it shuts out four in ten, whose batches of 33 show no structure, and has
@@ -47,18 +47,18 @@ from typing import Any
 import numpy as np
 from scipy.special import erf
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._federation import play_variants
-from hopfed.experiments._statistics import mean_and_sd
+from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Fixed, Structure
-from hopfed.rng import stream
+from hopfed.hopfield.plasticity.rules import Fixed, Structure
 from hopfed.theory import planning
 from hopfed.theory.profile import profile_spikes
 

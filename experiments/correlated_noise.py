@@ -34,13 +34,19 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._counting import count_white, white_threshold
-from hopfed.experiments._noise import Autoregressive, Blocks, Family, autoregressive, fit_noise
-from hopfed.experiments._statistics import mean_and_sd
-from hopfed.rng import stream
+from hopfed.experiments.shared.counting import count_white, white_threshold
+from hopfed.experiments.shared.noise import (
+    Autoregressive,
+    Blocks,
+    Family,
+    autoregressive,
+    fit_noise,
+)
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
 

@@ -26,18 +26,18 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.data.schedules import Cyclic, Sequential
 from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._federation import play_variants
-from hopfed.experiments._statistics import mean_and_sd
+from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
-from hopfed.rng import derive, stream
+from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.theory import planning
 
 # Name -> (rule, where the memory is).

@@ -53,11 +53,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hopfed.config import require
-from hopfed.experiments import Arrays, Record, Table, _cells
-from hopfed.experiments._cells import TABLE, Bench, Cell
-from hopfed.experiments._statistics import mean_and_sd
+from hopfed._lib.settings import require
+from hopfed.experiments import Arrays, Record, Table
 from hopfed.experiments.fl import DOMAINS
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell
+from hopfed.experiments.shared.statistics import mean_and_sd
 
 EQUAL = "agg equal images"
 ALPHAS = (0.05, 0.15)
@@ -93,7 +94,7 @@ PICTURED = (f"{TABLE}/ind", f"{TABLE}/{EQUAL}", f"{TABLE}/fedh2l")
 
 @dataclass(frozen=True)
 class Config(Bench):
-    """Settings; see `hopfed.experiments._cells.Bench`.
+    """Settings; see `hopfed.experiments.shared.cells.Bench`.
 
     Attributes
     ----------

@@ -35,8 +35,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hopfed.experiments import Record, Table, _cells
-from hopfed.experiments._cells import TABLE, Bench, Cell
+from hopfed.experiments import Record, Table
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell
 
 SWEEPS = {
     "classes": ("partition", ("classes:2", "classes:4", "classes:6", "classes:8")),
@@ -89,7 +90,7 @@ RATES = {10: 1.0, 50: 0.2, 100: 0.1}
 
 @dataclass(frozen=True)
 class Config(Bench):
-    """Settings; see `hopfed.experiments._cells.Bench`."""
+    """Settings; see `hopfed.experiments.shared.cells.Bench`."""
 
     SECTIONS: ClassVar[tuple[str, ...]] = SECTIONS
     ALONE: ClassVar[tuple[str, ...]] = ALONE

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require, with_settings
+from hopfed._lib.settings import check_types, require, with_settings
 from hopfed.errors import ArgumentError
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import mean_and_sd
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
@@ -35,12 +35,12 @@ class Config:
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
     data, partition, clients, models, norm, published, examples, shares, augment : see
-        `hopfed.neural.task.TaskSpec`.
+        `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : clients that must be heard in a round.
     optimizer, lr, momentum, weight_decay, epochs, batch, clip, way, precision : see
-        `hopfed.neural.training.Training`.
+        `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
@@ -101,8 +101,8 @@ class Config:
     def make(self, seed: int) -> Any:
         """Return the method."""
         from hopfed.neural.methods import method
-        from hopfed.neural.task import TaskSpec
-        from hopfed.neural.training import Training
+        from hopfed.neural.training.task import TaskSpec
+        from hopfed.neural.training.training import Training
 
         task = TaskSpec(**self._of(TaskSpec), seed=seed)
         training = Training(**self._of(Training))
@@ -199,7 +199,7 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
 
 def scores_of(method: Any, state: FederationState) -> np.ndarray:
     """(2, clients) accuracy of every client on its validation and test examples."""
-    from hopfed.neural.evaluation import accuracies
+    from hopfed.neural.training.evaluation import accuracies
 
     task = method.made
     alike: dict[int, list[int]] = {}  # clients of one model and one message, so of one classifier
@@ -223,7 +223,7 @@ def _by_domain(method: Any, state: FederationState | None) -> Arrays:
 
     NaN without a state.
     """
-    from hopfed.neural.evaluation import domain_of, domains
+    from hopfed.neural.training.evaluation import domain_of, domains
 
     task = method.made
     if state is None:
@@ -284,7 +284,7 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 def worst_tenth(accuracy: np.ndarray) -> np.ndarray:
     """Mean over the worst tenth of the clients, of one of the last axis at least."""
-    from hopfed.neural.evaluation import bottom_decile
+    from hopfed.neural.training.evaluation import bottom_decile
 
     return bottom_decile(accuracy)
 

@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._counting import count_white, white_mean
-from hopfed.experiments._statistics import mean_and_sd
-from hopfed.rng import stream
+from hopfed.experiments.shared.counting import count_white, white_mean
+from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")

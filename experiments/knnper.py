@@ -81,9 +81,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hopfed.config import require, with_settings
-from hopfed.experiments import Arrays, Record, Table, _cells, _stream
-from hopfed.experiments._cells import TABLE, Bench, Cell, Reading
+from hopfed._lib.settings import require, with_settings
+from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared import stream as _stream
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
@@ -155,7 +157,7 @@ SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, QUALITY, STREAM)
 
 @dataclass(frozen=True)
 class Config(Bench):
-    """Settings; see `hopfed.experiments._cells.Bench`.
+    """Settings; see `hopfed.experiments.shared.cells.Bench`.
 
     kNN-Per chooses the weight of its memory on the validation examples, so the last round counts
     and not the one that validation likes best.
@@ -270,7 +272,7 @@ RECORD = Record(
 
 def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     """Play a round; a client with fewer than k examples uses all of them, and need not say so."""
-    from hopfed.neural.neighbours import SmallStoreWarning
+    from hopfed.neural.memory.neighbours import SmallStoreWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallStoreWarning)

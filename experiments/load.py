@@ -54,17 +54,17 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.metrics import retrieval
-from hopfed.operators import FactorOperator
-from hopfed.rank import RankEstimate, TracyWidom
-from hopfed.recovery import recover
-from hopfed.rng import stream
-from hopfed.sample import Sample
-from hopfed.spectrum import eigenpairs
-from hopfed.subspace import Subspace
+from hopfed.recovery.recover import recover
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import RankEstimate, TracyWidom
 
 # Mode -> (method of recovery, owners, concentration of the mixture of each owner or of all).
 MODES = {

@@ -1,8 +1,8 @@
 """Pure noise: the bulk is the Marchenko-Pastur law, and the thresholds keep their level.
 
 Nulls hold no archetype: independent +-1 entries, and Gaussian ones. On +-1 nulls the rules of
-`hopfed.rank` are run as a user runs them, and counted when they see anything at all. On Gaussian
-nulls, which those rules are not made for, the law's own quantiles are the thresholds.
+`hopfed.spectral.rank` are run as a user runs them, and counted when they see anything at all. On
+Gaussian nulls, which those rules are not made for, the law's own quantiles are the thresholds.
 
 - Tracy-Widom at 1% and 5%, with the +-1 edge shift of `theory.spikes.edge_shift` (+-1 nulls), and
   without it (Gaussian nulls; also on the +-1 nulls, to show what the shift is worth).
@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import kolmogorov, mean_and_sd, wilson
-from hopfed.operators import FactorOperator
-from hopfed.rank import MarchenkoPastur, RankRule, Shuffle, TracyWidom
-from hopfed.rng import derive, stream
-from hopfed.sample import Sample
-from hopfed.spectrum import eigenpairs
+from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, wilson
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import MarchenkoPastur, RankRule, Shuffle, TracyWidom
 from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")

@@ -29,19 +29,19 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import check_types, require
 from hopfed.data.channel import rademacher
 from hopfed.data.schedules import Fixed
 from hopfed.data.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._federation import play_variants
-from hopfed.experiments._statistics import mean_and_sd, with_spread
+from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.rng import derive, stream
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes

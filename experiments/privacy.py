@@ -3,9 +3,9 @@
 Fifty clients hold M = 512 examples each (q = N / M = .5 at a client, as in the supplement) of five
 archetypes of unequal exposure. Each releases its operator once with Gaussian noise that makes it
 (epsilon, delta)-private towards everyone, the server too, under replacement of one of its examples
-(`hopfed.privacy`). The server pools the noisy operators, counts what stands above the edge of the
-free convolution of the Marchenko-Pastur law with the noise's semicircle, and searches for the
-archetypes in the eigenvectors counted. Against that stand the predictions of
+(`hopfed.privacy.mechanism`). The server pools the noisy operators, counts what stands above the
+edge of the free convolution of the Marchenko-Pastur law with the noise's semicircle, and searches
+for the archetypes in the eigenvectors counted. Against that stand the predictions of
 `hopfed.theory.private` for the draw, from its archetypes and exposures, which only score.
 
 Why q = .5 at a client and not over the pool: in the pooled operator the semicircle has radius
@@ -38,17 +38,17 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.factorize import factorize
+from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.experiments._statistics import mean_and_sd, r_squared, with_spread
-from hopfed.factorize import factorize
-from hopfed.metrics import FALSE_BELOW, retrieval
-from hopfed.operators import DenseOperator, pool
-from hopfed.privacy import GaussianMechanism, PrivateOperator, noisy
-from hopfed.private_recovery import PRIVATE_SEARCH, private_spectrum
-from hopfed.rng import stream
-from hopfed.spectrum import eigenpairs
+from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, with_spread
+from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
+from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private
 
 KEPT = 20  # leading eigenvalues stored of each spectrum

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays, Measure, Record
-from hopfed.metrics import retrieval
-from hopfed.recovery import run_recovery
-from hopfed.rng import stream
+from hopfed.recovery.recover import run_recovery
 
 BATCH = 2**26  # entries drawn at a time
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.settings import check_types, require
 from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.federation.contract import EVERYONE
@@ -40,7 +40,7 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
 

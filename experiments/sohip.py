@@ -44,8 +44,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hopfed.experiments import Record, Table, _cells
-from hopfed.experiments._cells import TABLE, Bench, Cell
+from hopfed.experiments import Record, Table
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell
 
 SWEEPS = {
     "m": ("m", (8, 32, 128)),
@@ -119,7 +120,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Config(Bench):
-    """Settings; see `hopfed.experiments._cells.Bench`.
+    """Settings; see `hopfed.experiments.shared.cells.Bench`.
 
     Attributes
     ----------

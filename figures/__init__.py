@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from hopfed.outputs import replacing
+from hopfed._lib.outputs import replacing
 
 _NAMES = {"recover": "recovery"}  # kind of run -> module, where they differ
 

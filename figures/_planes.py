@@ -1,4 +1,4 @@
-"""Features in a plane, as `hopfed.experiments._planes` keeps them: one panel for each cell."""
+"""Features in a plane, one panel for each cell (`hopfed.experiments.shared.planes`)."""
 
 from __future__ import annotations
 

@@ -4,17 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
+    from hopfed.archetypes.factorize import Archetypes
     from hopfed.errors import HopfedError
-    from hopfed.factorize import Archetypes
-    from hopfed.recovery import recover
+    from hopfed.recovery.recover import recover
 
     __version__: str
 
 # Public name -> module. Loaded on first use, so that `import hopfed` stays light.
 _PUBLIC = {
-    "Archetypes": "hopfed.factorize",
+    "Archetypes": "hopfed.archetypes.factorize",
     "HopfedError": "hopfed.errors",
-    "recover": "hopfed.recovery",
+    "recover": "hopfed.recovery.recover",
 }
 
 __all__ = ["Archetypes", "HopfedError", "recover"]

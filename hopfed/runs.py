@@ -4,7 +4,7 @@ Layout: attributes of the file hold the format version, the kind of run, two cou
 run committed, parts planned), its configuration, summary and provenance (JSON); datasets hold every
 array under its name, such as ``archetypes/patterns``.
 
-The bytes of a file are made in memory and then written whole, see `hopfed.outputs`.
+The bytes of a file are made in memory and then written whole, see `hopfed._lib.outputs`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.outputs import check_writable, remove_leftovers, replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
-from hopfed.limits import require_memory
-from hopfed.outputs import check_writable, remove_leftovers, replacing
 
 __all__ = [
     "FORMAT",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import PackedBits, check_packed, transpose
 from hopfed.kernels.cpu.threads import for_each, spans

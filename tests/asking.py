@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed.data.batches import Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
@@ -19,7 +20,6 @@ from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.released import Released
-from hopfed.rng import stream
 
 N, M = 40, 120
 

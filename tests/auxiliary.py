@@ -3,8 +3,8 @@
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.neural.methods.fedral import FedRAL
-from hopfed.neural.task import TaskSpec
-from hopfed.neural.training import Training
+from hopfed.neural.training.task import TaskSpec
+from hopfed.neural.training.training import Training
 
 TASK = TaskSpec(models=("mlp", "lenet"), clients=4, examples=300, partition="dirichlet:0.5")
 SAME = TaskSpec(models=("lenet",), clients=4, examples=300, partition="dirichlet:0.5")

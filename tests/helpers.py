@@ -5,7 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import TracyWidom
 
 DATA = Path(os.environ.get("HOPFED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -23,3 +28,13 @@ def sample(K, N, M, quality, seed, exposures=None):
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
     return xi, draw_examples(xi, M, quality, rng, exposures=exposures)[0]
+
+
+def subspace(eta):
+    """Signal subspace of examples, as a recovery finds it."""
+    M, N = eta.shape
+    rule = TracyWidom()
+    spectrum = eigenpairs(
+        FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).khat
+    )
+    return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))

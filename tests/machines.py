@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hopfed.config import from_plain
+from hopfed._lib.random import stream
+from hopfed._lib.settings import from_plain
 from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import read_examples
 from hopfed.experiments import serve
 from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.rng import stream
 from hopfed.runs import Run
 
 COLUMNS = 120

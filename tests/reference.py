@@ -11,18 +11,20 @@ import pkgutil
 import re
 
 PUBLIC = """
-hopfed hopfed.recovery hopfed.factorize hopfed.operators hopfed.sketch hopfed.spectrum
-hopfed.sample hopfed.rank hopfed.sharpen hopfed.lam hopfed.search hopfed.privacy
-hopfed.discrete_gaussian hopfed.private_recovery hopfed.plasticity hopfed.agreement
-hopfed.aggregate hopfed.memory hopfed.metrics hopfed.rng hopfed.runs hopfed.report hopfed.config
-hopfed.errors hopfed.data hopfed.data.* hopfed.theory hopfed.theory.* hopfed.kernels
-hopfed.federation hopfed.federation.contract hopfed.federation.messages
-hopfed.federation.participation hopfed.federation.faults hopfed.federation.rounds
-hopfed.federation.recipes hopfed.federation.engines hopfed.federation.engines.local
-hopfed.federation.engines.pool hopfed.hopfield hopfed.hopfield.settings hopfed.hopfield.encoding
-hopfed.hopfield.robust hopfed.hopfield.private hopfed.neural.method hopfed.neural.methods
-hopfed.neural.methods.* hopfed.neural.task hopfed.neural.training hopfed.neural.data
-hopfed.neural.models
+hopfed hopfed.recovery.recover hopfed.archetypes.factorize hopfed.spectral.operators
+hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
+hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
+hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
+hopfed.hopfield.plasticity.rules hopfed.hopfield.plasticity.agreement hopfed.federation.aggregate
+hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
+hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.data hopfed.data.* hopfed.theory
+hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
+hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
+hopfed.federation.rounds hopfed.federation.recipes hopfed.federation.engines
+hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.hopfield
+hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust hopfed.hopfield.noisy
+hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
+hopfed.neural.training.training hopfed.neural.data hopfed.neural.models
 """
 
 

@@ -1,92 +1,45 @@
-"""The shape of the house: who imports whom, what `import hopfed` costs, one copy of each module."""
+"""The layout of the packages: who imports whom, what `import hopfed` costs, sizes of files."""
 
 import ast
 import subprocess
 import sys
+import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("kernels", "theory", "experiments", "figures")  # mapped into the namespace
+AT_ROOT = 8  # modules and files that may lie directly in hopfed/
 
-# Module or package -> what of hopfed it may import. A name stands for itself and all below it.
-LOW = {"errors", "arrays", "rng"}
-CORE = LOW | {"kernels", "theory"}
-MAY_IMPORT = {
-    "errors": set(),
-    "theory": {"errors", "theory"},
-    "arrays": {"errors"},
-    "rng": {"errors"},
-    "config": {"errors"},
-    "limits": {"errors"},
-    "outputs": {"errors"},
-    "runs": {"errors", "limits", "outputs"},
-    "kernels": {"arrays", "errors", "kernels"},
-    "rows": CORE,
-    "operators": CORE | {"rows"},
-    "sketch": CORE | {"operators", "rows"},
-    "tridiagonal": CORE,
-    "spectrum": CORE | {"operators", "rows", "sketch", "tridiagonal"},
-    "sharpen": CORE,
-    "shuffle": CORE | {"operators", "spectrum"},
-    "sample": CORE | {"operators"},
-    "rank": CORE | {"sample", "sharpen", "shuffle"},
-    "subspace": CORE | {"rank", "spectrum"},
-    "select": CORE | {"subspace"},
-    "lam": CORE,
-    "joint": CORE | {"select", "subspace"},
-    "ica": CORE | {"select", "subspace"},
-    "search": CORE | {"lam", "select", "spectrum", "subspace"},
-    "verdict": {"rank", "select", "spectrum", "theory"},
-    "factorize": CORE
-    | {"ica", "joint", "rank", "search", "select", "spectrum", "subspace", "verdict"},
-    "recent": set(),
-    "data": LOW | {"config", "kernels", "data", "limits", "recent"},
-    "exchange": CORE | {"federation", "joint", "operators", "rows", "sample", "spectrum"},
-    "recovery": CORE
-    | {"config", "data", "exchange", "federation", "factorize", "joint", "operators", "rank"}
-    | {"sample", "search", "spectrum"},
-    "metrics": {"errors"},
-    "agreement": CORE | {"config", "rows"},
-    "novelty": CORE | {"operators", "rank", "sample", "spectrum"},
-    "plasticity": CORE | {"agreement", "config", "novelty", "rows"},
-    "aggregate": {"arrays", "errors"},
-    "memory": LOW,
-    "workers": set(),
-    "discrete_gaussian": CORE | {"config"},
-    "privacy": CORE | {"config", "operators", "sketch"},
-    "private_recovery": CORE
-    | {"config", "factorize", "privacy", "rank", "sample", "search", "spectrum"},
-    "neural": LOW
-    | {"aggregate", "config", "data", "federation", "limits", "memory", "neural", "recent"}
-    | {"recovery", "runs"},
-    "federation": LOW | {"runs", "workers"},
-    "hopfield": CORE
-    | {"aggregate", "agreement", "config", "data", "discrete_gaussian", "exchange", "factorize"}
-    | {"federation", "joint"}
-    | {"operators", "plasticity", "privacy", "private_recovery", "rank", "recent", "runs"}
-    | {"rows", "sample", "search", "select", "sketch", "spectrum"},
-    "recovery_run": {"recovery", "runs"},
-    "figures": {"errors", "figures", "outputs", "runs", "theory"},
-}
-TOP = {"__main__", "bench", "cli", "experiments", "report", "results"}  # may import all below them
+# Highest floor first. A package may import from its own floor and from those below.
+FLOORS = (
+    {"__main__", "cli", "report"},
+    {"bench", "experiments", "figures"},
+    {"hopfield", "neural"},
+    {"privacy", "recovery"},
+    {"archetypes", "memory"},
+    {"data", "federation", "spectral"},
+    {"_lib", "errors", "kernels", "runs", "theory"},
+)
+LEVEL = {room: -i for i, floor in enumerate(FLOORS) for room in floor}
+# Rooms that know less than their floor would let them.
+ONLY = {"figures": {"_lib", "errors", "runs", "theory"}, "theory": {"errors"}}
 
 
 def modules():
-    for folder, prefix in (
-        ("hopfed", ""),
-        ("kernels", "kernels."),
-        ("theory", "theory."),
-        ("experiments", "experiments."),
-        ("figures", "figures."),
-    ):
+    """Dotted name below `hopfed`, and path, of every module."""
+    for folder in ("hopfed", *FOLDERS):
+        prefix = "" if folder == "hopfed" else f"{folder}."
         for path in sorted((ROOT / folder).rglob("*.py")):
             relative = path.relative_to(ROOT / folder).with_suffix("")
             yield prefix + ".".join(relative.parts), path
 
 
 def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Names of the modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -96,20 +49,53 @@ def imported(path):
                 yield node.module
 
 
+def rooms_of(path):
+    """Packages and root modules of hopfed that a file imports."""
+    found = {m.split(".")[1] for m in imported(path) if m.startswith("hopfed.")}
+    return found & LEVEL.keys()
+
+
 @pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda x: str(x))
-def test_imports_go_downward(name, path):
+def test_imports_go_down_or_stay_on_their_floor(name, path):
     room = name.partition(".")[0]
-    if room in TOP or room == "__init__":
+    if room == "__init__":
         return
-    assert room in MAY_IMPORT, f"give {room} a line in MAY_IMPORT"
-    rooms = {m.split(".")[1] for m in imported(path) if m.startswith("hopfed.")}
-    assert rooms <= MAY_IMPORT[room] | {room}
+    assert room in LEVEL, f"give {room} a floor"
+    found = rooms_of(path) - {room}
+    above = {other for other in found if LEVEL[other] > LEVEL[room]}
+    assert not above, f"{name} imports what is above it"
+    if room in ONLY:
+        assert found <= ONLY[room]
+
+
+def test_no_two_packages_need_each_other():
+    needs = {}
+    for name, path in modules():
+        room = name.partition(".")[0]
+        if room != "__init__":
+            needs.setdefault(room, set()).update(rooms_of(path) - {room})
+    list(TopologicalSorter(needs).static_order())  # raises CycleError
+
+
+def test_the_root_of_the_package_is_small():
+    files = [p for p in (ROOT / "hopfed").iterdir() if p.is_file()]
+    assert len(files) <= AT_ROOT, sorted(p.name for p in files)
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda x: str(x))
+def test_no_file_is_past_four_hundred_lines(name, path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, name
+
+
+def test_every_package_says_what_it_holds():
+    for name, path in modules():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), name
 
 
 def test_no_module_imports_the_folders_as_packages_of_their_own():
     for name, path in modules():
-        tops = {m.partition(".")[0] for m in imported(path)}
-        assert not tops & {"kernels", "theory", "experiments", "figures"}, name
+        assert not {m.partition(".")[0] for m in imported(path)} & set(FOLDERS), name
 
 
 def test_import_is_light():
@@ -126,30 +112,18 @@ def test_import_is_light():
 
 
 def test_every_package_is_listed_for_the_wheel():
-    import tomllib
-
-    listed = set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    )
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     found = {
-        "hopfed" + ("." + name.rpartition(".__init__")[0] if "." in name else "")
+        ("hopfed." + name.removesuffix("__init__")).rstrip(".")
         for name, path in modules()
         if path.name == "__init__.py"
     }
-    assert listed == {f.rstrip(".") for f in found}
+    assert set(listed) == found
 
 
-def test_the_picture_in_contributing_is_true():
+def test_the_picture_in_contributing_shows_these_floors():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     lines = text.partition("```text\n")[2].partition("```")[0].strip().splitlines()
     # Names stand left of the gap of three spaces that sets off what they are.
-    level = {name: -i for i, line in enumerate(lines) for name in line.split("   ")[0].split()}
-    for name, path in modules():
-        top = name.split(".")[0]
-        if top == "__init__":
-            continue
-        assert top in level, f"{top} is not in the picture"
-        for module in imported(path):
-            if module.startswith("hopfed.") and module.split(".")[1] in level:
-                below = module.split(".")[1]
-                assert level[below] <= level[top], f"{name} imports {module}, which is above it"
+    shown = [set(line.split("   ")[0].split()) for line in lines]
+    assert shown == [set(floor) for floor in FLOORS]

@@ -10,7 +10,7 @@ import os, time
 from dataclasses import dataclass
 import numpy as np
 from hopfed.errors import ArgumentError
-from hopfed.rng import stream
+from hopfed._lib.random import stream
 
 @dataclass(frozen=True)
 class Config:

@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from hopfed.config import describe, to_plain
+from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
 from hopfed.experiments.publish.pictures import PICTURES, Picture

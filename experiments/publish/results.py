@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from hopfed.config import describe, to_plain
+from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
 from hopfed.experiments import find
 from hopfed.experiments.publish.summaries import Summary, keep, read

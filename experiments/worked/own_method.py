@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.experiments import fl
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import pack

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed.data.channel import draw_examples
 from hopfed.data.silhouettes import Pictures, load_silhouettes
-from hopfed.rng import stream
 
 LETTERS = 7
 QUALITY = 0.6  # one pixel in five is flipped

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 import hopfed
+from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.metrics import retrieval
 
 SHARES = (
     (0.40, 0.20, 0.15, 0.10, 0.10, 0.05),

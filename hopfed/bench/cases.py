@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.random import stream
+from hopfed.archetypes.overlap import retrieval
 from hopfed.bench.harness.machine import describe, peak_bytes
 from hopfed.bench.recovery import recover_densely
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.npz import Npz
-from hopfed.metrics import retrieval
-from hopfed.recovery import recover
-from hopfed.rng import stream
+from hopfed.recovery.recover import recover
 
 SUMMARY = "recovery in full; speed against the paper's algorithm done densely; peak memory"
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed.arrays import to_host
+from hopfed._lib.arrays import to_host
 from hopfed.bench.harness.record import Data
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.operators import FactorOperator
+from hopfed.spectral.operators import FactorOperator
 
 QUALITY = 0.8
 

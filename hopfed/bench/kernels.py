@@ -18,7 +18,7 @@ from hopfed.bench.common import (
 )
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
 from hopfed.data.channel import rademacher
-from hopfed.operators import DenseOperator
+from hopfed.spectral.operators import DenseOperator
 
 SWEEPS = UPDATES = 5  # of the heat bath, and of the layered memory, in one call
 BETA, REPULSION = 3.0, 0.2

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed.bench.harness.machine import process_bytes
 from hopfed.bench.harness.record import Cost, Data, Pair, Sweep, Target, Way, cross
 from hopfed.kernels.cpu.threads import thread_count
-from hopfed.rng import stream
 
 # By number, since sizes are numbers: architecture, its settings, side of the images.
 MODELS: dict[int, tuple[str, dict[str, Any], int]] = {
@@ -77,8 +77,8 @@ def _build(model: int) -> Any:
 
 def _train_by(way: str, data: Data) -> np.ndarray:
     """Losses of the clients after `STEPS` steps."""
-    from hopfed.neural.training import Job, Training, cross_entropy
-    from hopfed.neural.ways import train
+    from hopfed.neural.training.training import Job, Training, cross_entropy
+    from hopfed.neural.training.ways import train
 
     def objective(forward, params, x, y, mask, extra):
         del extra
@@ -96,7 +96,7 @@ def _train_by(way: str, data: Data) -> np.ndarray:
 def _train(model: int, clients: int, batch: int) -> tuple[Way, ...]:
     import torch
 
-    from hopfed.neural.cost import measure
+    from hopfed.neural.training.cost import measure
 
     # Products counted by running the model once; bytes of parameters, gradients and moments.
     side = MODELS[model][2]
@@ -179,7 +179,7 @@ def _datasets() -> tuple[list[Any], str]:
 
 def _indexed(kind: str) -> Callable[[Data], Data]:
     def prepare(data: Data) -> Data:
-        from hopfed.neural.neighbours import Index
+        from hopfed.neural.memory.neighbours import Index
 
         before = process_bytes()
         index = Index(data["keys"], kind)
@@ -192,7 +192,7 @@ def _indexed(kind: str) -> Callable[[Data], Data]:
 
 
 def _flat(data: Data) -> Data:
-    from hopfed.neural.neighbours import faiss
+    from hopfed.neural.memory.neighbours import faiss
 
     index = faiss().IndexFlatL2(D)
     index.add(data["keys"])
@@ -201,7 +201,7 @@ def _flat(data: Data) -> Data:
 
 def _search(data: Data) -> np.ndarray:
     """Rows (Q, K) of the nearest keys; FAISS has as many threads as our kernels."""
-    from hopfed.neural.neighbours import faiss
+    from hopfed.neural.memory.neighbours import faiss
 
     module = faiss()
     module.omp_set_num_threads(thread_count())
@@ -212,7 +212,7 @@ def _search(data: Data) -> np.ndarray:
 
 
 def _neighbours(n: int, Q: int) -> tuple[Way, ...]:
-    from hopfed.neural.neighbours import EXTRA, POOL, layout, parse_index
+    from hopfed.neural.memory.neighbours import EXTRA, POOL, layout, parse_index
 
     # Axes of the queries, centroids, lists of even length, and the best of them in full.
     lists, axes = layout(n, D)

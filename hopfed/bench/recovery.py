@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hopfed.archetypes.overlap import retrieval
 from hopfed.bench.common import examples, float32
 from hopfed.bench.harness.record import Cost, Data, Pair, Way, cross, doubling
 from hopfed.bench.spectral import gram_route_cost
-from hopfed.metrics import retrieval
-from hopfed.recovery import recover
-from hopfed.sharpen import iterate
+from hopfed.recovery.recover import recover
+from hopfed.spectral.sharpening import iterate
 
 
 def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:

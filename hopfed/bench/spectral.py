@@ -15,10 +15,10 @@ from hopfed.bench.common import examples, factors, float32, packed, relative_dis
 from hopfed.bench.harness.record import Cost, Data, Pair, Way, cross, doubling
 from hopfed.bench.kernels import gram_cost, product_cost
 from hopfed.kernels.shuffle import BASIS
-from hopfed.operators import FactorOperator
-from hopfed.sharpen import iterate, sharpened_product
-from hopfed.shuffle import null_eigenvalues
-from hopfed.spectrum import eigenpairs
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.sharpening import iterate, sharpened_product
+from hopfed.spectral.shuffle_null import null_eigenvalues
 
 WIDTH = 64  # columns of a Krylov block
 STEPS, EPS = 200, 0.01  # of arXiv:2603.19902, eq. (17); dreaming time 2

@@ -118,7 +118,7 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
 
 def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
     """Refuse, before anything is measured, what does not go together."""
-    from hopfed.outputs import FIGURE, check_outputs
+    from hopfed._lib.outputs import FIGURE, check_outputs
 
     for option in ("seeds", "silhouettes"):
         if options[option] is not None and name not in ("recover", "all"):

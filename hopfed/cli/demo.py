@@ -26,19 +26,19 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
 
     Example: hopfed demo --figure letters.png
     """
+    from hopfed._lib.outputs import FIGURE, check_outputs
+    from hopfed._lib.random import check_seed
     from hopfed.cli.recover import print_recovery
     from hopfed.data.demo import letters_over_clients
-    from hopfed.outputs import FIGURE, check_outputs
-    from hopfed.rng import check_seed
 
     check_seed(seed)
     check_outputs(("--figure", figure, FIGURE))
     with err.status("drawing letters and flipping a quarter of all pixels") as status:
         letters, examples, subsets = letters_over_clients(seed, size)
+        from hopfed.archetypes.overlap import retrieval
         from hopfed.figures import save
         from hopfed.figures.letters import draw
-        from hopfed.metrics import retrieval
-        from hopfed.recovery import run_recovery
+        from hopfed.recovery.recover import run_recovery
 
         status.update("recovering")
         seconds = -time.perf_counter()

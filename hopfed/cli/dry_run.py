@@ -11,7 +11,7 @@ def show(
     rows: Any, limits: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]
 ) -> None:
     """Print the messages of a round, played with these examples alone, and the worst case."""
-    from hopfed.config import with_settings
+    from hopfed._lib.settings import with_settings
     from hopfed.experiments import find
     from hopfed.federation.engines.local import LocalEngine
     from hopfed.federation.rounds import play_round

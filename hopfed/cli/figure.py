@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from hopfed._lib.outputs import FIGURE, check_outputs
 from hopfed.cli.output import out, shown
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.outputs import FIGURE, check_outputs
 
 
 @click.command("figure")
@@ -28,7 +28,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     Example: hopfed figure bbp.h5 --out bbp.png
     """
     from hopfed.figures import drawer, save
-    from hopfed.results import load_complete
+    from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
 
     check_outputs(("--out", out_file, FIGURE), inputs=run_files)

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.numbers import COUNT, FINITE
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
 from hopfed.errors import BackendError, DataError
-from hopfed.outputs import RUN, check_outputs
 
 
 @click.group("fl")
@@ -81,7 +81,7 @@ def list_command(method: str | None) -> None:
     Example: hopfed fl list fedprox
     """
     _experiment()
-    from hopfed.config import describe
+    from hopfed._lib.settings import describe
     from hopfed.neural.methods import METHODS
     from hopfed.neural.methods import method as find
 
@@ -130,6 +130,6 @@ def _read(path: Path) -> list[str]:
 
 
 def _word(value: Any) -> str:
-    from hopfed.config import describe
+    from hopfed._lib.settings import describe
 
     return describe(tuple(value) if isinstance(value, list) else value)

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed._lib.settings import require
 from hopfed.cli.dry_run import show
 from hopfed.cli.output import human_bytes
 from hopfed.cli.serve import address, say
-from hopfed.config import require
 from hopfed.errors import ArgumentError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.config import MOST, real, whole
+from hopfed._lib.settings import MOST, real, whole
 from hopfed.errors import ArgumentError
 
 

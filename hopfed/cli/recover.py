@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from hopfed._lib.settings import real
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
 from hopfed.cli.output import err, human_bytes, out, shown, table
-from hopfed.config import real
 from hopfed.errors import ArgumentError
 
 ROWS = 60  # of the table; --json and --out hold all
@@ -51,7 +51,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """
     _check(files, options)
     from hopfed.data.readers import read_examples
-    from hopfed.recovery import run_recovery, split
+    from hopfed.recovery.recover import run_recovery, split
 
     seconds = -time.perf_counter()
     with err.status("reading") as status:
@@ -77,7 +77,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
     """Save, draw and print a recovery as the options ask."""
-    from hopfed.recovery_run import as_run, report
+    from hopfed.recovery.run_file import as_run, report
 
     run = as_run(recovery, config)
     if options["out_file"]:
@@ -126,8 +126,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed.outputs import FIGURE, RUN, check_outputs
-    from hopfed.rng import check_seed
+    from hopfed._lib.outputs import FIGURE, RUN, check_outputs
+    from hopfed._lib.random import check_seed
 
     check_seed(options["seed"])
     _quality(options["quality"])

@@ -24,9 +24,9 @@ def report_command(run_files: tuple[Path, ...], out_file: Path) -> None:
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
-    from hopfed.outputs import PAGE, check_outputs, replacing
-    from hopfed.report import page
-    from hopfed.results import load_complete
+    from hopfed._lib.outputs import PAGE, check_outputs, replacing
+    from hopfed.report.page import page
+    from hopfed.report.tables import load_complete
 
     check_outputs(("--out", out_file, PAGE), inputs=run_files)
     runs = {path.name: load_complete(path) for path in run_files}

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
+from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.numbers import COUNT
 from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
-from hopfed.outputs import RUN, check_outputs
 
 
 @click.command("run")
@@ -65,7 +65,7 @@ def carry_out(
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
-    from hopfed.experiments._execute import execute
+    from hopfed.experiments.runner.execute import execute
     from hopfed.federation.states import BUDGET
 
     if resume and out_file is None:
@@ -93,7 +93,7 @@ def carry_out(
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> Any:
     """Settings of the run: those of the file that is resumed, or of the preset, then changed."""
-    from hopfed.config import from_plain, with_settings
+    from hopfed._lib.settings import from_plain, with_settings
     from hopfed.runs import Run
 
     started = options["resume"] and out_file is not None and out_file.exists()
@@ -154,7 +154,7 @@ def list_command(name: str | None) -> None:
 def _list_settings(experiment: Any) -> None:
     from dataclasses import fields
 
-    from hopfed.config import describe
+    from hopfed._lib.settings import describe
 
     out.print(experiment.__doc__.strip())
     grid = table("setting", *PRESET_NAMES)

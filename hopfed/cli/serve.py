@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from hopfed._lib.settings import require
 from hopfed.cli.output import err, out
-from hopfed.config import require
 from hopfed.errors import ArgumentError, HopfedError, shown
 
 LONGEST = 2_000  # characters of a line of the log
@@ -65,7 +65,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """
     from hopfed.cli.show import print_summary
     from hopfed.experiments import find
-    from hopfed.experiments._execute import execute
+    from hopfed.experiments.runner.execute import execute
     from hopfed.federation.engines.flower.keys import public_keys
     from hopfed.federation.engines.flower.server import FlowerServer, Listening
 
@@ -171,7 +171,7 @@ def _word(fault: Any) -> str:
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
-    from hopfed.config import describe, from_plain, with_settings
+    from hopfed._lib.settings import describe, from_plain, with_settings
     from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 

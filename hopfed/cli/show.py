@@ -10,11 +10,11 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed._lib.settings import describe
 from hopfed.cli.output import out, shown, table
-from hopfed.config import describe
 from hopfed.errors import ArgumentError
 from hopfed.experiments import Table
-from hopfed.results import side_by_side, tables_of
+from hopfed.report.tables import side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
 MOST_FAULTS = 50  # of one variant that are listed

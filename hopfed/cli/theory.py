@@ -300,7 +300,7 @@ def capacity_command(
 
     Example: hopfed theory capacity --t 0,1 --alpha 0.1,0.3 --figure capacity.png
     """
-    from hopfed.rng import check_seed
+    from hopfed._lib.random import check_seed
     from hopfed.theory import storage, storage_thermal
 
     check_seed(seed)
@@ -326,7 +326,7 @@ def capacity_command(
 
 def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, float, float]]:
     """(t, load, mean magnetisation, standard error) at five loads around each capacity."""
-    from hopfed.rng import stream
+    from hopfed._lib.random import stream
     from hopfed.theory import storage
 
     points = []

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
 from hopfed.kernels import PackedBits
-from hopfed.rng import stream
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError
-from hopfed.limits import require_memory
 
 _PER_CELL = 64  # bytes of a short text in a list
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed.data.channel import draw_examples
 from hopfed.data.letters import LETTERS, render_letters
-from hopfed.rng import stream
 
 CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading
 from hopfed.errors import DataError
-from hopfed.limits import require_memory
 
 
 def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:

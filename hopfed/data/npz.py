@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading, size_of
-from hopfed.limits import require_memory
 
 KINDS = "biufUS"  # truth values, numbers and words
 EXPANSION = 1032  # bytes that one byte of deflate can stand for, at most

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hopfed import kernels
-from hopfed.arrays import to_host
+from hopfed._lib.arrays import to_host
 from hopfed.data.csv import read_csv
 from hopfed.data.files import opened
 from hopfed.data.hdf5 import pick, read_table

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hopfed.config import check_types, require
-from hopfed.rng import check_seed, stream
+from hopfed._lib.random import check_seed, stream
+from hopfed._lib.settings import check_types, require
 
 
 class Schedule(Protocol):

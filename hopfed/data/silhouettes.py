@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.data.letters import LETTERS, render_letters
 from hopfed.data.npz import Npz
 from hopfed.errors import ArgumentError, DataError
-from hopfed.rng import stream
 
 PAPER_CLASSES = ("anchor", "Motorbikes", "bass")
 SIDE = 28  # of the letters, as of the silhouettes

@@ -16,10 +16,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hopfed.config import require
+from hopfed._lib.cache import Recent
+from hopfed._lib.random import check_seed, stream
+from hopfed._lib.settings import require
 from hopfed.data.channel import draw_examples
-from hopfed.recent import Recent
-from hopfed.rng import check_seed, stream
 
 # Federations that are compared on the same examples ask for them one after the other.
 _DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))

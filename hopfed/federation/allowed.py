@@ -94,11 +94,11 @@ class Allowed:
 
     Examples
     --------
-    >>> from hopfed.plasticity import Fixed
+    >>> from hopfed.hopfield.plasticity.rules import Fixed
     >>> allowed = Allowed({Fixed: {"weight": real(0, 1)}})
-    >>> allowed.make("hopfed.plasticity:Fixed", {"weight": 0.5})
+    >>> allowed.make("hopfed.hopfield.plasticity.rules:Fixed", {"weight": 0.5})
     Fixed(weight=0.5)
-    >>> allowed.make("hopfed.plasticity:Fixed", {"weight": True})
+    >>> allowed.make("hopfed.hopfield.plasticity.rules:Fixed", {"weight": True})
     Traceback (most recent call last):
         ...
     hopfed.errors.DataError: a recipe whose Fixed.weight is not a number from 0 to 1

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hopfed._lib.random import derive, stream
 from hopfed.federation.messages import Message, Spec
-from hopfed.rng import derive, stream
 
 EVERYONE = -1  # key of a message down that is for every client without one of its own
 

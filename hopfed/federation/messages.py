@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed.arrays import to_host
+from hopfed._lib.arrays import to_host
 
 Message = dict[str, np.ndarray]
 

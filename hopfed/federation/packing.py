@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.arrays import to_host
+from hopfed._lib.arrays import to_host
 from hopfed.errors import DataError
 
 _MAGIC = b"hopfed-1"

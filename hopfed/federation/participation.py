@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
-from hopfed.rng import stream
 
 
 @dataclass(frozen=True)

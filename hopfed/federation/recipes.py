@@ -20,6 +20,7 @@ import numpy as np
 
 from hopfed.errors import DataError, shown
 from hopfed.federation.allowed import Allowed
+from hopfed.federation.renamed import current
 
 TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
 LONGEST = 100_000  # characters of a recipe from somebody who is not trusted
@@ -43,7 +44,7 @@ def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
 
     Examples
     --------
-    >>> from hopfed.plasticity import Smoothing
+    >>> from hopfed.hopfield.plasticity.rules import Smoothing
     >>> rebuild(*describe({"rule": Smoothing(ema=0.5), "sizes": (1, 2)}))
     {'rule': Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False), 'sizes': (1, 2)}
     """
@@ -67,7 +68,7 @@ def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted = TRUS
 
     Examples
     --------
-    >>> from hopfed.plasticity import Smoothing
+    >>> from hopfed.hopfield.plasticity.rules import Smoothing
     >>> text, arrays = describe(Smoothing(ema=0.5))
     >>> rebuild(text, arrays)
     Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False)
@@ -117,6 +118,7 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
     kind, *rest = part
     if kind == "made":
         name, kept = rest
+        name = current(name) if isinstance(name, str) else name
         pieces = {field: inner(piece) for field, piece in kept.items()}
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)

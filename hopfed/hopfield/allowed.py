@@ -1,25 +1,25 @@
 """What a server may send to a client of a Hopfield federation as its method.
 
 This is what `hopfed serve` sends, and nothing beside it: whatever else a recipe names is refused.
-A search (`hopfed.search`) runs at the server, so that no client needs its settings; a plasticity
-rule other than `Fixed` is made here, and refused by `hopfed.hopfield.consent` unless the owner of
-the examples agrees to it.
+A search (`hopfed.archetypes.annealed_search`) runs at the server, so that no client needs its
+settings; a plasticity rule other than `Fixed` is made here, and refused by
+`hopfed.hopfield.consent` unless the owner of the examples agrees to it.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-from hopfed.agreement import REFERENCES
 from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
-from hopfed.hopfield.blending import MEMORIES
 from hopfed.hopfield.encoding import FORMS, Encoding
+from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.method import HopfieldFederation
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.plasticity.agreement import REFERENCES
+from hopfed.hopfield.plasticity.rules import Agreement, Entropy, Fixed, Smoothing, Structure
 from hopfed.hopfield.robust import KINDS, Robust
 from hopfed.hopfield.settings import WEIGHTINGS
-from hopfed.plasticity import Agreement, Entropy, Fixed, Smoothing, Structure
 
 SITES = whole(2, 2**24)
 TRUTH = one_of(True, False)

@@ -12,8 +12,8 @@ is sent. From then on
   a further release of the old ones. Join with the new rows alone; they have a budget of their own.
 
 So all that ever leaves this machine about a row is one batch of one release: (epsilon, delta)-
-private by `hopfed.discrete_gaussian`, with no composition to add up. Budgets are compared as the
-64-bit floats that the noise is made from, bit by bit.
+private by `hopfed.privacy.discrete_gaussian`, with no composition to add up. Budgets are compared
+as the 64-bit floats that the noise is made from, bit by bit.
 
 Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
 a column added, left out or coded the other way are other rows to the ledger; so are copies on
@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import PackedBits
 from hopfed.runs import replacing
@@ -164,7 +164,7 @@ class Ledger:
         Returns
         -------
         rows, secret : the rows in the order in which they are dealt out, the same each time; the
-            secret of their noise, for `hopfed.hopfield.private.PrivateFederation`.
+            secret of their noise, for `hopfed.hopfield.noisy.PrivateFederation`.
 
         Raises
         ------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed import kernels
+from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.joint import group_projections
+from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
-from hopfed.plasticity import Broadcast
-from hopfed.rows import times, transposed_times
+from hopfed.spectral.rows import times, transposed_times
 
 SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
 

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
@@ -17,10 +17,10 @@ from hopfed.federation.messages import Field, Message, Spec, digest, malformed, 
 from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.released import Allowance, Question, Released
 from hopfed.kernels import PackedBits
-from hopfed.plasticity import Fixed
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from hopfed.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads
+from hopfed._lib.cache import Recent
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import PackedBits
-from hopfed.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.recent import Recent
-from hopfed.rows import inner_products, transposed_times
-from hopfed.sketch import ROUNDING, SketchOperator
-from hopfed.spectrum import FULL_LIMIT, SMALL, eigenpairs
+from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
+from hopfed.spectral.rows import inner_products, transposed_times
+from hopfed.spectral.sketch import ROUNDING, SketchOperator
 
 FORMS = ("counts", "factors", "sketch")
 MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow

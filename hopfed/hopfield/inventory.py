@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hopfed.federation.contract import Method
 from hopfed.federation.messages import Message, nbytes
 from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
 
 REVEALS = {
     "counts": "for every pair of columns, in how many examples they agree",

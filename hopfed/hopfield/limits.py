@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from hopfed.config import check_types, require
+from hopfed._lib.settings import check_types, require
 
 BATCH = 50  # rows of a batch, and of a group whose projections are sent
 ROOTS = 5  # roots of the number of columns that a batch must have as rows

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.random import derive
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield import client, possible, server
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.kernels import PackedBits
-from hopfed.rng import derive
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
-from hopfed.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.sketch import SketchOperator
+from hopfed.spectral.sketch import SketchOperator
 
 ROUNDING = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it

@@ -3,8 +3,8 @@
 Entry by entry, a share e of lying clients moves a median of values of scatter s by about
 ``1.25 e s``. That is little, but a spike of +-1 entries adds it up over all sites: it keeps an
 eigenvalue of ``1.25 e s N``, which for many sites is above every threshold. Agreement across groups
-of clients (`hopfed.hopfield.support`) looks along a pattern and not at entries, and does not suffer
-from that; `hopfed run byzantine` compares them.
+of clients (`hopfed.hopfield.memory.support`) looks along a pattern and not at entries, and does not
+suffer from that; `hopfed run byzantine` compares them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from hopfed.aggregate import trimmed_mean
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
+from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import lower, symmetric
-from hopfed.operators import DenseOperator, HebbianOperator
-from hopfed.sample import noise_variance
+from hopfed.spectral.noise import noise_variance
+from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 KINDS = ("mean", "trimmed", "median")
 

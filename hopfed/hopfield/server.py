@@ -14,22 +14,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed.aggregate import trimmed_mean
-from hopfed.arrays import blas_threads
-from hopfed.factorize import Archetypes, Groups, factorize
+from hopfed._lib.arrays import blas_threads
+from hopfed.archetypes.factorize import Archetypes, Groups, factorize
+from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield import kept
-from hopfed.hopfield.blending import FEW, Blended, Counted
 from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import pack_patterns
-from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.memory import counted as kept
+from hopfed.hopfield.memory.blending import FEW, Blended, Counted
+from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.hopfield.memory.remembered import Remembered
+from hopfed.hopfield.memory.support import Support, random_groups
+from hopfed.hopfield.memory.voting import Votes, told_apart
 from hopfed.hopfield.possible import unfolded
-from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.settings import HopfieldSettings
-from hopfed.hopfield.support import Support, random_groups
-from hopfed.hopfield.voting import Votes, told_apart
-from hopfed.operators import HebbianOperator
+from hopfed.spectral.operators import HebbianOperator
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 TOP = 16  # leading eigenvalues that the metrics of a round keep

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Protocol
 
-from hopfed.config import require
-from hopfed.hopfield.blending import MEMORIES
+from hopfed._lib.settings import require
+from hopfed.archetypes.annealed_search import Search
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.memory.blending import MEMORIES
+from hopfed.hopfield.plasticity.rules import Fixed, Rule, Smoothing
 from hopfed.hopfield.robust import Robust
-from hopfed.plasticity import Fixed, Rule, Smoothing
-from hopfed.search import Search
 
 WEIGHTINGS = ("examples", "clients")
 
@@ -43,7 +43,7 @@ class HopfieldSettings:
     source : the clients' examples.
     encoding : how operators travel.
     rule, smoothing : plasticity of a client, its weight w on fresh examples.
-    memory : "separate", "common" or "literal", see `hopfed.hopfield.blending`.
+    memory : "separate", "common" or "literal", see `hopfed.hopfield.memory.blending`.
     carry : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples only.
     weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
     alpha : false-alarm rate of each round's count.
@@ -51,7 +51,8 @@ class HopfieldSettings:
         as secure aggregation must, and the search works alone.
     smallest_group : rows of a group, at least; a client with fewer rows fills fewer groups.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
-        vote is dropped. Votes count where examples can be told apart (`hopfed.hopfield.voting`).
+        vote is dropped. Votes count where examples can be told apart
+        (`hopfed.hopfield.memory.voting`).
     smallest_vote : examples of a client that support a pattern without which it casts no vote.
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from hopfed.aggregate import weighted_mean
+from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.task import Params, Task
-from hopfed.neural.training import Both
-from hopfed.neural.ways import one_thread
+from hopfed.neural.training.task import Params, Task
+from hopfed.neural.training.training import Both
+from hopfed.neural.training.ways import one_thread
 
 Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of a class, and its examples
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 
 def inner(a: Params, b: Params) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.messages import Field
 
 Arrays = Mapping[str, np.ndarray]

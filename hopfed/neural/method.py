@@ -16,17 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.config import check_types, require
+from hopfed._lib.settings import check_types, require
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.cost import forward_flops, step_flops
-from hopfed.neural.evaluation import Classifier, Network
 from hopfed.neural.models.base import Model
-from hopfed.neural.task import Params, Task, TaskSpec, task_of
-from hopfed.neural.training import Forward, Job, Phase, Training, cross_entropy
-from hopfed.neural.ways import train
+from hopfed.neural.training.cost import forward_flops, step_flops
+from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.task import Params, Task, TaskSpec, task_of
+from hopfed.neural.training.training import Forward, Job, Phase, Training, cross_entropy
+from hopfed.neural.training.ways import train
 
 
 @dataclass(frozen=True)

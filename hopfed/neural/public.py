@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.neural.data import splits
 from hopfed.neural.data.partitions import Rows
-from hopfed.neural.task import TaskSpec, task_of
-from hopfed.rng import stream
+from hopfed.neural.training.task import TaskSpec, task_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,9 @@ from toy_experiments import FEDERATION, Stop, make, stop_after
 
 from hopfed.cli import main
 from hopfed.errors import HopfedError
-from hopfed.experiments._execute import execute
-from hopfed.recovery import run_recovery
-from hopfed.recovery_run import as_run
+from hopfed.experiments.runner.execute import execute
+from hopfed.recovery.recover import run_recovery
+from hopfed.recovery.run_file import as_run
 from hopfed.runs import Run
 
 SECONDS = 10.0  # of the processor, for one command

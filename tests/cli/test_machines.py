@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from hopfed._lib.random import stream
 from hopfed.cli import main
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.rng import stream
 
 
 def refused(capsys, *words):

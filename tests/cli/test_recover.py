@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.metrics import retrieval
+from hopfed.archetypes.overlap import retrieval
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopfed.cli import main
-from hopfed.report import page
+from hopfed.report.page import page
 from hopfed.runs import Run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -11,7 +11,7 @@ import h5py
 import pytest
 
 from hopfed.experiments import NAMES
-from hopfed.results import number
+from hopfed.report.tables import number
 from hopfed.runs import FORMAT, Run
 
 SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")

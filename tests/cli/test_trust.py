@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from hopfed.config import to_plain
+from hopfed._lib.settings import to_plain
 from hopfed.experiments import find
 from hopfed.experiments.fl import Config
 from hopfed.runs import Run

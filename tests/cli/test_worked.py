@@ -40,7 +40,7 @@ def test_a_method_of_ones_own(hopfed):
     [
         ("nowhere:Method", "importable as module:Class"),
         ("hopfed.neural.methods.fedavg:Nobody", "importable as module:Class"),
-        ("hopfed.neural.task:Task", "a subclass of NeuralMethod"),
+        ("hopfed.neural.training.task:Task", "a subclass of NeuralMethod"),
     ],
 )
 def test_a_method_that_is_none(hopfed, name, words):

@@ -155,7 +155,7 @@ def test_headers_are_held_to_the_bytes_that_follow(tmp_path, shape, kind, messag
 
 
 def test_arrays_are_not_begun_when_they_do_not_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("hopfed.limits.free_memory", lambda: 10**6)
+    monkeypatch.setattr("hopfed._lib.memory_limits.free_memory", lambda: 10**6)
     rows = np.zeros((5000, 5000), np.int8)
     for suffix in (".npy", ".npz", ".h5"):
         path = write(tmp_path / f"a{suffix}", rows)

@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
+from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.selection import accepted, merge
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, ablation
-from hopfed.experiments._execute import execute
 from hopfed.experiments.ablation import SETTINGS, VARIANTS, Evidence, recover_by
+from hopfed.experiments.runner.execute import execute
 from hopfed.figures import ablation as figure
 from hopfed.figures import save
-from hopfed.lam import LayeredMemory
-from hopfed.metrics import retrieval
-from hopfed.recovery import recover
+from hopfed.memory.layered import LayeredMemory
+from hopfed.recovery.recover import recover
 from hopfed.runs import Run
-from hopfed.search import Search, search_candidates
-from hopfed.select import accepted, merge
 from hopfed.theory import spikes
 
 TINY = ablation.Config(N=100, M=400, few=3, many=5, qualities=(0.6,), patience=1, seeds=2)
@@ -237,7 +237,7 @@ def test_duplicates_kept_are_not_copies(evidence):
 
 
 def test_without_deflation_every_pass_sees_the_whole_operator(evidence, monkeypatch):
-    from hopfed import search
+    from hopfed.archetypes import annealed_search as search
 
     seen = []
     remainder = search._remainder

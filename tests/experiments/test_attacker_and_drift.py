@@ -11,7 +11,7 @@ import pytest
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import attacker, drift
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.figures import attacker as attacker_figure
 from hopfed.figures import drift as drift_figure
 from hopfed.runs import Run

@@ -6,21 +6,21 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.random import stream
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import NAMES, PRESET_NAMES, byzantine
-from hopfed.experiments._execute import execute
 from hopfed.experiments.byzantine import DEFENCES, KINDS, SCORES, Spiked
+from hopfed.experiments.runner.execute import execute
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import malformed
 from hopfed.figures import byzantine as figure
 from hopfed.figures import save
 from hopfed.hopfield.client import pack_patterns
+from hopfed.hopfield.memory.voting import Votes
 from hopfed.hopfield.robust import Robust
-from hopfed.hopfield.voting import Votes
-from hopfed.rng import stream
 from hopfed.runs import Run
 
 SMALL = byzantine.Config(N=80, K=2, clients=10, rounds=3, attackers=(2,), amplitudes=(0.3,), few=2)

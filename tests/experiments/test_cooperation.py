@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, cooperation
-from hopfed.experiments._execute import execute
 from hopfed.experiments.cooperation import Alone, Config, Row, foreseen
+from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import cooperation as figure
 from hopfed.runs import Run

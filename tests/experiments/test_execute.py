@@ -5,9 +5,9 @@ import pytest
 from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments import _ledger
-from hopfed.experiments._execute import execute
-from hopfed.experiments._ledger import Ledger
+from hopfed.experiments.runner import ledger as _ledger
+from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner.ledger import Ledger
 from hopfed.runs import Run
 
 

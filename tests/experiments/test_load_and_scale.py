@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.config import to_plain
+from hopfed._lib.settings import to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import load, scale
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.figures import load as load_figure
 from hopfed.runs import Run
 

@@ -7,22 +7,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from hopfed.config import from_plain, to_plain  # noqa: E402
+from hopfed._lib.settings import from_plain, to_plain  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.experiments import (  # noqa: E402
-    PRESET_NAMES,
-    _cells,
-    _planes,
-    _stream,
-    find,
-    fl,
-    knnper,
-)
-from hopfed.experiments._cells import TABLE, Bench, Reading  # noqa: E402
-from hopfed.experiments._execute import execute  # noqa: E402
+from hopfed.experiments import PRESET_NAMES, find, fl, knnper  # noqa: E402
+from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.shared import cells as _cells  # noqa: E402
+from hopfed.experiments.shared import planes as _planes  # noqa: E402
+from hopfed.experiments.shared import stream as _stream  # noqa: E402
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.figures import drawer  # noqa: E402
-from hopfed.results import tables_of  # noqa: E402
+from hopfed.report.tables import tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
 NAMES = ("sohip", "fedssa", "fedh2l", "knnper")
@@ -242,9 +237,9 @@ def knn_per(rounds=1, **settings):
 
 
 def test_a_stream_under_every_rule_ends_where_its_store_says():
-    from hopfed.config import with_settings
-    from hopfed.memory import Store
-    from hopfed.neural.evaluation import correct
+    from hopfed._lib.settings import with_settings
+    from hopfed.neural.memory.store import Store
+    from hopfed.neural.training.evaluation import correct
 
     method, state = knn_per()
     down, split = state.down[EVERYONE], method.made.split

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.data.schedules import NoveltyRamp
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, novelty
-from hopfed.experiments._execute import execute
 from hopfed.experiments.novelty import SCENARIOS, VARIANTS, FirstRounds, relative_gap
 from hopfed.experiments.participation import Labelled, detected
+from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import novelty as figure
 from hopfed.figures import save

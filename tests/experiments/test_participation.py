@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, participation
-from hopfed.experiments._execute import execute
 from hopfed.experiments.participation import BAND, Labelled, detected, foresee, share
+from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import participation as figure
 from hopfed.figures import save
-from hopfed.rank import TracyWidom
 from hopfed.runs import Run
-from hopfed.sample import NoiseProfile, Sample
+from hopfed.spectral.noise import NoiseProfile, Sample
+from hopfed.spectral.rank import TracyWidom
 from hopfed.theory import spikes
 
 TINY = participation.Config(

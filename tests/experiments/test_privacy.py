@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, privacy
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.figures import privacy as figure
 from hopfed.figures import save
 from hopfed.runs import Run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from hopfed.config import from_plain, to_plain
+from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import (
     PRESET_NAMES,
@@ -18,7 +18,7 @@ from hopfed.experiments import (
     heavy_tails,
     mp,
 )
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.figures import save
 from hopfed.runs import Run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hopfed.config import to_plain
+from hopfed._lib.settings import to_plain
 from hopfed.errors import HopfedError, RunFileError
 from hopfed.experiments import find
 from hopfed.experiments.publish import results

@@ -8,11 +8,11 @@ from helpers import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.config import from_plain, to_plain, with_settings
+from hopfed._lib.settings import from_plain, to_plain, with_settings
 from hopfed.data.silhouettes import overlaps
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import PRESET_NAMES, structured
-from hopfed.experiments._execute import execute
+from hopfed.experiments.runner.execute import execute
 from hopfed.experiments.structured import Config, rounds_until
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import structured as figure

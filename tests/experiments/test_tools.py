@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hopfed.experiments._counting import count_white, white_mean, white_threshold
-from hopfed.experiments._noise import Autoregressive, Blocks, autoregressive, fit_noise
-from hopfed.experiments._statistics import (
+from hopfed.experiments.shared.counting import count_white, white_mean, white_threshold
+from hopfed.experiments.shared.noise import Autoregressive, Blocks, autoregressive, fit_noise
+from hopfed.experiments.shared.statistics import (
     kolmogorov,
     mean_and_sd,
     r_squared,

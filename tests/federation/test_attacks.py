@@ -8,6 +8,7 @@ import pytest
 from asking import M, N, ask, known, method, refused, rows_in, signs, site
 
 from hopfed import kernels
+from hopfed._lib.random import stream
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
@@ -18,9 +19,8 @@ from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.encoding import Encoding, symmetric
 from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.private import PrivateFederation
-from hopfed.plasticity import Agreement, Fixed
-from hopfed.rng import stream
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.plasticity.rules import Agreement, Fixed
 
 
 def of_two_rows(message, columns):

@@ -10,6 +10,7 @@ import pytest
 from asking import M, N, ask, known, method, refused, signs, site
 
 from hopfed import kernels
+from hopfed._lib.random import stream
 from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
@@ -26,10 +27,9 @@ from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.inventory import inventory, worst
 from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.plasticity.rules import Broadcast, Fixed, Smoothing
 from hopfed.hopfield.released import Released
-from hopfed.plasticity import Broadcast, Fixed, Smoothing
-from hopfed.rng import stream
 
 
 def test_limits_are_those_of_the_owner(tmp_path):

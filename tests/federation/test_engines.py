@@ -18,7 +18,7 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Smoothing, Structure
+from hopfed.hopfield.plasticity.rules import Smoothing, Structure
 
 
 class Unloadable:

@@ -29,7 +29,7 @@ from hopfed.federation.recipes import describe
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Smoothing, Structure
+from hopfed.hopfield.plasticity.rules import Smoothing, Structure
 
 
 def hopfield(mood=None):
@@ -282,7 +282,7 @@ def assert_close(a, b):
 
 def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     from hopfed.experiments import find
-    from hopfed.experiments._execute import execute
+    from hopfed.experiments.runner.execute import execute
     from hopfed.runs import Run
 
     drift = find("drift")
@@ -305,7 +305,7 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
 
 def test_flower_takes_one_worker():
     from hopfed.experiments import find
-    from hopfed.experiments._execute import execute
+    from hopfed.experiments.runner.execute import execute
 
     drift = find("drift")
     with pytest.raises(ArgumentError, match="workers must be 1 with this engine"):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, site
 
+from hopfed._lib.random import stream
 from hopfed.data.channel import rademacher
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.flower.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
-from hopfed.rng import stream
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from hopfed.rng import stream
         "9" * 90_000,
         '["made", ["made"], {}]',
         '["made", "hopfed.__main__:cli", {}]',
-        '["made", "hopfed.recovery:Settings", {}]',
+        '["made", "hopfed.recovery.recover:Settings", {}]',
         '["made", "hopfed.data.batches:Batches", {"owners": ["tuple", []]}]',
         '["made", "hopfed.data.batches:Elsewhere", []]',
         '["made", "hopfed.data.batches:Elsewhere", {"rounds": 1}]',

@@ -11,7 +11,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.recipes import describe, rebuild
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.plasticity import Structure
+from hopfed.hopfield.plasticity.rules import Structure
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -48,7 +48,7 @@ def test_only_trusted_classes_are_made_and_they_check_their_settings():
     assert rebuild(text, arrays, None) == Moody(None, 0, "raise")
     text, arrays = describe(Encoding(50))
     with pytest.raises(DataError, match=r"not of hopfed\.plasticity"):
-        rebuild(text, arrays, ("hopfed.plasticity",))
+        rebuild(text, arrays, ("hopfed.hopfield.plasticity.rules",))
     with pytest.raises((ArgumentError, DataError), match="between 1 and"):
         rebuild(text.replace('"counts"', '"sketch"').replace("64", "99"), arrays)
 
@@ -58,7 +58,7 @@ def test_only_trusted_classes_are_made_and_they_check_their_settings():
     [
         "{",
         '["made", "os:system", {}]',
-        '["made", "hopfed.rng:stream", {"seed": 0}]',
+        '["made", "hopfed._lib.random:stream", {"seed": 0}]',
         '["made", "hopfed.nothing:Nothing", {}]',
         '["made", "hopfed.hopfield.consent:replace", {}]',
         '["array", "missing"]',

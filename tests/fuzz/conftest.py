@@ -78,7 +78,7 @@ def stop(*_, **__):
 @pytest.fixture(scope="module")
 def stubs():
     """Stop what would take long."""
-    from hopfed.experiments import _execute
+    from hopfed.experiments.runner import execute as _execute
 
     unit = _execute._unit
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopfed._lib.random import stream
 from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
@@ -23,10 +24,9 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
 from hopfed.hopfield import budget
 from hopfed.hopfield.budget import Ledger, Terms
-from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.kernels import PackedBits
-from hopfed.operators import DenseOperator
-from hopfed.rng import stream
+from hopfed.spectral.operators import DenseOperator
 
 N = 24
 
@@ -195,7 +195,7 @@ def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
 
 def test_a_budget_is_that_of_the_accountant():
     pytest.importorskip("dp_accounting")
-    from hopfed.privacy import accountant
+    from hopfed.privacy.mechanism import accountant
 
     mechanism = PrivateFederation(Batches((examples(),)), 100, 1.0).mechanism
     assert accountant(mechanism.scale / 100, delta=1e-5) == pytest.approx(1.0, rel=1e-3)

@@ -11,8 +11,8 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import malformed, nbytes
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
-from hopfed.operators import FactorOperator, pool
-from hopfed.spectrum import eigenpairs
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import FactorOperator, pool
 
 
 def examples(M, N, seed=0, r=0.8, K=3):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from liars import against, claiming, close, lying, noise, own, owners
 
+from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments.serve import Config, play, remarks
 from hopfed.federation.contract import EVERYONE
@@ -17,7 +18,6 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import FORMS
-from hopfed.metrics import retrieval
 
 BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False}
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import rademacher
 from hopfed.data.schedules import NoveltyRamp, Sequential
 from hopfed.data.stream import ArchetypeStream
@@ -15,9 +16,8 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.remembered import Remembered
-from hopfed.metrics import retrieval
-from hopfed.plasticity import Fixed, Smoothing, Structure
+from hopfed.hopfield.memory.remembered import Remembered
+from hopfed.hopfield.plasticity.rules import Fixed, Smoothing, Structure
 
 N, L = 150, 3
 

@@ -9,9 +9,9 @@ from hopfed import kernels
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.robust import EVERYBODY, Robust, _loss, _spread
-from hopfed.rank import TracyWidom
+from hopfed.spectral.rank import TracyWidom
 
 N = 24
 KINDS = [Robust("median"), Robust("trimmed", 0.1), Robust("trimmed", 0.3)]

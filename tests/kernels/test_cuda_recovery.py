@@ -11,14 +11,14 @@ from emulator.device import HostArray
 from helpers import sample
 
 from hopfed import kernels, recover
+from hopfed.archetypes.factorize import factorize
+from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import DataError
-from hopfed.factorize import factorize
-from hopfed.operators import FactorOperator
-from hopfed.rank import TracyWidom
-from hopfed.recovery import run_recovery
-from hopfed.sample import Sample
-from hopfed.spectrum import eigenpairs
-from hopfed.subspace import Subspace
+from hopfed.recovery.recover import run_recovery
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import TracyWidom
 
 SHAPES = {"fewer examples": (3, 200, 150), "fewer sites": (3, 90, 400)}
 

@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed import kernels, spectrum
-from hopfed.arrays import like, to_host
+from hopfed import kernels
+from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import bits
 from hopfed.kernels.cuda import shuffle as cuda_shuffle
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.shuffle import scramble
-from hopfed.operators import (
+from hopfed.spectral import eigenpairs as spectrum
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
     PooledOperator,
     average,
     pool,
 )
-from hopfed.shuffle import null_eigenvalues
-from hopfed.sketch import SketchOperator
-from hopfed.spectrum import eigenpairs
+from hopfed.spectral.shuffle_null import null_eigenvalues
+from hopfed.spectral.sketch import SketchOperator
 
 FORMS = {
     "factor": FactorOperator.from_examples,

@@ -20,8 +20,8 @@ from hopfed.neural.methods.fedral import FedRAL  # noqa: E402
 from hopfed.neural.methods.fml import FML  # noqa: E402
 from hopfed.neural.methods.pfedes import PFedES  # noqa: E402
 from hopfed.neural.methods.standalone import Standalone  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training, forward_of  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training, forward_of  # noqa: E402
 
 PROXIED = [(FML, SMALL), (FedKD, SMALL), (FedMRL, SMALL)]
 EVERY = [*PROXIED, (FedRAL, {"least": 0.1, "levels": 2}), (PFedES, {})]

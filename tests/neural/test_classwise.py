@@ -13,13 +13,13 @@ from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.neural.classwise import labels_of  # noqa: E402
-from hopfed.neural.evaluation import Network  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.fd import FD  # noqa: E402
 from hopfed.neural.methods.fedproto import FedProto  # noqa: E402
 from hopfed.neural.methods.standalone import Standalone  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training, cross_entropy  # noqa: E402
+from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training, cross_entropy  # noqa: E402
 
 TASK = TaskSpec(models=("mlp",), clients=4, examples=300, partition="classes:3")
 TRAINING = Training(lr=0.05, way="sequential")

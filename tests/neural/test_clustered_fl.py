@@ -14,12 +14,12 @@ from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
-from hopfed.neural.evaluation import accuracies  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.evaluation import accuracies  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 FIVE = TaskSpec(partition="dirichlet:0.3", clients=5, models=("mlp",), examples=300)
 TRAINING = Training(lr=0.05, way="sequential")

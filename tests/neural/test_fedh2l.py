@@ -15,11 +15,11 @@ from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.messages import nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
-from hopfed.neural.cost import measure  # noqa: E402
 from hopfed.neural.methods.fedh2l import FedH2L  # noqa: E402
 from hopfed.neural.methods.fedmd import FedMD  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.cost import measure  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 TASK = TaskSpec(
     partition="rotation:0,40,80:20:same", clients=3, models=("mlp",), shares=(70, 10, 20)

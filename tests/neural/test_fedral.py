@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from auxiliary import make, play  # noqa: E402
 
 from hopfed.federation.contract import EVERYONE  # noqa: E402
-from hopfed.neural.evaluation import Network  # noqa: E402
 from hopfed.neural.methods.fedral import FedRAL  # noqa: E402
+from hopfed.neural.training.evaluation import Network  # noqa: E402
 
 
 def test_before_training_the_matrix_turns_nothing():

@@ -16,7 +16,7 @@ from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.method import below, unpack  # noqa: E402
 from hopfed.neural.methods.fedkd import FedKD  # noqa: E402
 from hopfed.neural.methods.fml import FML  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 
 def objective(method, answer, y, mask=None):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize, nnls
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.neural.gradients import inner, pcgrad, project  # noqa: E402
-from hopfed.neural.optimizers import OPTIMIZERS, of_client, stack  # noqa: E402
+from hopfed.neural.training.optimizers import OPTIMIZERS, of_client, stack  # noqa: E402
 
 numbers = st.floats(-10, 10, allow_subnormal=False).map(lambda v: 0.0 if abs(v) < 1e-3 else v)
 pairs = st.integers(1, 12).flatmap(

@@ -14,15 +14,15 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.memory import Store  # noqa: E402
-from hopfed.neural.embedding import Extractor  # noqa: E402
-from hopfed.neural.evaluation import accuracies  # noqa: E402
+from hopfed.neural.memory.embedding import Extractor  # noqa: E402
+from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
+from hopfed.neural.memory.store import Store  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.methods.fedavg_prior import FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import STORES, KNNPer  # noqa: E402
-from hopfed.neural.neighbours import SmallStoreWarning  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.evaluation import accuracies  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=400)
 TRAINING = Training(lr=0.05, way="sequential")

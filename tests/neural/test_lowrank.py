@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import malformed
 from hopfed.neural.lowrank import expanded, form, truncate, truncated
-from hopfed.rng import stream
 
 
 def back(rows, m):

@@ -7,15 +7,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments._execute import execute  # noqa: E402
+from hopfed.experiments.runner.execute import execute  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.figures import fl as figure  # noqa: E402
-from hopfed.neural.evaluation import Network, accuracies, bottom_decile  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies, bottom_decile  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
 SMALL = {

@@ -14,7 +14,6 @@ from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.evaluation import Network, accuracies  # noqa: E402
 from hopfed.neural.method import below, pack, unpack  # noqa: E402
 from hopfed.neural.methods.apfl import APFL  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL  # noqa: E402
@@ -22,8 +21,9 @@ from hopfed.neural.methods.ditto import Ditto  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.methods.fedrep import FedRep  # noqa: E402
 from hopfed.neural.methods.standalone import Standalone  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=300)
 TRAINING = Training(lr=0.05, way="sequential")

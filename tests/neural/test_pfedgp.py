@@ -14,8 +14,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.evaluation import accuracies  # noqa: E402
-from hopfed.neural.gaussian import (  # noqa: E402
+from hopfed.neural.memory.gaussian import (  # noqa: E402
     dirichlet_targets,
     gpytorch,
     kernel,
@@ -23,8 +22,9 @@ from hopfed.neural.gaussian import (  # noqa: E402
     process,
 )
 from hopfed.neural.methods.pfedgp import PFedGP  # noqa: E402
-from hopfed.neural.task import TaskSpec  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.evaluation import accuracies  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 SPEC = TaskSpec(partition="dirichlet:0.3", clients=4, models=("mlp",), examples=300)
 LENGTH, SCALE = torch.tensor([0.2]), torch.tensor([1.5])

@@ -18,13 +18,13 @@ from hopfed.federation.faults import Fault  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.evaluation import Network  # noqa: E402
+from hopfed.neural.memory.recall import Form, Remembering, Scorer  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.sohip import SoHip  # noqa: E402
 from hopfed.neural.models.base import Model  # noqa: E402
-from hopfed.neural.recall import Form, Remembering, Scorer  # noqa: E402
-from hopfed.neural.stacked import train_stacked  # noqa: E402
-from hopfed.neural.training import train_sequential  # noqa: E402
+from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.training.stacked import train_stacked  # noqa: E402
+from hopfed.neural.training.training import train_sequential  # noqa: E402
 
 KINDS = ("common", "class", "sample")
 

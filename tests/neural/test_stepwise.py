@@ -12,12 +12,12 @@ from hopfed.federation.contract import Context  # noqa: E402
 from hopfed.federation.engines import Call  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.cost import measure  # noqa: E402
-from hopfed.neural.evaluation import Network, correct, domains  # noqa: E402
 from hopfed.neural.methods.agg import AGG  # noqa: E402
 from hopfed.neural.public import seed_set  # noqa: E402
-from hopfed.neural.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training import Training  # noqa: E402
+from hopfed.neural.training.cost import measure  # noqa: E402
+from hopfed.neural.training.evaluation import Network, correct, domains  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 ROTATED = TaskSpec(
     partition="rotation:0,20,40,60:20:same", clients=4, models=("mlp",), shares=(75, 10, 15)

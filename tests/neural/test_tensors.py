@@ -7,9 +7,9 @@ from stand_ins import plays
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError, BackendError  # noqa: E402
-from hopfed.neural import task  # noqa: E402
 from hopfed.neural.data import Dataset, load, partition  # noqa: E402
 from hopfed.neural.data.tensors import ON_CPU, Augment, generator, moments, to_tensors  # noqa: E402
+from hopfed.neural.training import task  # noqa: E402
 
 
 def test_tensors_hold_what_the_dataset_holds():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hopfed.rng import stream
+from hopfed._lib.random import stream
 
 Point = Mapping[str, int]  # a size: letter of the field -> number, as in {"M": 1000, "N": 4000}
 Data = Mapping[str, Any]  # the inputs of a pair by name; arrays move with the device

@@ -21,12 +21,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hopfed.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads
+from hopfed._lib.processes import begin_worker, end_processes
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome, answers
 from hopfed.federation.faults import Fault
-from hopfed.workers import begin_worker, end_processes
 
 KEPT = 64  # methods that a worker remembers
 PATIENCE = 1.0  # seconds that the end of a pool is waited for

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.rng import stream
 
 Clients = list[np.ndarray]
 

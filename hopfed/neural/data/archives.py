@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import reading
 from hopfed.data.npz import Npz
 from hopfed.errors import DataError
-from hopfed.limits import require_memory
 from hopfed.neural.data import text
 from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
 from hopfed.neural.data.files import picture

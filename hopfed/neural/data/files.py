@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading
 from hopfed.errors import BackendError
-from hopfed.limits import require_memory
 
 PER_PIXEL = 16  # bytes that decoding a pixel takes, with the copies on its way
 

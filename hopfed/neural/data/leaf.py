@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError
-from hopfed.limits import require_memory
 from hopfed.neural.data.dataset import Dataset, encode, whole
 from hopfed.neural.data.text import VOCABULARY, encode_next, encode_windows, speech_of
 

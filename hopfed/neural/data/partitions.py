@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.random import check_seed, stream
+from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.neural.data import allocate, splits
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.schemes import Request, divide
-from hopfed.rng import check_seed, stream
 
 Rows = tuple[np.ndarray, ...]
 

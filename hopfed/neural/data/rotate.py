@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset
-from hopfed.rng import stream
 
 PER_CLASS = 100  # of Rotated MNIST, for each domain
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data import folders, leaf
 from hopfed.neural.data.archives import read_npz

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from hopfed.config import check_types, require
+from hopfed._lib.random import derive
+from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.neural.data.partitions import Partition
-from hopfed.rng import derive
 
 # Examples in a forward pass without gradients. On a CPU the activations of 64 come from memory that
 # is held; from 512 on (CNN-3, 28 x 28) or 128 on (CNN-1, 64 x 64) every pass has its pages made
@@ -189,5 +189,5 @@ def moments(images: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return torch's generator of the stream `path` under `seed`, as :func:`hopfed.rng.stream`."""
+    """Return torch's generator of the stream `path` under `seed` (`hopfed._lib.random`)."""
     return torch.Generator(device=device).manual_seed(derive(seed, *path))

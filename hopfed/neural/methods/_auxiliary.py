@@ -16,7 +16,7 @@ from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import check_name
 from hopfed.neural.pair import Pair
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)

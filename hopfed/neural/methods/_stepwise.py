@@ -11,18 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
-from hopfed.neural.cost import forward_flops
-from hopfed.neural.evaluation import Network
 from hopfed.neural.method import pack, unpack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.public import SeedSet, draw, seed_set
-from hopfed.neural.task import Params
-from hopfed.neural.training import Job, Phase, Plan
-from hopfed.neural.ways import one_thread
+from hopfed.neural.training.cost import forward_flops
+from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Job, Phase, Plan
+from hopfed.neural.training.ways import one_thread
 
 WHOSE = ("private", "own", "all")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.engines import Call
 from hopfed.neural.methods._stepwise import Stepwise, client_of
-from hopfed.neural.training import Plan
+from hopfed.neural.training.training import Plan
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class AGG(Stepwise):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = AGG(task, Training(way="sequential"), images=64)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -9,16 +9,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.memory import blend
+from hopfed.neural.memory.store import blend
 from hopfed.neural.method import above, below, unpack
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.pair import Pair
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, Phase, cross_entropy
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, Phase, cross_entropy
 
 __all__ = ["APFL"]
 
@@ -53,8 +53,8 @@ class APFL(Auxiliary):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = APFL(task, Training(way="sequential"), alpha=0.25)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -16,15 +16,15 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from hopfed.aggregate import mean_tree
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.embedding import Extractor
+from hopfed.neural.memory.embedding import Extractor
 from hopfed.neural.method import pack, unpack
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 LINKAGES = ("complete", "single")
 LEAST = 3  # clients of a cluster that can be parted
@@ -55,8 +55,8 @@ class ClusteredFL(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = ClusteredFL(task, Training(way="sequential"), linkage="single")
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import above, below, unpack
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.pair import Pair
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Ditto(Auxiliary):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = Ditto(task, Training(way="sequential"), lam=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

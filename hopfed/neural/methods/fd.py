@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message, Spec
@@ -24,8 +24,8 @@ from hopfed.neural.classwise import (
     table,
 )
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, Job, cross_entropy, masked_mean
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, Job, cross_entropy, masked_mean
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class FD(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FD(task, Training(way="sequential"), lam=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from hopfed.aggregate import mean_tree
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import NeuralMethod, pack, spec_of, unpack
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class FedAvg(NeuralMethod):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedAvg(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

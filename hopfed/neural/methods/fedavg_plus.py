@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.task import Params
-from hopfed.neural.training import Job
-from hopfed.neural.ways import train
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Job
+from hopfed.neural.training.ways import train
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class FedAvgPlus(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedAvgPlus(task, Training(way="sequential"), tune=2)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.evaluation import Classifier
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.task import Params
+from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.task import Params
 
 __all__ = ["FedAvgPrior"]
 
@@ -53,8 +53,8 @@ class FedAvgPrior(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedAvgPrior(task, Training(way="sequential"), divide=True)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

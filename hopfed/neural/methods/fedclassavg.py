@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import above, below
 from hopfed.neural.methods.lg_fedavg import LGFedAvg
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy, masked_mean
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy, masked_mean
 
 FAR = -1e9  # in place of minus infinity, whose gradient would not be a number
 
@@ -40,8 +40,8 @@ class FedClassAvg(LGFedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedClassAvg(task, Training(way="sequential"), contrast=0.0)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

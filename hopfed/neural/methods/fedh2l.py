@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.gradients import inner, pcgrad, project
 from hopfed.neural.method import pack, unpack
 from hopfed.neural.methods._stepwise import Consulting, client_of
-from hopfed.neural.task import Params
-from hopfed.neural.training import Direct, Forward, Job, Phase, Plan
-from hopfed.rng import stream
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Direct, Forward, Job, Phase, Plan
 
 RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}
 
@@ -54,8 +54,8 @@ class FedH2L(Consulting):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedH2L(task, Training(way="sequential"), conflict="ignore")
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

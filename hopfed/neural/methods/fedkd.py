@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hopfed.aggregate import mean_tree
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
@@ -21,8 +21,8 @@ from hopfed.neural.method import above, unpack
 from hopfed.neural.methods._auxiliary import Proxied
 from hopfed.neural.models.base import Model
 from hopfed.neural.pair import Pair
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy, divergence, masked_mean
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy, divergence, masked_mean
 
 __all__ = ["FedKD"]
 
@@ -74,8 +74,8 @@ class FedKD(Proxied):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedKD(task, Training(way="sequential"), start=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

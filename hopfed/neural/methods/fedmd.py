@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.aggregate import mean_tree
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.methods._stepwise import Consulting, client_of
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, Phase, Plan, masked_mean
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, Phase, Plan, masked_mean
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class FedMD(Consulting):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedMD(task, Training(way="sequential"), transfer=2)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

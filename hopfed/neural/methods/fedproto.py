@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message, Spec
@@ -24,11 +24,11 @@ from hopfed.neural.classwise import (
     outputs,
     table,
 )
-from hopfed.neural.evaluation import Classifier
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, Job, cross_entropy, forward_of, masked_mean
+from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, Job, cross_entropy, forward_of, masked_mean
 
 __all__ = ["FedProto"]
 
@@ -55,8 +55,8 @@ class FedProto(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedProto(task, Training(way="sequential"), lam=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

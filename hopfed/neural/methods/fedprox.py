@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class FedProx(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedProx(task, Training(way="sequential"), mu=0.1)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

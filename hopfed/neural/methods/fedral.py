@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hopfed.aggregate import weighted_mean
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.evaluation import Classifier, Network
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy
+from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy
 
 MATRIX = "shared.weight"
 
@@ -73,8 +73,8 @@ class FedRAL(Auxiliary):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedRAL(task, Training(way="sequential"), least=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

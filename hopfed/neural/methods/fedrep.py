@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import above, below, pack, spec_of, unpack
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.task import Params
-from hopfed.neural.training import Phase
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Phase
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class FedRep(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedRep(task, Training(way="sequential"), head=2)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

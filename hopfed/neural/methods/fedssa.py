@@ -34,16 +34,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.aggregate import weighted_mean
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.memory import gate
 from hopfed.neural.classwise import labels_of
+from hopfed.neural.memory.store import gate
 from hopfed.neural.methods.lg_fedavg import require_one_header
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 FUSIONS = ("literal", "normalised")
 ABLATIONS = ("", "m1-a", "m1-b", "m2-a", "m2-b")
@@ -69,8 +69,8 @@ class FedSSA(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FedSSA(task, Training(way="sequential"), mu_0=0.5)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from hopfed.config import require
-from hopfed.memory import blend
+from hopfed._lib.settings import require
+from hopfed.neural.memory.store import blend
 from hopfed.neural.methods._auxiliary import Proxied
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy, divergence
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy, divergence
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class FML(Proxied):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = FML(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

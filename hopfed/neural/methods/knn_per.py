@@ -20,7 +20,8 @@ validation examples may choose any; the mean of lam given them is steadier (ours
 ``tune=posterior``).
 
 Ours: the store may be compressed to prototypes, or read as a Hopfield network, of all examples
-or of class archetypes; see `hopfed.neural.prototypes` and `hopfed.neural.associative`.
+or of class archetypes; see `hopfed.neural.memory.prototypes` and
+`hopfed.neural.memory.associative`.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.config import require
+from hopfed._lib.cache import Recent
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message, digest
-from hopfed.memory import RULES, Store
-from hopfed.neural import neighbours
-from hopfed.neural.associative import class_archetypes, stored_examples
-from hopfed.neural.embedding import Embedded, Extractor, shared_extractor
-from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.neighbours import (
+from hopfed.neural.memory import neighbours
+from hopfed.neural.memory.associative import class_archetypes, stored_examples
+from hopfed.neural.memory.embedding import Embedded, Extractor, shared_extractor
+from hopfed.neural.memory.neighbours import (
     Index,
     Neighbours,
     SmallStoreWarning,
@@ -51,9 +52,9 @@ from hopfed.neural.neighbours import (
     mix,
     parse_index,
 )
-from hopfed.neural.prototypes import fit_prototypes
-from hopfed.recent import Recent
-from hopfed.rng import derive, stream
+from hopfed.neural.memory.prototypes import fit_prototypes
+from hopfed.neural.memory.store import RULES, Store
+from hopfed.neural.methods.fedavg import FedAvg
 
 __all__ = ["KNNPer"]
 
@@ -88,7 +89,7 @@ class Interpolation:
     extractor : the global model.
     memory : None for a client without examples, which falls back to the global model.
     weight : lambda.
-    mixing : see `hopfed.neural.neighbours.mix`.
+    mixing : see `hopfed.neural.memory.neighbours.mix`.
     """
 
     extractor: Extractor
@@ -124,8 +125,8 @@ class KNNPer(FedAvg):
         examples, above 1 their number.
     spread : clients of even number keep that share less and those of odd number that share more
         than `capacity`: weak and strong hardware. A client that keeps nothing has the global model.
-    rule : which examples stay, see `hopfed.memory.Store`; they arrive in random order.
-    index : "exact", "hnsw[:EF]" or "ivf[:LISTS]", see `hopfed.neural.neighbours.Index`.
+    rule : which examples stay, see `hopfed.neural.memory.store.Store`; they arrive in random order.
+    index : "exact", "hnsw[:EF]" or "ivf[:LISTS]", see `hopfed.neural.memory.neighbours.Index`.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
@@ -138,8 +139,8 @@ class KNNPer(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = KNNPer(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from hopfed.aggregate import mean_tree
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import NeuralMethod, above, below, pack, spec_of, unpack
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 __all__ = ["LGFedAvg"]
 
@@ -41,8 +41,8 @@ class LGFedAvg(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = LGFedAvg(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

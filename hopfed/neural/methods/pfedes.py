@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import drawing
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, Phase, cross_entropy
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, Phase, cross_entropy
 
 __all__ = ["PFedES"]
 
@@ -51,8 +51,8 @@ class PFedES(Auxiliary):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = PFedES(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.config import require
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.embedding import Extractor, shared_extractor
-from hopfed.neural.gaussian import Process, log_evidence, process
+from hopfed.neural.memory.embedding import Extractor, shared_extractor
+from hopfed.neural.memory.gaussian import Process, log_evidence, process
 from hopfed.neural.method import above, below, spec_of, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models.base import Model
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward
-from hopfed.rng import stream
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward
 
 __all__ = ["PFedGP"]
 
@@ -61,8 +61,8 @@ class PFedGP(FedAvg):
 
     What differs from the paper: there each client has a tree of binary processes, with
     Polya-Gamma variables and Gibbs sampling; here one regression on transformed labels for each
-    class, in closed form (see `hopfed.neural.gaussian`), which needs no inducing points up to
-    some hundred examples and takes a random sample of them above. Class probabilities are the
+    class, in closed form (see `hopfed.neural.memory.gaussian`), which needs no inducing points up
+    to some hundred examples and takes a random sample of them above. Class probabilities are the
     softmax of the posterior means.
 
     Attributes
@@ -74,8 +74,8 @@ class PFedGP(FedAvg):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = PFedGP(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

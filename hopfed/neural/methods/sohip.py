@@ -32,17 +32,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hopfed.aggregate import weighted_mean
-from hopfed.config import require
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.evaluation import Classifier
+from hopfed.neural.memory.recall import ABLATIONS, HEADERS, KINDS, Form, Headed, Remembering, Scorer
 from hopfed.neural.method import below, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
-from hopfed.neural.recall import ABLATIONS, HEADERS, KINDS, Form, Headed, Remembering, Scorer
-from hopfed.neural.task import Params
-from hopfed.neural.training import Forward, cross_entropy
+from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Forward, cross_entropy
 
 AGGREGATIONS = ("mean", "hopfield")
 
@@ -61,10 +61,10 @@ class SoHip(Standalone):
     memory : "common", the paper's, one memory for all examples. The others are ours, and share
         the m numbers out among p patterns of ``m // p``: "class" has a pattern for each class,
         recalled by how likely the header finds the class; "sample" has `patterns` of them,
-        recalled by how near the encoded example is to each. See `hopfed.neural.recall.Form`.
+        recalled by how near the encoded example is to each. See `hopfed.neural.memory.recall.Form`.
     patterns, beta : of "sample": their number, and the inverse temperature of recalling.
     aggregation : "mean" (16); or "hopfield", ours: archetypes of the binarised memories that the
-        clients last sent (the server keeps them), by `hopfed.neural.archetypes.group`. Every
+        clients last sent (the server keeps them), by `hopfed.neural.memory.archetypes.group`. Every
         client gets, for each of its patterns, the mean over the patterns of the same archetype:
         again m numbers. Where too few or too unlike memories show no archetype for certain,
         everyone gets the mean (16). The server's metric `archetypes` says how many there are, 0
@@ -74,8 +74,8 @@ class SoHip(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = SoHip(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
@@ -184,7 +184,9 @@ class SoHip(Standalone):
         state, down, metrics = super().server_step(state, messages, context)
         if self.aggregation == "mean" or not down:
             return state, down, metrics
-        from hopfed.neural.archetypes import group  # loads Numba, which the mean does not need
+        from hopfed.neural.memory.archetypes import (
+            group,  # loads Numba, which the mean does not need
+        )
 
         kept = {f"of/{c}": m["memory"] for c, m in messages.items()}
         state = {**state, **kept}

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Message, Spec
 from hopfed.neural.method import NeuralMethod, pack, unpack
-from hopfed.neural.task import Params
+from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Standalone(NeuralMethod):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = Standalone(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

@@ -12,15 +12,15 @@ from typing import ClassVar
 
 from torch import nn
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.neural.evaluation import Classifier
+from hopfed.neural.memory.recall import HEADERS, Scorer, Shifted
 from hopfed.neural.method import below
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
-from hopfed.neural.recall import HEADERS, Scorer, Shifted
-from hopfed.neural.task import Params
+from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class StandaloneBias(Standalone):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.task import TaskSpec
-    >>> from hopfed.neural.training import Training
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> from hopfed.neural.training.training import Training
     >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
     >>> method = StandaloneBias(task, Training(way="sequential"))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())

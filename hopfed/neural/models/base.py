@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from hopfed.config import check_types, require
+from hopfed._lib.settings import check_types, require
 
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, and leaves at least two channels to a group

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.neural.models.base import Model, Shape, SpatialMean, normalised
 
 KERNEL = 5

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from hopfed.config import require
+from hopfed._lib.settings import require
 from hopfed.neural.models.base import Model, Shape
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from hopfed.config import MOST, require, whole
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.random import derive
+from hopfed._lib.settings import MOST, require, whole
 from hopfed.errors import ArgumentError
-from hopfed.limits import require_memory
 from hopfed.neural.models.base import Model, Shape, rectified
 from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
 from hopfed.neural.models.recurrent import lstm
 from hopfed.neural.models.residual import mobilenet_v2, resnet
-from hopfed.rng import derive
 
 MODELS: dict[str, Callable[..., Model]] = {
     "mlp": mlp,

@@ -19,7 +19,7 @@ from flwr.app import Message as FlowerMessage
 from flwr.app import RecordDict
 from flwr.clientapp import ClientApp
 
-from hopfed.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, RunFileError, shown
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.engines.flower.shelf import Shelf

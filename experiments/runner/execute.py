@@ -1,0 +1,246 @@
+"""Run an experiment over its seeds, in this process or in several, with the same results.
+
+Every seed draws from its own named streams and is computed with one BLAS thread, so neither the
+process it ran in, nor what ran before it, nor an interruption can change a bit of it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.outputs import check_writable
+from hopfed._lib.processes import begin_worker, end_processes
+from hopfed._lib.settings import require, to_plain
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.experiments.runner.ledger import Ledger, State
+from hopfed.federation.engines import Engine
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.states import BUDGET
+from hopfed.runs import Run
+
+PER_UNIT = 500  # bytes that the arrays of a seed, or of one round of it, take at least
+ENGINES = ("local", "pool", "flower")
+MOST_SEEDS = 1_000_000
+
+Report = Callable[[int, int], object]  # from what is finished and what is planned
+
+
+def execute(
+    experiment: Any,
+    config: Any,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    engine: str | Engine = "local",
+    workers: int = 1,
+    memory: int = BUDGET,
+    at_once: bool = False,
+    report: Report | None = None,
+) -> Run:
+    """Run `experiment` over the seeds ``0 .. config.seeds - 1``.
+
+    Parameters
+    ----------
+    experiment : a module of `hopfed.experiments`, or any module that offers the same.
+    config : its settings.
+    out : run file, committed seed by seed (for a federation also between rounds, as often as a
+        twentieth of the time allows); None for none.
+    resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
+    engine : "local": every seed in one process, `workers` of them at a time; "pool", for a
+        federation: the clients of a round in `workers` processes, one seed after the other;
+        "flower": the same as nodes of Flower in this process; or an engine, which stays open.
+    workers : processes; the results depend neither on it nor on the engine.
+    memory : bytes of the clients' states to keep in memory; the others are in files.
+    at_once : write the run file after every round, whatever that costs.
+    report : called after every seed, or every round of a federation.
+
+    Raises
+    ------
+    ArgumentError : `out` exists and `resume` was not asked for, or cannot be written.
+    RunFileError : `out` holds another run, or the disk is full; what was committed stays.
+
+    Examples
+    --------
+    >>> from hopfed.experiments import find
+    >>> bbp = find("bbp")
+    >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
+    True
+    """
+    _check(hasattr(experiment, "run_round"), engine, workers, memory)
+    _check_fits(config)
+    ledger = _begun(experiment, config, out, resume, memory)
+    if not ledger.pending():
+        return ledger.run()
+    new = out is not None and not Path(out).exists()
+    if out is not None:
+        check_writable(out)
+        ledger.write()
+    tell = report or _silent
+    tell(*ledger.progress())
+    try:
+        if engine == "local" and workers > 1:
+            _parallel(ledger, experiment.__name__, config, workers, tell)
+        else:
+            with _opened(engine, workers) as clients:
+                _serial(ledger, experiment.__name__, config, tell, clients, at_once)
+    except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
+        ledger.flush()
+        if new and not ledger.done and not ledger.open:
+            Path(str(out)).unlink(missing_ok=True)  # nothing came of it: no file stands for it
+        raise
+    return ledger.run()
+
+
+def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> None:
+    require(workers >= 1, "workers", "at least 1", workers)
+    require(memory >= 0, "memory", "at least 0", memory)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
+    require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
+    alone = engine in ("local", "pool") or workers == 1
+    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
+
+
+def _check_fits(config: Any) -> None:
+    """Refuse, before anything is begun, settings whose smallest arrays do not fit into memory."""
+    require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
+    require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
+    counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
+    units = _most(config.seeds) * max(1, _most(getattr(config, "rounds", 1)))
+    require_memory(PER_UNIT * units, "results of all seeds and rounds")
+    require_memory(8 * counts["N"] ** 2, f"operators of N = {counts['N']} sites")
+    rows = max(counts["M"], counts["clients"] * max(1, counts["examples"]))
+    require_memory(rows * max(1, counts["N"]) // 8, f"{rows} examples of N = {counts['N']} sites")
+
+
+def _most(value: Any) -> int:
+    """Greatest whole number of a setting, 0 for another kind."""
+    values = value if isinstance(value, tuple) else (value,)
+    return max((v for v in values if isinstance(v, int)), default=0)
+
+
+def _begun(
+    experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int
+) -> Ledger:
+    """Ledger of a run, with what `out` holds of it if it is to be continued."""
+    by_round = hasattr(experiment, "run_round")
+    ledger = Ledger(
+        experiment.__name__.rpartition(".")[2],
+        to_plain(config),
+        lambda arrays: experiment.summarise(config, arrays),
+        by_round=by_round,
+        rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
+        path=out,
+        memory=memory,
+    )
+    if resume:
+        ledger.resume()
+    elif out is not None and Path(out).exists():
+        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
+    return ledger
+
+
+def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine]:
+    """Engine of that name, closed with the context."""
+    if not isinstance(engine, str):
+        return nullcontext(engine)
+    if engine == "pool":
+        return PoolEngine(workers)
+    if engine == "flower":
+        from hopfed.federation.engines.flower.simulation import FlowerSimulation
+
+        return FlowerSimulation()
+    return nullcontext(LocalEngine())
+
+
+def _silent(done: int, planned: int) -> None:
+    """Report to nobody."""
+
+
+def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engine: Engine) -> Any:
+    """One seed, or one round of it: (arrays, state after it or None)."""
+    from threadpoolctl import threadpool_limits
+
+    experiment = import_module(module)
+    with threadpool_limits(1):  # the order of summation depends on the number of threads
+        if hasattr(experiment, "run_round"):
+            return experiment.run_round(config, seed, t, state, engine)
+        return experiment.run(config, seed), None
+
+
+def _serial(
+    ledger: Ledger, module: str, config: Any, tell: Report, engine: Engine, at_once: bool
+) -> None:
+    for seed in ledger.pending():
+        while seed not in ledger.done:
+            with ledger.blamed(seed):
+                made = _unit(module, config, seed, *ledger.position(seed), engine)
+            ledger.commit(seed, *made)
+            if at_once:
+                ledger.flush()
+            tell(*ledger.progress())
+
+
+def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Report) -> None:
+    """Run units in worker processes that end with this call, however it ends."""
+    others = set(multiprocessing.active_children())
+    # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
+    try:
+        _feed(pool, ledger, module, config, workers, tell)
+    except BaseException as error:
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_processes(others)  # the units under way are of no use any more
+        if isinstance(error, BrokenProcessPool):
+            raise HopfedError(
+                "a worker process died, perhaps for want of memory; the seeds committed so far "
+                "are kept: continue with --resume and fewer workers"
+            ) from error
+        raise
+    pool.shutdown()
+
+
+def _feed(
+    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, workers: int, tell: Report
+) -> None:
+    """Keep every worker busy with one unit; commit each as it comes, whatever the order."""
+    waiting = ledger.pending()[::-1]
+    running: dict[Future[Any], int] = {}
+    while waiting or running:
+        while waiting and len(running) < workers:
+            seed = waiting.pop()
+            running[_submit(pool, ledger, module, config, seed)] = seed
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            seed = running.pop(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, BrokenProcessPool):
+                with ledger.blamed(seed):
+                    raise error
+            ledger.commit(seed, *future.result())
+            tell(*ledger.progress())
+            if seed not in ledger.done:
+                running[_submit(pool, ledger, module, config, seed)] = seed
+
+
+def _submit(
+    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, seed: int
+) -> Future[Any]:
+    return pool.submit(_unit_in_worker, module, config, seed, *ledger.position(seed))
+
+
+def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: State | None) -> Any:
+    """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
+    try:
+        return _unit(module, config, seed, t, state, LocalEngine())
+    except HopfedError as error:
+        raise HopfedError(str(error)) from None

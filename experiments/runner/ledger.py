@@ -1,0 +1,288 @@
+"""The results of an experiment while it runs, seed by seed and round by round.
+
+Every commit replaces the run file as a whole (see `hopfed.runs`), so whatever kills the process
+leaves the state after some commit. What the file holds in the end depends on the config and the
+results alone, not on their order or on how often the run was resumed: a run that was never
+disturbed and one that was killed and resumed end in the same bytes.
+
+Until a seed's last round, large states of its clients are in files of their own in the folder
+``RUN.h5.states``, which goes when the run is complete. A commit writes those that are new, then the
+run file, which refers to them, and then removes those that nothing refers to any more. Rounds may
+be faster than commits: a commit waits until the last one was no more than `SHARE` of the time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.outputs import remove_leftovers
+from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.experiments import Arrays
+from hopfed.federation.rounds import FederationState
+from hopfed.federation.states import BUDGET, Held, StateStore
+from hopfed.runs import Run, blaming, plain, provenance, require_seeds
+
+SHARE = 0.05  # of the time that commits between the rounds of a seed may take
+
+_OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
+_WHOLE = ""  # the one part of a state that has no parts
+
+State = Arrays | FederationState
+Summarise = Callable[[Arrays], dict[str, Any]]
+
+
+@dataclass
+class OpenSeed:
+    """A seed between two rounds: the arrays of its rounds so far, and the state after the last."""
+
+    rounds: list[Arrays] = field(default_factory=list)
+    state: State | None = None
+
+    def parts(self) -> dict[str, Held]:
+        """The state in parts that are written as a whole."""
+        if isinstance(self.state, FederationState):
+            return self.state.parts()
+        return {_WHOLE: Held(self.state or {})}
+
+
+class Ledger:
+    """What is committed of a run, and what is left to do.
+
+    Parameters
+    ----------
+    kind : name of the experiment.
+    config : its settings as plain JSON values, `seeds` among them.
+    summarise : from the arrays of all seeds to the summary; called with the last commit.
+    by_round : whether a seed is committed round by round.
+    rounds : of a seed, None where that is not known.
+    path : the run file, or None to keep the results in memory only.
+    memory : bytes of client states to keep in memory; the others are in files.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        config: dict[str, Any],
+        summarise: Summarise,
+        *,
+        by_round: bool = False,
+        rounds: int | None = None,
+        path: str | Path | None = None,
+        memory: int = BUDGET,
+    ):
+        self.kind, self.config, self.summarise = kind, config, summarise
+        self.by_round, self.rounds, self.path = by_round, rounds or 1, path
+        self._last = rounds
+        self._taken: set[int] | None = None  # open seeds that are from the file, once resumed
+        self.done: dict[int, Arrays] = {}
+        self.open: dict[int, OpenSeed] = {}
+        folder = None if path is None else Path(f"{path}.states").resolve()
+        self.store = StateStore(folder, memory)
+        self._behind = False  # whether something is not in the file yet
+        self._wrote, self._cost = 0.0, 0.0  # end and seconds of the last commit
+
+    @property
+    def planned(self) -> int:
+        """Number of seeds."""
+        return int(self.config["seeds"])
+
+    def progress(self) -> tuple[int, int]:
+        """Seeds finished and planned; rounds of them, where their number is known."""
+        rounds = self.rounds
+        under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
+        return len(self.done) * rounds + under_way, self.planned * rounds
+
+    def pending(self) -> list[int]:
+        """Seeds that are not finished, in order."""
+        return [seed for seed in range(self.planned) if seed not in self.done]
+
+    def position(self, seed: int) -> tuple[int, State | None]:
+        """Next round of `seed`, and the state it starts from."""
+        entry = self.open.get(seed, OpenSeed())
+        return len(entry.rounds), entry.state
+
+    def commit(self, seed: int, arrays: Arrays, state: State | None = None) -> None:
+        """Add the arrays of one seed, or of one round and the state after it.
+
+        The file is written when a seed is finished (`state` is None), and between two rounds if
+        that does not take too much of the time; `flush` writes what is left.
+        """
+        arrays = {name: np.asarray(value) for name, value in arrays.items()}
+        rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
+        with self.blamed():
+            _require_equal_shapes(arrays, rounds[0])
+        if state is None:
+            done = self._finished(rounds)
+            self.done[seed] = done
+            self.open.pop(seed, None)
+        else:
+            if isinstance(state, FederationState):
+                self.store.keep(state.clients, state.down)
+            else:
+                state = {k: np.asarray(v) for k, v in state.items()}
+            self.open[seed] = OpenSeed(rounds, state)  # at once: a flush may come at any moment
+        self._behind = True
+        if state is None or time.monotonic() - self._wrote >= self._cost / SHARE:
+            self.flush()
+
+    def _finished(self, rounds: list[Arrays]) -> Arrays:
+        """Arrays of a seed that is done, which are alike in all seeds."""
+        with self.blamed():
+            done = _stacked(rounds) if self.by_round else rounds[-1]
+            _require_equal_shapes(done, next(iter(self.done.values()), done))
+        return done
+
+    def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
+        """Lay errors to the file if what is worked on, the state of `seed` or all, is from it."""
+        if self._taken is None or not (seed is None or seed in self._taken):
+            return nullcontext()
+        return blaming(str(self.path), self.kind)
+
+    def flush(self) -> None:
+        """Write what is not in the file yet."""
+        if self._behind:
+            self.write()
+
+    def write(self) -> None:
+        """Write the run file as it stands."""
+        self._behind = False
+        if self.path is None:
+            return
+        began = time.monotonic()
+        parts = self._parts()
+        self._run(parts).save(self.path)
+        self.store.committed({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        if len(self.done) == self.planned:
+            self.store.close()
+        self._wrote = time.monotonic()
+        self._cost = self._wrote - began
+
+    def run(self) -> Run:
+        """Return the run as it stands; the summary is there once every seed is."""
+        return self._run({})
+
+    def _parts(self) -> dict[int, dict[str, Held]]:
+        """Parts of the state of every open seed."""
+        return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
+
+    def _run(self, states: Mapping[int, Mapping[str, Held]]) -> Run:
+        """The run with the rounds of the seeds in `states`, and these."""
+        seeds = sorted(self.done)
+        arrays = _stacked([self.done[seed] for seed in seeds])
+        summary = {}
+        if len(seeds) == self.planned:
+            with self.blamed():
+                summary = plain(self.summarise(arrays))
+        arrays["seeds"] = np.array(seeds, dtype=np.int64)
+        for seed, parts in states.items():
+            arrays |= _named(f"{_OPEN}/{seed}/rounds", _stacked(self.open[seed].rounds))
+            arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
+        return Run(
+            self.kind, self.config, arrays, summary, committed=len(seeds), planned=self.planned
+        )
+
+    def resume(self) -> None:
+        """Take over what the file at `path` holds; nothing when there is none.
+
+        Raises
+        ------
+        RunFileError : the file is of another experiment, of other settings, was made with other
+            versions, under which the bits need not be the same, or is not as hopfed writes it.
+        """
+        if self.path is None or not Path(self.path).exists():
+            return
+        remove_leftovers(self.path)
+        run = Run.load(self.path)
+        self._check(run)
+        require_seeds(run, self.path)
+        self._taken = set()
+        with self.blamed():
+            self._take(run)
+        self._taken = set(self.open)
+        parts = self._parts()
+        self.store.clear({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        if run.complete:
+            self.store.close()
+
+    def _take(self, run: Run) -> None:
+        seeds = run.arrays["seeds"].tolist()
+        del run.arrays["seeds"]
+        for name, array in run.arrays.items():
+            if name.startswith(f"{_OPEN}/"):
+                self._reopen(name, array)
+            else:
+                for seed, value in zip(seeds, array, strict=True):
+                    self.done.setdefault(seed, {})[name] = value
+        for seed, entry in self.open.items():
+            known = self.by_round and seed in range(run.planned) and seed not in self.done
+            begun = 1 <= len(entry.rounds) < (self._last or len(entry.rounds) + 1)
+            if not (known and begun and entry.state is not None):
+                raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
+
+    def _reopen(self, name: str, array: np.ndarray) -> None:
+        _, seed, part, *rest = name.split("/", 3)
+        entry = self.open.setdefault(int(seed), OpenSeed())
+        if part == "rounds":
+            entry.rounds = entry.rounds or [{} for _ in array]
+            for arrays, value in zip(entry.rounds, array, strict=True):
+                arrays[rest[0]] = value
+            return
+        if rest:
+            raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
+        try:
+            parts = self.store.thaw(array)
+        except DataError as error:
+            raise RunFileError(f"{self.path}: {name}: {error}") from None
+        if _WHOLE in parts:
+            entry.state = parts[_WHOLE].read()
+        else:
+            entry.state = FederationState.of_parts(parts)
+            self.store.keep(entry.state.clients, entry.state.down)
+
+    def _check(self, run: Run) -> None:
+        if run.kind != self.kind:
+            raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
+        for name, mine in json.loads(json.dumps(self.config)).items():
+            held = run.config.get(name)
+            if name == "seeds":  # a run may grow by more seeds, and never lose one
+                if mine < run.planned:
+                    raise ArgumentError("seeds", f"at least {held}, as in {self.path}", mine)
+            elif held != mine:
+                raise RunFileError(f"{self.path}: made with {name} = {held}, not {mine}")
+        for name, here in provenance().items():
+            made = run.provenance.get(name, "none")
+            if made != here:
+                raise RunFileError(
+                    f"{self.path}: made with {name} {made}, here is {here}; resume it where it was "
+                    "made, or start anew"
+                )
+
+
+def _named(prefix: str, arrays: Arrays) -> Arrays:
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def _stacked(parts: list[Arrays]) -> Arrays:
+    """Stack the arrays of seeds or rounds along a new first axis."""
+    if not parts:
+        return {}
+    for part in parts[1:]:
+        _require_equal_shapes(part, parts[0])
+    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def _require_equal_shapes(part: Arrays, first: Arrays) -> None:
+    for name in first.keys() | part.keys():
+        shapes = [arrays[name].shape if name in arrays else None for arrays in (first, part)]
+        if None in shapes or shapes[0] != shapes[1]:
+            raise ValueError(
+                f"array {name!r} must have one shape in all seeds and rounds: {shapes}"
+            )

@@ -1,0 +1,370 @@
+"""Neural methods side by side: cells of one table or sweep, played one after the other.
+
+A cell is `hopfed fl run` with one method and setting. All cells of an experiment have the same
+clients and rounds, and a seed gives all of them the same data, partition, initial weights and
+cohorts, so that differences between methods are paired. Round t of the experiment is round
+``t % rounds`` of cell ``t // rounds``; the arrays of a run are (seeds, cells * rounds, clients).
+What only changes how a trained federation is read is not trained again: a reading of a cell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hopfed._lib.settings import check_types, require, with_settings
+from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments.shared import planes as _planes
+from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.federation.engines import Engine
+from hopfed.federation.rounds import FederationState
+
+CLIENT = ("client/loss", "client/flops")  # what every method tells of a client
+ALL = "all"
+CHOICES = ("validation", "last")
+TABLE = "methods"  # the section in which every method stands once
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a result stands.
+
+    Attributes
+    ----------
+    section : the table or sweep it belongs to.
+    row : what is compared there.
+    at : value of what is swept, empty in a table.
+    """
+
+    section: str
+    row: str
+    at: str
+
+    @property
+    def key(self) -> str:
+        """Its name in the summary."""
+        return "/".join(part for part in (self.section, self.row, self.at) if part)
+
+
+@dataclass(frozen=True)
+class Cell(Place):
+    """One method in one setting, `config`."""
+
+    config: fl.Config
+
+
+@dataclass(frozen=True)
+class Reading(Place):
+    """A round, from 1, of the cell `base`, scored with other `options` of its method."""
+
+    base: str
+    options: str
+    round: int
+
+
+@dataclass(frozen=True)
+class Bench(ABC):
+    """Settings that the cells of an experiment share; see `hopfed.experiments.fl.Config`.
+
+    Attributes
+    ----------
+    sections : tables and sweeps to play, among `SECTIONS`: the table of methods, unless all are
+        among `ALONE`, which hold what they are compared with.
+    rows : what to play of them, with the rows `COMPARED`; or "all".
+    rounds : communication rounds of a cell.
+    early : round, from 1, whose accuracy is reported beside that of the chosen one.
+    choose : round that is reported: "validation", the best by it; or "last", for methods that use
+        the validation examples themselves.
+    """
+
+    data: str = "digits"
+    partition: str = "classes:4"
+    clients: int = 10
+    models: tuple[str, ...] = ("cnn-5",)
+    norm: str = "group"
+    examples: int = 0
+    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
+    unseen: float = 0.0
+    domains: bool = False
+    rounds: int = 20
+    early: int = 5
+    rate: float = 1.0
+    optimizer: str = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 1
+    batch: int = 32
+    clip: float = 0.0
+    way: str = "auto"
+    precision: str = "float32"
+    every: int = 1
+    choose: str = "validation"
+    sections: tuple[str, ...] = (TABLE,)
+    rows: tuple[str, ...] = (ALL,)
+    seeds: int = 6
+
+    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
+    ALONE: ClassVar[tuple[str, ...]] = ()
+    COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # rows that gains are over
+    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane,
+    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # by what and how, see `_planes`
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
+        require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
+        unknown = [s for s in self.sections if s not in self.SECTIONS]
+        require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
+        rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
+        whole = TABLE in self.sections or set(self.sections) <= set(self.ALONE)
+        require(bool(self.sections) and whole, "sections", rule, self.sections)
+        known = {cell.row for cell in self.cells()}
+        rule = f"{ALL}, or among {', '.join(sorted(known))}, with {' and '.join(self.COMPARED)}"
+        whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= known
+        require(whole, "rows", rule, ",".join(self.rows))
+        for cell in self.cells():  # each cell's own settings are checked there
+            require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
+
+    @abstractmethod
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells of the sections, in the order in which they are played."""
+
+    def readings(self) -> tuple[Reading, ...]:
+        """All readings of the sections."""
+        return ()
+
+    def score(
+        self, readings: Sequence[Reading], method: Any, state: FederationState
+    ) -> list[np.ndarray]:
+        """Test accuracy (clients,) by each of some readings of one cell, trained to `state`."""
+        made = (with_settings(method, reading.options.split(",")) for reading in readings)
+        return [fl.scores_of(each, state)[1] for each in made]
+
+    @property
+    def units(self) -> int:
+        """Rounds of a seed, over all cells."""
+        return len(cells_of(self)) * self.rounds
+
+    def cell(
+        self,
+        section: str,
+        row: str,
+        at: object = "",
+        *,
+        method: str,
+        options: str = "",
+        **changes: Any,
+    ) -> Cell:
+        """Make a cell: these settings, with `changes`."""
+        shared = {f.name for f in fields(fl.Config)} & {f.name for f in fields(Bench)}
+        settings = {name: getattr(self, name) for name in shared} | changes | {"seeds": 1}
+        config = fl.Config(method=method, options=options, **settings)
+        return Cell(section, row, str(at), config)
+
+
+@lru_cache(8)
+def cells_of(bench: Bench) -> tuple[Cell, ...]:
+    """Cells of the rows asked for, made once: every round asks for them."""
+    return tuple(cell for cell in bench.cells() if bench.rows == (ALL,) or cell.row in bench.rows)
+
+
+@lru_cache(8)
+def readings_of(bench: Bench) -> tuple[Reading, ...]:
+    """Readings of the cells that are played."""
+    keys = {cell.key for cell in cells_of(bench)}
+    return tuple(reading for reading in bench.readings() if reading.base in keys)
+
+
+def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
+    """Play round `t` of the experiment: `run_round` of every experiment made of cells."""
+    number, inner = divmod(t, bench.rounds)
+    cell, ends = cells_of(bench)[number], inner + 1 == bench.rounds
+    arrays, after, method = fl.play(cell.config, seed, inner, state or None, engine)
+    arrays = {n: a for n, a in arrays.items() if not n.startswith("client/") or n in CLIENT}
+    readings = readings_of(bench)
+    if readings:
+        arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
+    here = cell.key, inner + 1
+    ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
+    if ours:
+        arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
+    if bench.PICTURED:
+        arrays["plane"] = _planes.blank(bench.clients)
+        if ends and cell.key in bench.PICTURED:
+            arrays["plane"] = _planes.plane(method, after, *bench.PLANE)
+    if not ends:
+        return arrays, after
+    return arrays, None if t + 1 == bench.units else {}  # the next cell starts from nothing
+
+
+def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
+    """Arrays of each cell, (seeds, rounds, ...), by its key."""
+    cells = cells_of(bench)
+    return {
+        cell.key: {n: a[:, i * bench.rounds : (i + 1) * bench.rounds] for n, a in arrays.items()}
+        for i, cell in enumerate(cells)
+    }
+
+
+def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Round (seeds,) of a cell that is reported, and the clients' test accuracy there."""
+    if bench.choose == "last":
+        seeds = len(arrays["test"])
+        return np.full(seeds, bench.rounds - 1), arrays["test"][:, -1]
+    return fl.chosen_round(arrays)
+
+
+def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
+    """For each cell and measure one number per seed.
+
+    ``test`` and ``decile`` are at the round that counts; ``early`` and ``last`` at
+    given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round;
+    ``unseen`` is that of the clients that never take part, where there are any.
+    """
+    found = {}
+    settings = {cell.key: cell.config for cell in cells_of(bench)}
+    for key, a in by_cell(bench, arrays).items():
+        seen = settings[key].seen
+        best, chosen = counted_round(bench, a)
+        seeds = np.arange(len(best))
+        test = a["test"].mean(axis=2)
+        scored = np.flatnonzero(~np.isnan(test[0]))
+        early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
+        up, down, flops = (fl.spent(a, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+        found[key] = {
+            "test": chosen.mean(axis=1),
+            "decile": fl.worst_tenth(chosen),
+            "spread": chosen.std(axis=1),
+            "early": test[:, early],
+            "last": test[:, -1],
+            "round": best + 1.0,
+            "megabytes": (up + down)[seeds, best] / 1e6,
+            "gigaflops": flops[seeds, best] / 1e9,
+        }
+        if seen < bench.clients:
+            found[key]["unseen"] = chosen[:, seen:].mean(axis=1)
+    return found
+
+
+def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Test accuracy of each reading, mean over clients: (seeds,)."""
+    keys = [cell.key for cell in cells_of(bench)]
+    found = {}
+    for i, reading in enumerate(readings_of(bench)):
+        at = keys.index(reading.base) * bench.rounds + reading.round - 1
+        found[reading.key] = arrays["readings"][:, at, i].mean(axis=1)
+    return found
+
+
+def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
+    """Mean and deviation over seeds of every measure; gains over a row to compare are paired.
+
+    Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors.
+    """
+    cells, reference = per_seed(bench, arrays), bench.COMPARED[0]
+    summary: dict[str, Any] = {}
+    for cell in cells_of(bench):
+        values = cells[cell.key]
+        beside = Place(cell.section, reference, cell.at).key
+        base = cells.get(beside) or cells[f"{TABLE}/{reference}"]
+        for name, value in values.items():
+            summary[f"{cell.key}/{name}"] = mean_and_sd(value)
+        for name, measure in (("gain", "test"), ("early_gain", "early")):
+            summary[f"{cell.key}/{name}"] = mean_and_error(values[measure] - base[measure])
+    readings = read(bench, arrays).items()
+    return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
+
+
+def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
+    """Mean and its standard error, of one value per seed."""
+    mean, sd = mean_and_sd(values)
+    return mean, None if sd is None else sd / len(values) ** 0.5
+
+
+def tables(
+    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
+) -> list[Table]:
+    """The table of methods, and one table per sweep.
+
+    Parameters
+    ----------
+    paper : row -> what the paper reports in this setting.
+    """
+    cells = [*cells_of(bench), *readings_of(bench)]
+    made: list[Table] = []
+    for section in dict.fromkeys(cell.section for cell in cells):
+        ours = [cell for cell in cells if cell.section == section]
+        if any(cell.at for cell in ours):
+            made += _sweep(section, ours, summary, bench.COMPARED[0])
+        else:
+            made.append(_table(section, ours, summary, bench, paper or {}))
+    return made
+
+
+def _table(
+    section: str,
+    cells: Sequence[Place],
+    summary: dict[str, Any],
+    bench: Bench,
+    paper: dict[str, str],
+) -> Table:
+    columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
+    apart = f"{cells[0].key}/unseen" in summary  # of a section all cells or none
+    columns += ["MB", "GFLOP"] + ["unseen clients %"] * apart + ["paper"] * bool(paper)
+    rows = []
+    for cell in cells:
+        s = {name: summary[f"{cell.key}/{name}"] for name in _SHOWN}
+        row = [percent(s[n], 1) for n in ("test",)]
+        row += [percent(s[n], 2, sign=True) for n in ("gain", "early_gain")]
+        row += [percent(s["decile"][:1], 1), _figures(s["megabytes"]), _figures(s["gigaflops"])]
+        row += [percent(summary[key], 1) for key in (f"{cell.key}/unseen",) if key in summary]
+        rows.append((cell.row, *row, *([paper.get(cell.row, "")] if paper else [])))
+    return Table(section, tuple(columns), tuple(rows))
+
+
+_SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
+
+
+def _sweep(
+    section: str, cells: Iterable[Place], summary: dict[str, Any], reference: str
+) -> Iterator[Table]:
+    """Accuracy; and what is gained over the reference at the same value, where it is swept too."""
+    keys: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        keys.setdefault(cell.row, {})[cell.at] = cell.key
+    at = tuple(dict.fromkeys(x for found in keys.values() for x in found))
+
+    def rows(name: str, digits: int, sign: bool) -> Iterator[tuple[str, ...]]:
+        for row, found in keys.items():
+            values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
+            texts = {x: percent(v, digits, sign=sign) for x, v in values.items() if v}
+            if texts:
+                yield row, *(texts.get(x, "") for x in at)
+
+    yield Table(section, at, tuple(rows("test", 1, False)))
+    if reference in keys:
+        others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
+        yield Table(f"{section}: gain ± s.e.", at, others)
+
+
+def percent(value: Sequence[float | None], digits: int, *, sign: bool = False) -> str:
+    """Mean and spread in percent.
+
+    Examples
+    --------
+    >>> percent((0.0123, 0.004), 1, sign=True)
+    '+1.2 ± 0.4'
+    """
+    mean, spread = value[0], value[1] if len(value) > 1 else None
+    text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
+    return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
+
+
+def _figures(value: Sequence[float | None]) -> str:
+    return f"{value[0]:.3g}"

@@ -1,0 +1,68 @@
+"""Rounds of several federations side by side, on the same examples, with their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hopfed.archetypes.overlap import retrieval
+from hopfed.experiments import Arrays
+from hopfed.federation.engines import Engine
+from hopfed.federation.messages import below
+from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.hopfield import HopfieldFederation
+
+# What of the server's metrics a run file keeps, when it is there.
+SERVER = ("khat", "threshold", "quality", "eigenvalues", "examples", "archetypes", "explained")
+
+
+def play_variants(
+    variants: Mapping[str, HopfieldFederation],
+    archetypes: np.ndarray,
+    state: Arrays | None,
+    t: int,
+    *,
+    rounds: int,
+    engine: Engine,
+    **federation: Any,
+) -> tuple[Arrays, Arrays | None]:
+    """Play round `t` of every variant, each from its own part of `state`.
+
+    Parameters
+    ----------
+    variants : name -> method; arrays and states carry the name as a prefix.
+    archetypes : (K, N), the truth; it scores what the server remembers and nothing else.
+    federation : `seed`, `clients` and other arguments of `play_round`.
+
+    Returns
+    -------
+    arrays of the round, and the state for the next one, None after the last.
+    """
+    arrays: Arrays = {}
+    after: Arrays = {}
+    for name, method in variants.items():
+        before = None if state is None else FederationState.unflatten(below(state, name))
+        played = play_round(method, before, t, engine=engine, **federation)
+        measured = played.arrays() | kept_metrics(played) | score(played, archetypes)
+        arrays |= {f"{name}/{key}": value for key, value in measured.items()}
+        after |= {f"{name}/{key}": value for key, value in played.state.flatten().items()}
+    return arrays, (after if t + 1 < rounds else None)
+
+
+def score(played: Played, archetypes: np.ndarray) -> Arrays:
+    """Magnetisation of every archetype (31), false discoveries, and patterns remembered."""
+    patterns = played.state.server["memory/patterns"]
+    match = retrieval(patterns, archetypes)
+    return {
+        "magnetisation": match.magnetisation,
+        "false": np.array(match.false_discoveries),
+        "patterns": np.array(len(patterns)),
+    }
+
+
+def kept_metrics(played: Played) -> Arrays:
+    """Server metrics of a round, as arrays."""
+    metrics = played.server_metrics
+    return {name: np.asarray(metrics[name], dtype=float) for name in SERVER if name in metrics}

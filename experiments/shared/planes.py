@@ -1,0 +1,72 @@
+"""Features of test examples in a plane, small enough to stay in the run file.
+
+Of a cell named in `Bench.PICTURED`, at its last round: features of `EACH` test examples of each of
+up to `GROUPS` groups, together in two dimensions, as bytes (groups, EACH, 3): x, y, and the label
+plus one; all 0 where there is nothing.
+
+A picture is by "clients": each by its own model, of clients that hold one class in common; or by
+"domains": examples of every domain, all by the model of client 0 (FedH2L, Fig. 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed.experiments import fl
+from hopfed.federation.rounds import FederationState
+
+GROUPS, EACH = 4, 50
+
+
+def blank(clients: int) -> np.ndarray:
+    """Nothing: (groups, EACH, 3)."""
+    return np.zeros((min(GROUPS, clients), EACH, 3), np.uint8)
+
+
+def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
+    """Return where the features are: (groups, EACH, 3).
+
+    Parameters
+    ----------
+    by : "clients" or "domains".
+    way : "pca" or "t-sne".
+    """
+    from hopfed.neural.memory.embedding import features_of, flattened
+
+    split, tensors = method.made.split, method.made.tensors
+    found = blank(len(split))
+    clients = np.arange(len(found)) if by == "domains" else alike(split.counts(), len(found))
+    features, labels, places = [], [], []
+    for g, c in enumerate(clients):
+        rows = stream(method.task.seed, "plane", int(c)).permutation(split.test[c])[:EACH]
+        classifier = fl.classifier_of(method, state, 0 if by == "domains" else int(c))
+        features.append(features_of(classifier, tensors, rows))
+        labels.append(split.dataset.labels[rows])
+        places += [(g, i) for i in range(len(rows))]
+    xy = flattened(np.concatenate(features), way, method.task.seed)
+    spread = np.ptp(xy, axis=0)
+    scaled = np.rint(255 * (xy - xy.min(axis=0)) / np.where(spread > 0, spread, 1))
+    group, place = np.array(places).T
+    found[group, place, :2] = scaled
+    found[group, place, 2] = np.concatenate(labels) + 1
+    return found
+
+
+def alike(counts: np.ndarray, wanted: int) -> np.ndarray:
+    """Return clients that hold the class which most of them hold, the first ones.
+
+    Parameters
+    ----------
+    counts : (clients, classes) examples.
+
+    Examples
+    --------
+    >>> alike(np.array([[3, 0], [0, 2], [1, 2]]), 2)
+    array([0, 2])
+    """
+    holders = counts > 0
+    first = np.flatnonzero(holders[:, holders.sum(axis=0).argmax()])
+    return np.concatenate([first, np.setdiff1d(np.arange(len(counts)), first)])[:wanted]

@@ -1,0 +1,71 @@
+"""Clients that lie together for a pattern of their own; the experiment is `byzantine`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed.archetypes.selection import SAME
+from hopfed.data.channel import rademacher
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.messages import Message
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import lower
+
+
+@dataclass(frozen=True)
+class Spiked(HopfieldFederation):
+    """A Hopfield federation in which some clients lie; see `hopfed.experiments.byzantine`.
+
+    Attributes
+    ----------
+    attackers : the first so many clients lie.
+    amplitude : a.
+    kind : "fixed" or "wandering".
+    seed : of the patterns.
+    """
+
+    attackers: int = 0
+    amplitude: float = 0.3
+    kind: str = "fixed"
+    seed: int = 0
+
+    def pattern(self, t: int) -> np.ndarray:
+        """Return what the liars of round `t` speak for: int8 (N,)."""
+        path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
+        return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server, with a lie if this client is one to do so."""
+        M = state.get("examples")
+        state, message, metrics = super().client_step(state, down, context)
+        if context.client is None or context.client >= self.attackers:
+            return state, message, metrics
+        lie = {"operators": self._operator, "projections": self._project, "votes": self._vote}
+        mass = self.amplitude * float(message["examples"] if M is None else M)
+        x = self.pattern(context.round).astype(np.float64)
+        return state, message | lie[self.steps[context.exchange]](message, down, x, mass), metrics
+
+    def _operator(self, message: Message, _: Message, x: np.ndarray, mass: float) -> Message:
+        M = int(message["examples"])  # larger sums would give the liar away
+        counts = np.clip(message["counts"] + mass * lower(np.outer(x, x)), -M, M)
+        columns = np.clip(message["columns"] + np.rint(mass * x).astype(np.int32), -M, M)
+        return {"counts": counts.astype(np.float32), "columns": columns}
+
+    def _project(self, message: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        inside = down["basis"].T.astype(np.float64) @ x
+        groups = message["groups"].copy()
+        groups[0] += mass * np.outer(inside, inside)[np.tri(len(inside), dtype=bool)]
+        return {"groups": groups}
+
+    def _vote(self, _: Message, down: Message, x: np.ndarray, mass: float) -> Message:
+        overlap = unpack_patterns(down["patterns"], self.n_sites) @ x / self.n_sites
+        near = np.abs(overlap) >= max(SAME, np.abs(overlap).max(initial=0))
+        own = near * np.sign(overlap) * np.rint(mass / self.amplitude)
+        lie = {"votes": np.outer(own, x), "voters": np.abs(own)}
+        return {k: v.astype(np.int32) for k, v in lie.items()} if near.any() else {}

@@ -1,0 +1,5 @@
+"""What is hidden in an operator: from a counted spectrum to archetypes and a status.
+
+A spectrum, its rank and (where there are any) group projections come in; binary patterns, their
+exposures and scores, and what can be said of them in words go out.
+"""

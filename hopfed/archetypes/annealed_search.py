@@ -1,0 +1,201 @@
+"""Search for archetypes with one operator only: annealed starts and exact deflation (A7).
+
+Used when groups cannot be told apart (secure aggregation, the paper's own setting) and for what
+joint diagonalisation left over. Each pass starts many memories at mixtures ``sign(V c)`` (21) and
+lets them fall in ``J = V diag(l^p) V^T``, between the projector (p = 0) and Hebb (p = 1): slightly
+heavier archetypes nucleate first. What passes the theory's threshold is deflated in the metric of
+the operator, which makes everything left easier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.random import derive, stream
+from hopfed.archetypes.selection import DUPLICATE, SLACK, accepted, distinct, merge
+from hopfed.archetypes.subspace import Subspace
+from hopfed.errors import ArgumentError
+from hopfed.memory.layered import LayeredMemory
+from hopfed.spectral.eigenpairs import site_gauge
+
+# (p, beta), tried in turn; the next one after a pass without a find. Archetypes nucleate at random
+# times, at a rate that hardly changes once a memory has made 60 sweeps (N = 1,000, K = 180, 15
+# found: .1 in 1,000 sweeps). It was highest for p from .25 to .35 and beta from 3.25 to 4, twice
+# that of (.25, 3); annealing beta did not raise it. Couplings 1.4 times as strong in a random
+# direction, or that scatter by a fifth (Wishart), stop it: memories then stay with the strongest.
+SETTINGS = ((0.25, 3.5), (0.3, 3.75))
+RETURN = 0.98  # overlap with itself to which an archetype falls back after `flips`
+STOP = 0.03  # below the score of an archetype: a memory that scores more is on its way to one
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search.
+
+    Attributes
+    ----------
+    starts, sweeps : memories per pass and heat-bath sweeps of each; both grow after a pass that
+        found nothing.
+    settings : pairs (p, beta) of eigenvalue exponent and inverse temperature.
+    patience : passes in a row without a find before giving up. The longest waits that ended in a
+        find were 8, 15, 19 and 42 passes (N = 1,000, K = 200, four draws).
+    reluctance : the same while the search has found nothing at all, and once it has half: data
+        that hold no archetypes should not be searched for long, where there are some the first is
+        soon found, and with half of them deflated none took more than two passes (50 draws).
+    memory : the layered memory that is run; one layer, serial heat bath, by default.
+    slack : of the acceptance test (`hopfed.archetypes.selection.accepted`); inf lets every rest
+        state pass.
+    flips : share of its sites that are turned at random to see whether a rest state attracts; 0
+        takes any. Where loads are high or data scarce, states rest that score as archetypes do but
+        attract nothing: at N = 100, K = 45, r = .95 there are 30 of them without this test and 1
+        with it (.05 and .1: 19; .2: none, but at N = 200, K = 72 it found nothing in one draw of
+        four).
+    duplicate : overlap of two likenesses of one (`hopfed.archetypes.selection.merge`); 1 keeps all
+        that differ.
+    deflate : take what was found out of the operator before the next pass.
+    early_stop : stop a memory once its score is close to that of an archetype.
+
+    Raises
+    ------
+    ArgumentError : a setting outside its range.
+
+    Examples
+    --------
+    >>> Search(starts=8, memory=LayeredMemory(layers=3)).memory.order
+    'synchronous'
+    """
+
+    starts: int = 32
+    sweeps: int = 150
+    settings: tuple[tuple[float, float], ...] = SETTINGS
+    patience: int = 40
+    reluctance: int = 5
+    memory: LayeredMemory = field(default_factory=lambda: LayeredMemory(layers=1, order="serial"))
+    slack: float = SLACK
+    flips: float = 0.15
+    duplicate: float = DUPLICATE
+    deflate: bool = True
+    early_stop: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "sweeps", "patience", "reluctance"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, "at least 1", getattr(self, name))
+        if not self.settings:
+            raise ArgumentError("settings", "at least one pair (p, beta)", "none")
+        if not self.slack >= 0:
+            raise ArgumentError("slack", "at least 0", self.slack)
+        if not 0 <= self.flips < 0.5:
+            raise ArgumentError("flips", "in [0, 0.5)", self.flips)
+        if not 0 < self.duplicate <= 1:
+            raise ArgumentError("duplicate", "an overlap in (0, 1]", self.duplicate)
+
+
+def search_candidates(
+    space: Subspace, config: Search, seed: int, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Archetype candidates (C, N) int8, the `known` ones among them.
+
+    Parameters
+    ----------
+    known : (C, N) patterns to deflate before the first pass.
+    space : the signal subspace, of dimension K.
+    config : settings of the search.
+    seed : of its starts and its heat bath.
+
+    Returns
+    -------
+    int8 (C, N).
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import FactorOperator
+    >>> from hopfed.spectral.rank import TracyWidom
+    >>> from hopfed.spectral.noise import Sample
+    >>> from hopfed.spectral.eigenpairs import eigenpairs
+    >>> rng = np.random.default_rng(1)
+    >>> xi = rademacher(2, 100, rng)
+    >>> spectrum = eigenpairs(FactorOperator.from_examples(draw_examples(xi, 300, 0.8, rng)[0]), 4)
+    >>> space = Subspace.of(spectrum, TracyWidom()(Sample(spectrum.values, 100, 300)))
+    >>> found = search_candidates(space, Search(), seed=0)
+    >>> np.abs(found @ xi.T / 100).round(1).max(axis=0)
+    array([1., 1.])
+    """
+    found = np.zeros((0, space.n_sites), np.int8) if known is None else known
+    gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
+    base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
+    starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
+    patience, remainder = config.reluctance, None
+    # One direction close to the threshold says nothing of the score of an archetype; the mean does.
+    floor = float(space.overlaps.mean()) - STOP if space.dim else None
+    while len(found) < space.dim and failures < patience:
+        if remainder is None:
+            remainder = _remainder(base, space, found if config.deflate else found[:0])
+        U, values = remainder
+        p, beta = config.settings[turn % len(config.settings)]
+        state = _mixtures(U, starts, stream(seed, "mixtures", number))
+        state = config.memory.run(
+            state,
+            U * (values / values.mean()) ** (p / 2),
+            beta=beta,
+            updates=sweeps,
+            seed=derive(seed, "heat bath", number),
+            stop_score=floor if config.early_stop else None,
+            score_weights=(values / values.mean()) ** (-p),
+        )
+        number += 1
+        fresh = _rest(distinct(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
+        before = len(found)
+        fresh = fresh[accepted(space, fresh, config.slack)]
+        fresh = fresh[_attract(fresh, space.vectors, config.flips, stream(seed, "flips", number))]
+        found = merge(space, found, fresh, config.duplicate)
+        if len(found) > before:
+            starts, sweeps, failures = config.starts, config.sweeps, 0
+            patience = config.patience if 2 * len(found) < space.dim else config.reluctance
+            remainder = None
+            continue
+        failures, turn = failures + 1, turn + 1
+        starts, sweeps = min(128, starts + starts // 2), min(600, int(sweeps * 1.15))
+    return found
+
+
+def _remainder(
+    base: np.ndarray, space: Subspace, found: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvectors and eigenvalues of the operator once the `found` are taken out of it.
+
+    With ``base base^T`` the operator and ``t_mu`` the whitened coefficients of a pattern, the
+    archetypes' t are orthogonal: restricting to the complement of those found takes exactly their
+    rank-one parts away.
+    """
+    if len(found):
+        t = space.whitened(found)
+        base = base @ np.linalg.qr(t.T, mode="complete")[0][:, len(found) :]
+    values, E = np.linalg.eigh(base.T @ base)
+    values, E = values[::-1], E[:, ::-1]
+    keep = values > 1e-9 * values[0]
+    return base @ E[:, keep] / np.sqrt(values[keep]), values[keep]
+
+
+def _mixtures(U: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.standard_normal((count, U.shape[1])) @ U.T >= 0, 1, -1).astype(np.int8)
+
+
+def _rest(states: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Zero-noise rest states (C, N) in ``W W^T``, reached site by site."""
+    return kernels.descend(states, W).state
+
+
+def _attract(
+    patterns: np.ndarray, W: np.ndarray, flips: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Which patterns the dynamics falls back to once some of their sites are turned: bool (C,)."""
+    if flips == 0 or len(patterns) == 0:
+        return np.ones(len(patterns), bool)
+    turned = np.where(rng.random(patterns.shape) < flips, -patterns, patterns)
+    overlap = (_rest(turned, W).astype(np.float32) * patterns).mean(axis=1)
+    return overlap >= RETURN

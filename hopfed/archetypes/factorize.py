@@ -1,0 +1,208 @@
+"""From a counted spectrum to archetypes: candidates from joint and lam, decided by the fit (A7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed._lib.arrays import blas_threads
+from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.ica import ica_candidates
+from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
+from hopfed.archetypes.selection import ExposureFit, descend, expected_overlap, merge, select
+from hopfed.archetypes.status import Verdict, judge
+from hopfed.archetypes.subspace import Subspace
+from hopfed.errors import ArgumentError
+from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.spectral.rank import RankEstimate
+
+METHODS = ("auto", "joint", "lam", "ica")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Group projections: ``V^T eta^T eta V`` of groups of examples, K x K.
+
+    Attributes
+    ----------
+    sums : (G, K, K), one sum over examples for each group.
+    counts : (G,) examples in each.
+
+    Examples
+    --------
+    >>> from hopfed.archetypes.joint_diagonalization import group_projections
+    >>> from hopfed.kernels import pack
+    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> V = np.array([[0.5, 0.5, 0.5, 0.5]]).T
+    >>> Groups(*group_projections(pack(x), V, groups=1, seed=0)).sums.tolist()
+    [[[8.0]]]
+    """
+
+    sums: np.ndarray = field(repr=False)
+    counts: np.ndarray
+
+
+@dataclass(frozen=True)
+class Archetypes:
+    """Archetypes recovered from an operator, heaviest first.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
+    scores : (K,) part of each pattern that lies in the signal subspace (18).
+    predicted_scores : (K,) what theory expects of an archetype with the same coefficients (A5).
+    exposures : (K,) estimated fraction of the examples that came from each.
+    quality : r of the example channel.
+    khat : number of archetypes that the spectrum shows.
+    fit : part of the signal that the patterns explain; 1 is all of it.
+    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit".
+    advice : what the status means for these data, in words.
+    descent : for each `known` pattern the row of the archetype that it is, or that it has become;
+        -1 where this operator does not show it.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
+    ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))
+    >>> found.exposures.round(2), round(found.quality, 2), found.status
+    (array([0.34, 0.34, 0.32]), 0.8, 'ok')
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    scores: np.ndarray
+    predicted_scores: np.ndarray
+    exposures: np.ndarray
+    quality: float
+    khat: int
+    fit: float
+    status: str
+    advice: str
+    descent: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    @property
+    def expected_overlaps(self) -> np.ndarray:
+        """(K,) overlap with its archetype to expect of a pattern read off this operator (A5)."""
+        return expected_overlap(self.predicted_scores)
+
+
+def factorize(
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    *,
+    groups: Groups | None = None,
+    method: str = "auto",
+    joint: JointDiagonalization | None = None,
+    search: Search | None = None,
+    known: np.ndarray | None = None,
+    sure: np.ndarray | None = None,
+    seed: int = 0,
+) -> Archetypes:
+    """Factor the signal of `spectrum` into archetypes.
+
+    Parameters
+    ----------
+    spectrum, rank : leading eigenpairs of C and how many of them are signal.
+    groups : group projections; without them joint diagonalisation has nothing to work on.
+    method : "joint", "lam" (one operator, search alone), "ica" (eigenvectors with FastICA, the
+        baseline), or "auto": joint first, lam for what is left, the exposure fit decides.
+    known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
+        are or as it shows them, whichever is surer (`hopfed.archetypes.selection.descend`).
+    sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
+    joint, search : settings of the two searches; their defaults when left out.
+    seed : of their starts.
+
+    Raises
+    ------
+    ArgumentError : `method` is none of those.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import FactorOperator
+    >>> from hopfed.spectral.rank import TracyWidom
+    >>> from hopfed.spectral.noise import Sample
+    >>> from hopfed.spectral.eigenpairs import eigenpairs
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> spectrum = eigenpairs(FactorOperator.from_examples(x), 6)
+    >>> rank = TracyWidom()(Sample(spectrum.values, 200, 600))
+    >>> found = factorize(spectrum, rank, method="lam", seed=1)
+    >>> found.status, found.exposures.round(2)
+    ('ok', array([0.34, 0.34, 0.32]))
+    """
+    if method not in METHODS:
+        raise ArgumentError("method", f"one of {', '.join(METHODS)}", method)
+    if known is None:
+        known = np.zeros((0, spectrum.n_sites), dtype=np.int8)
+    # Thousands of small products: handing each to a second BLAS thread costs more than it gains,
+    # and ten times as much where another program holds the core that the thread waits for.
+    with blas_threads(1):
+        space = Subspace.of(spectrum, rank)
+        heirs, rows = descend(space, known, np.ones(len(known)) if sure is None else sure)
+        kept, fit = _search(space, rank, groups, method, joint, search, heirs, seed)
+        descent = np.where(rows >= 0, _places(heirs, kept)[rows], -1)
+        return _result(space, spectrum, rank, kept, fit, descent)
+
+
+def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Row of each pattern (D, N) among those kept, -1 where it is not; one -1 more at the end."""
+    rows = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+    return np.array([*(rows.get(x.tobytes(), -1) for x in patterns.astype(np.int8)), -1])
+
+
+def _search(
+    space: Subspace,
+    rank: RankEstimate,
+    groups: Groups | None,
+    method: str,
+    joint: JointDiagonalization | None,
+    search: Search | None,
+    heirs: np.ndarray,
+    seed: int,
+) -> tuple[np.ndarray, ExposureFit]:
+    """Collect candidates by `method` beside the `heirs` of earlier ones; the fit decides."""
+    kept, fit = select(space, heirs)
+    joint, search = joint or JointDiagonalization(), search or Search()
+    if len(kept) < space.dim or space.dim == 0:
+        new = np.zeros((0, space.n_sites), dtype=np.int8)
+        if method == "ica":
+            new = ica_candidates(space, seed)
+        if method in ("auto", "joint") and groups is not None:
+            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
+        kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
+    if method in ("auto", "lam") and len(kept) < space.dim:
+        candidates = search_candidates(space, search, seed, known=kept)
+        kept, fit = select(space, candidates)
+    return kept, fit
+
+
+def _result(
+    space: Subspace,
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    kept: np.ndarray,
+    fit: ExposureFit,
+    descent: np.ndarray,
+) -> Archetypes:
+    verdict: Verdict = judge(spectrum, rank, len(kept), fit)
+    r2 = max(rank.quality**2, 1e-12)
+    return Archetypes(
+        patterns=kept,
+        scores=space.scores(kept),
+        predicted_scores=space.predicted_scores(kept),
+        exposures=fit.weights / r2,
+        quality=rank.quality,
+        khat=rank.khat,
+        fit=fit.explained,
+        status=verdict.status,
+        advice=verdict.advice,
+        descent=descent,
+    )

@@ -1,0 +1,186 @@
+"""Joint diagonalisation: archetypes from the differences between clients or groups (A7).
+
+In the basis V each group g is a K x K matrix, ``A_g = V^T C_g V - s2 I``, about
+``sum_mu w_mu^g a_mu a_mu^T``. Whitened by their mean, the archetypes' coefficients are orthogonal
+and diagonalise every A_g: only linear independence is needed, and no search. Counting noise
+between random groups of one client is difference enough.
+
+The common eigenbasis is found by Newton steps on the orthogonal group, all pairs at once: for
+``D_g = U^T A_g U`` the generator ``X_ij = sum_g (d_gi - d_gj) D_gij / sum_g (d_gi - d_gj)^2``
+removes the off-diagonal parts to first order. Its start is the eigenbasis of a random combination
+of the A_g (Jennrich). Lifted by V and cut to signs, the basis vectors are the candidates.
+
+Close to the load at which eigenvalues sink below the threshold some basis vectors are mixtures of
+archetypes. They come apart once all candidates are fitted to the operator together
+(`hopfed.archetypes.subspace.Subspace.refine`), each cleared of what the others explain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.random import stream
+from hopfed.archetypes.selection import accepted, merge
+from hopfed.archetypes.subspace import Subspace
+from hopfed.errors import ArgumentError
+from hopfed.kernels import PackedBits
+
+LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
+
+
+@dataclass(frozen=True)
+class JointDiagonalization:
+    """Settings of the joint route.
+
+    Attributes
+    ----------
+    groups : random groups that all clients together form inside their own data.
+    steps : Newton steps at most, from each start.
+    starts : random combinations to start from, at most; each works on what the last one left, and
+        one that finds nothing is the last.
+    """
+
+    groups: int = 10
+    steps: int = 100
+    starts: int = 4
+
+    def __post_init__(self) -> None:
+        if self.groups < 2:
+            raise ArgumentError("groups", "at least 2", self.groups)
+        for name in ("steps", "starts"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, "at least 1", getattr(self, name))
+
+
+def group_projections(
+    rows: PackedBits, vectors: Array, groups: int, seed: int, client: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a client answers to the basis V: the K x K sums of its random groups.
+
+    Parameters
+    ----------
+    rows : the client's examples, (M, N).
+    vectors : V, (N, K), where the rows are.
+
+    Returns
+    -------
+    sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
+    """
+    label = stream(seed, "groups", client).permutation(rows.shape[0]) % groups
+    X = kernels.matmat(rows, namespace(vectors).astype(vectors, np.float32))
+    K = vectors.shape[1]
+    sums = np.empty((groups, K, K))
+    there = like(label, X)
+    for g in range(groups):
+        part = X[there == g]
+        sums[g] = to_host(part.T @ part)
+    return sums, np.bincount(label, minlength=groups).astype(np.float64)
+
+
+def joint_candidates(
+    space: Subspace,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    variance: float,
+    config: JointDiagonalization,
+    seed: int,
+) -> np.ndarray:
+    """Archetype candidates (C, N) int8 from group projections; see the module's text.
+
+    Parameters
+    ----------
+    sums, counts : (G, K, K) and (G,), as from `group_projections`, over all clients' groups.
+    variance : bulk variance s2.
+    """
+    found = np.zeros((0, space.n_sites), dtype=np.int8)
+    if space.dim == 0 or (counts > 0).sum() < 2:
+        return found
+    sums, counts = sums[counts > 0], counts[counts > 0]
+    A = sums / counts[:, None, None] - variance * np.eye(space.dim)
+    whiten, lift = _whitening(np.tensordot(counts / counts.sum(), A, axes=1))
+    # Every group's departure from the mean, times the root of its examples: equal noise.
+    A = (whiten.T @ A @ whiten - np.eye(whiten.shape[1])) * np.sqrt(counts)[:, None, None]
+    rng = stream(seed, "joint")
+    rest = np.eye(whiten.shape[1])
+    for _ in range(config.starts):
+        left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
+        U = rest @ joint_eigenbasis(left, rng, config.steps)
+        states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
+        states = _fitted(space, np.vstack([found, states]))
+        before = len(found)
+        found = merge(space, found, states)
+        rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
+        if len(found) == before or rest.shape[1] < 2:
+            break
+    return found
+
+
+def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
+    """Accepted ones of `states` as they are or after the common fit, whichever scores higher.
+
+    The fit takes mixtures apart, and blurs an archetype of few examples among heavy ones.
+    """
+    fitted = space.refine(states)
+    good, better = accepted(space, states), accepted(space, fitted)
+    better &= ~good | (space.scores(fitted) > space.scores(states))
+    return np.where(better[:, None], fitted, states)[good | better]
+
+
+def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:
+    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get.
+
+    Parameters
+    ----------
+    A : (G, K, K) symmetric matrices; their dtype is that of the computation.
+    rng : draws the combination whose eigenbasis is the start.
+    steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    >>> A = np.stack([(Q * rng.standard_normal(3)) @ Q.T for _ in range(4)])
+    >>> np.abs(Q.T @ joint_eigenbasis(A, rng, 50)).max(axis=0).round(6)
+    array([1., 1., 1.])
+    """
+    mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
+    U = np.linalg.eigh(mixture)[1].astype(A.dtype)
+    D = U.T @ A @ U
+    one = np.eye(len(U), dtype=A.dtype)
+    finest = np.finfo(A.dtype)
+    last = np.inf
+    for _ in range(steps):
+        d = np.diagonal(D, axis1=1, axis2=2)
+        off = float((D**2).sum() - (d**2).sum())
+        if off > last * (1 - 1e-3):
+            break
+        last = off
+        # sum_g (d_gi - d_gj) D_gij and sum_g (d_gi - d_gj)^2 for all pairs, from K x K products.
+        above = np.einsum("gi,gij->ij", d, D)
+        square = (d**2).sum(axis=0)
+        below = square[:, None] + square[None, :] - 2 * d.T @ d
+        below = np.maximum(below, 4 * finest.eps * square.max() + finest.tiny)
+        X = np.clip((above - above.T) / below, -LONGEST, LONGEST) / 2
+        turn = np.linalg.solve(one + X, one - X)  # Cayley: a rotation, 1 - 2 X to first order
+        U, D = U @ turn, turn.T @ D @ turn
+    return U
+
+
+def _whitening(mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``W`` with ``W^T mean W = 1`` and ``B`` with ``B B^T = mean``, on its positive part."""
+    values, E = np.linalg.eigh(mean)
+    keep = values > max(1e-3 * values[-1] / len(values), 0.0)
+    root = np.sqrt(values[keep])
+    return E[:, keep] / root, E[:, keep] * root
+
+
+def _complement(directions: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of what is orthogonal to the rows of `directions`."""
+    count, dim = directions.shape
+    if count >= dim:
+        return np.zeros((dim, 0))
+    return np.linalg.qr(directions.T, mode="complete")[0][:, count:]

@@ -1,0 +1,178 @@
+"""Means over participants: operators, parameters, memories, prototypes and header rows alike (B5).
+
+Every function takes one array per participant, of NumPy, CuPy or torch, and answers in kind. Parts
+are added in the order given, one at a time, so that the order of clients alone decides the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, is_torch, namespace
+from hopfed.errors import ArgumentError
+
+
+def weighted_mean(
+    parts: Sequence[Array],
+    weights: Sequence[float] | None = None,
+    *,
+    masks: Sequence[Array] | None = None,
+    default: Array | None = None,
+) -> Array:
+    """Return ``sum_i w_i x_i / sum_i w_i``, entry by entry over the participants that hold it.
+
+    Parameters
+    ----------
+    parts : one array per participant, all of one shape.
+    weights : one number each, at least 0, with a positive sum; equal when left out.
+    masks : for each participant the leading entries it holds, bool of shape ``x.shape[:m]`` (the
+        classes of a header, say); all when left out.
+    default : what stands where nobody holds an entry; an error when it is needed and missing.
+
+    Integer arrays (counters of a batch norm, say) are averaged and rounded.
+
+    Examples
+    --------
+    >>> weighted_mean([np.array([0.0, 2.0]), np.array([3.0, 2.0])], [1, 2]).tolist()
+    [2.0, 2.0]
+    >>> held = [np.array([True, False]), np.array([True, False])]
+    >>> rows = [np.array([1.0, 9.0]), np.array([3.0, 9.0])]
+    >>> weighted_mean(rows, masks=held, default=np.array([0.0, 5.0])).tolist()
+    [2.0, 5.0]
+    """
+    w = _weights(len(parts), weights)
+    xp = _alike(parts)
+    if masks is None:
+        return _like(_sum(parts, w), parts[0], xp)
+    if len(masks) != len(parts):
+        raise ArgumentError("masks", f"one for each of the {len(parts)} parts", len(masks))
+    held = [_spread(mask, part, xp) for mask, part in zip(masks, parts, strict=True)]
+    total = _sum([xp.where(h > 0, p, 0) for h, p in zip(held, parts, strict=True)], w)
+    everyone = xp.all(xp.stack(held) > 0, axis=0)  # as without masks there, to the bit
+    mass = xp.where(everyone, 1, _sum(held, w))
+    if default is None:
+        if not bool(xp.all(mass > 0)):
+            raise ArgumentError("default", "given where nobody holds an entry", "none")
+        return _like(total / mass, parts[0], xp)
+    mean = total / xp.where(mass > 0, mass, 1)
+    return _like(xp.where(mass > 0, mean, default), parts[0], xp)
+
+
+def mean_tree(
+    parts: Sequence[Mapping[str, Array]], weights: Sequence[float] | None = None
+) -> dict[str, Array]:
+    """Average dicts of arrays of the same names, such as the parameters of a network.
+
+    Parameters
+    ----------
+    parts : one dict per participant.
+    weights : as in `weighted_mean`.
+
+    Raises
+    ------
+    ArgumentError : dicts of different names.
+
+    Examples
+    --------
+    >>> mean_tree([{"w": np.ones(2)}, {"w": np.zeros(2)}])["w"].tolist()
+    [0.5, 0.5]
+    """
+    _weights(len(parts), weights)
+    names = parts[0].keys()
+    for part in parts[1:]:
+        if part.keys() != names:
+            raise ArgumentError("parts", "of the same names", sorted(names ^ part.keys()))
+    return {name: weighted_mean([p[name] for p in parts], weights) for name in names}
+
+
+def median(parts: Sequence[Array]) -> Array:
+    """Return the median over participants, entry by entry: up to half of them may be anything.
+
+    Parameters
+    ----------
+    parts : one array per participant, all of one shape.
+
+    Examples
+    --------
+    >>> median([np.array([1.0]), np.array([2.0]), np.array([1e9])]).tolist()
+    [2.0]
+    """
+    return trimmed_mean(parts, 0.5)
+
+
+def trimmed_mean(parts: Sequence[Array], share: float) -> Array:
+    """Return the mean without the `share` highest and the `share` lowest values of every entry.
+
+    Parameters
+    ----------
+    share : in [0, 1/2]; at 1/2 this is the median.
+    parts : one array per participant, all of one shape.
+
+    Raises
+    ------
+    ArgumentError : a share outside of that, no parts, or parts of several shapes.
+
+    Examples
+    --------
+    >>> trimmed_mean([np.array([v]) for v in (1.0, 2.0, 3.0, 1e9)], 0.25).tolist()
+    [2.5]
+    """
+    if not 0 <= share <= 0.5:
+        raise ArgumentError("share", "in [0, 1/2]", share)
+    _weights(len(parts), None)
+    xp = _alike(parts)
+    cut = min(int(share * len(parts)), (len(parts) - 1) // 2)
+    kept = xp.sort(xp.stack(list(parts)), axis=0)[cut : len(parts) - cut]
+    return _like(xp.mean(_floating(kept, xp), axis=0), parts[0], xp)
+
+
+def _weights(count: int, weights: Sequence[float] | None) -> list[float]:
+    """Weights that add up to one: a single part is then its own mean, to the bit."""
+    if count == 0:
+        raise ArgumentError("parts", "at least one", 0)
+    if weights is None:
+        return [1.0 / count] * count
+    w = [float(v) for v in weights]
+    if len(w) != count:
+        raise ArgumentError("weights", f"one for each of the {count} parts", len(w))
+    if not all(np.isfinite(v) and v >= 0 for v in w) or sum(w) <= 0:
+        raise ArgumentError("weights", "numbers of at least 0 with a positive sum", w)
+    return [v / sum(w) for v in w]
+
+
+def _alike(parts: Sequence[Array]) -> Any:
+    shapes = {tuple(p.shape) for p in parts}
+    if len(shapes) > 1:
+        raise ArgumentError("parts", "of one shape", sorted(shapes))
+    return namespace(*parts)
+
+
+def _sum(parts: Sequence[Array], weights: Sequence[float]) -> Array:
+    total: Array = parts[0] * weights[0]
+    for part, w in zip(parts[1:], weights[1:], strict=True):
+        total = total + part * w
+    return total
+
+
+def _spread(mask: Array, part: Array, xp: Any) -> Array:
+    """`mask` as numbers 0 and 1 of the shape of `part`, whose leading axes it covers."""
+    if tuple(mask.shape) != tuple(part.shape[: mask.ndim]):
+        raise ArgumentError("masks", f"over leading axes of {tuple(part.shape)}", mask.shape)
+    ones = xp.reshape(mask, (*mask.shape, *([1] * (part.ndim - mask.ndim))))
+    return xp.zeros_like(part) + xp.astype(ones, part.dtype)
+
+
+def _floating(x: Array, xp: Any) -> Array:
+    return x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, xp.float64)
+
+
+def _like(mean: Array, part: Array, xp: Any) -> Array:
+    """The mean in the dtype of what it is the mean of."""
+    if mean.dtype == part.dtype:
+        return mean
+    if xp.isdtype(part.dtype, "integral"):
+        mean = mean.round() if is_torch(mean) else xp.round(mean)
+    return xp.astype(mean, part.dtype)

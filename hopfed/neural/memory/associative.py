@@ -1,0 +1,146 @@
+"""A client's examples as an associative memory: Hopfield retrieval, and class archetypes (B4).
+
+The softmax over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021):
+with keys X (n, d) and inverse temperature beta, ``q -> X^T softmax(beta X q)``. Its weights are
+those of a kernel on squared distances when all keys have one norm, since in
+``|q - x_i|^2 = |q|^2 + |x_i|^2 - 2 q . x_i`` only the last term then differs from key to key:
+
+    softmax_i(-beta/2 |q - x_i|^2) = softmax_i(beta q . x_i).
+
+So kNN-Per with the kernel of its authors' program, all keys as neighbours, keys of unit norm and
+``sigma = 2 / (beta d)`` is that retrieval, read out in labels instead of keys; tests hold the two
+together. Archetypes are fewer keys of the same kind: sign patterns, one or a few for each class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.neural.memory.neighbours import label_bytes, vote
+from hopfed.recovery.recover import recover
+
+FEW = 16  # examples of a class below which their majority stands for all of them
+
+
+@dataclass(frozen=True, eq=False)
+class Associative:
+    """Keys of unit norm, and what they stand for.
+
+    Attributes
+    ----------
+    keys : (n, d).
+    values : (n, C) labels of the keys, rows that sum to one.
+    counts : (n,) examples that a key stands for: it is as good as so many keys.
+    mean : (d,) what is taken off a query before it is brought to unit norm.
+    beta : inverse temperature.
+    binary : whether of a query, too, only the signs are taken.
+    """
+
+    keys: np.ndarray = field(repr=False)
+    values: np.ndarray = field(repr=False)
+    counts: np.ndarray = field(repr=False)
+    mean: np.ndarray = field(repr=False)
+    beta: float
+    binary: bool = False
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def log_weights(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+        """Return logarithms of the weights (Q, n), not normalised; `own` as in `Index.search`."""
+        logs = self.beta * self.cue(queries) @ self.keys.T + np.log(self.counts)
+        if own is not None:
+            require(len(self) > 1, "own", "left out of a store of one key", len(self))
+            logs[np.arange(len(queries)), own] = -np.inf
+        return logs
+
+    def cue(self, queries: np.ndarray) -> np.ndarray:
+        """Return queries as the memory takes them (Q, d)."""
+        return unit(signs(queries, self.mean) if self.binary else queries - self.mean)
+
+    def update(self, queries: np.ndarray) -> np.ndarray:
+        """Return ``X^T softmax(beta X q)``, what the network makes of each query (Q, d)."""
+        return vote(self.log_weights(queries), self.keys)
+
+    def __call__(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+        """Return probabilities of the labels (Q, C)."""
+        return vote(self.log_weights(queries, own), self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys (one bit for a sign, else float32), labels, counts and mean."""
+        n, d = self.keys.shape
+        row = (d + 7) // 8 if self.binary else 4 * d
+        return n * (row + label_bytes(self.values.shape[1]) + 4 * self.binary) + 4 * d
+
+
+def stored_examples(
+    features: np.ndarray, labels: np.ndarray, classes: int, beta: float
+) -> Associative:
+    """Return the memory of all examples, centred and of unit norm.
+
+    Examples
+    --------
+    >>> memory = stored_examples(np.eye(3), np.array([0, 1, 1]), classes=2, beta=9.0)
+    >>> memory(np.eye(3)).argmax(axis=1).tolist()
+    [0, 1, 1]
+    """
+    mean = features.mean(axis=0, dtype=np.float64)
+    keys = unit(features - mean)
+    return Associative(keys, np.eye(classes)[labels], np.ones(len(keys)), mean, beta)
+
+
+def class_archetypes(
+    features: np.ndarray, labels: np.ndarray, classes: int, beta: float, seed: int
+) -> Associative:
+    """Return the memory of the archetypes of each class, sign patterns around the mean feature.
+
+    Of a class with `FEW` examples or more they are recovered from the second moments of its signs
+    (`hopfed.recover`), where that finds any; else the majority vote stands for the class. An
+    archetype stands for the examples that are nearest to it.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 1, -1], [1, 1, 1], [-1, -1, 1], [-1, -1, -1]])
+    >>> memory = class_archetypes(x, np.array([0, 0, 1, 1]), classes=2, beta=9.0, seed=0)
+    >>> np.sign(memory.keys).astype(int).tolist(), memory(x).argmax(axis=1).tolist()
+    ([[1, 1, 1], [-1, -1, 1]], [0, 0, 1, 1])
+    """
+    mean = features.mean(axis=0, dtype=np.float64)
+    binary = signs(features, mean)
+    keys, owners, counts = [], [], []
+    for label in np.unique(labels):
+        mine = binary[labels == label]
+        patterns = _patterns(mine, seed)
+        nearest = (mine.astype(np.float32) @ patterns.T.astype(np.float32)).argmax(axis=1)
+        stands = np.bincount(nearest, minlength=len(patterns))
+        keys.append(patterns[stands > 0])
+        counts.append(stands[stands > 0])
+        owners += [label] * int((stands > 0).sum())
+    values = np.eye(classes)[owners]
+    return Associative(
+        unit(np.concatenate(keys)), values, np.concatenate(counts), mean, beta, binary=True
+    )
+
+
+def signs(features: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Signs of features around `mean`, int8; sign(0) = +1."""
+    return np.where(features >= mean, 1, -1).astype(np.int8)
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    """Rows of unit norm, float64; a row of zeros stays."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1)
+
+
+def _patterns(mine: np.ndarray, seed: int) -> np.ndarray:
+    """Archetypes of one class (K, d), at least one."""
+    if len(mine) >= FEW:
+        found = recover(mine, seed=seed)
+        if len(found):
+            return found.patterns
+    return np.where(mine.sum(axis=0, dtype=np.int64) >= 0, 1, -1)[None].astype(np.int8)

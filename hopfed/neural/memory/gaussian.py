@@ -1,0 +1,142 @@
+"""Classification by a Gaussian process in closed form (Milios et al., 2018).
+
+Labels become targets of a regression with noise of its own for each example: with
+``a = EPSILON + [y = c]``, the logarithm of a Gamma variable of shape a is about normal,
+
+    noise s2 = log(1/a + 1),    target t = log a - s2 / 2,
+
+and class c has a process of its own, with the kernel ``scale exp(-|z - z'|^2 / (2 d length^2))`` of
+features of dimension d around the mean of its targets. Its evidence and posterior are those of
+any Gaussian regression.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from hopfed.errors import BackendError
+from hopfed.neural.training.training import masked_mean
+
+EPSILON = 0.01  # shape of the Gamma variable of a class that an example is not of
+
+
+def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return targets and noise variances, both (classes, n).
+
+    Examples
+    --------
+    >>> targets, noise = dirichlet_targets(torch.tensor([0]), 2)
+    >>> [t.double().round(decimals=2).tolist() for t in (targets, noise)]
+    [[[-0.33], [-6.91]], [[0.69], [4.62]]]
+    """
+    shape = EPSILON + one_hot(labels, classes).T
+    noise = (1 / shape + 1).log()
+    return shape.log() - noise / 2, noise
+
+
+def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
+    """Return the covariance of the features (n, d) and (m, d): (n, m)."""
+    squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+    width = 2 * a.shape[1] * (2 * log_length).exp()
+    return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
+
+
+def log_evidence(
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    log_length: Tensor,
+    log_scale: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the log marginal likelihood of a batch, per example and class.
+
+    Parameters
+    ----------
+    features : (B, d).
+    mask : (B,) 0 on rows that pad the batch; each is then a variable of its own, of density one.
+    """
+    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    targets, noise = dirichlet_targets(labels, classes)
+    mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
+    off = (targets - mean) * real
+    covariance = kernel(features, features, log_length, log_scale) * real[:, None] * real
+    covariance = covariance + torch.diag_embed(noise * real + (1 - real))
+    factor = torch.linalg.cholesky(covariance)
+    half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
+    log_root = factor.diagonal(dim1=-2, dim2=-1).log()
+    each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
+    return masked_mean(each.mean(0), mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """The posterior given a client's examples, computed by GPyTorch in float64.
+
+    Attributes
+    ----------
+    posterior : features to the latent means, (Q, d) to (classes, Q).
+    size : number of examples.
+    nbytes : of features and labels kept.
+    """
+
+    posterior: Any = field(repr=False)
+    size: int
+    nbytes: int
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return log-probabilities (Q, classes): the softmax of the latent means."""
+        with torch.no_grad(), gpytorch().settings.skip_posterior_variances():
+            latent: Tensor = self.posterior(features.double()).mean
+        return latent.T.log_softmax(dim=1)
+
+
+def process(
+    features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
+) -> Process:
+    """Return the posterior given examples (n, d) with labels (n,).
+
+    Raises
+    ------
+    BackendError : GPyTorch is not installed.
+    """
+    gp = gpytorch()
+    x = features.double()
+    targets, noise = dirichlet_targets(labels, classes)
+    batch = torch.Size([classes])
+
+    class Latent(gp.models.ExactGP):  # type: ignore[name-defined]
+        def __init__(self, likelihood: Any):
+            super().__init__(x, targets.double(), likelihood)
+            self.mean = gp.means.ConstantMean(batch_shape=batch)
+            rbf = gp.kernels.RBFKernel(batch_shape=batch)
+            self.kernel = gp.kernels.ScaleKernel(rbf, batch_shape=batch)
+
+        def forward(self, z: Tensor) -> Any:
+            return gp.distributions.MultivariateNormal(self.mean(z), self.kernel(z))
+
+    likelihood = gp.likelihoods.FixedNoiseGaussianLikelihood(noise.double(), batch_shape=batch)
+    latent = Latent(likelihood).double()
+    latent.mean.constant.data = targets.double().mean(dim=1)
+    latent.kernel.outputscale = log_scale.double().exp()
+    latent.kernel.base_kernel.lengthscale = log_length.double().exp() * x.shape[1] ** 0.5
+    size = features.numel() * features.element_size() + labels.numel()
+    return Process(latent.eval(), len(x), size)
+
+
+def gpytorch() -> Any:
+    """Return GPyTorch."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, on import
+            import gpytorch as module
+    except ImportError:
+        raise BackendError("gpytorch is not installed: pip install 'hopfed[neural]'") from None
+    return module

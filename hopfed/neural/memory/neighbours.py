@@ -1,0 +1,385 @@
+"""Nearest neighbours: exact and approximate search, kernels, votes, and the mix with a model (B4).
+
+Arrays in, arrays out (NumPy). FAISS finds candidates in float32; the distances of what it finds
+are then computed anew in float64, and ties go to the row that came first. So an exact search gives
+what comparing all pairs would give, whatever the way in which FAISS sums.
+
+Of the approximate ways "ivf" is the faster to build and to ask (`hopfed bench neighbours`): keys of
+many dimensions are sorted into lists by their principal axes, and only the best found there are
+compared in full.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.neural.memory.store import blend
+
+KINDS = ("exact", "hnsw", "ivf")
+KERNELS = ("paper", "program")
+MIXINGS = ("probabilities", "logits")
+GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of lambda (B4)
+
+EXTRA = 8  # candidates beyond k, among which float64 decides what float32 cannot
+ROUNDING = 64 * np.finfo(np.float32).eps  # of the squared norms: error of FAISS's distances
+LINKS = 32  # neighbours of a node of the HNSW graph
+EFFORT = {"hnsw": 64, "ivf": 48}  # nodes kept open, lists visited
+TRAINING = 39  # keys per list below which FAISS finds its centroids unsafe
+SAMPLE = 50_000  # keys from which axes and centroids are learned
+AXES = 64  # principal axes by which lists are made and scanned
+POOL = 4  # of the keys found along the axes, times as many are compared in full
+BLOCK = 1 << 23  # numbers of a block of differences
+
+
+class SmallStoreWarning(UserWarning):
+    """A store holds less than was asked of it; what there is was used."""
+
+
+def parse_index(index: str) -> tuple[str, int]:
+    """Split "exact", "hnsw[:EF]" or "ivf[:LISTS]" into the kind and its effort, 0 for exact.
+
+    Examples
+    --------
+    >>> parse_index("hnsw"), parse_index("ivf:16")
+    (('hnsw', 64), ('ivf', 16))
+    """
+    kind, colon, text = index.partition(":")
+    rule = "exact, hnsw[:EF] or ivf[:LISTS]"
+    require(kind in KINDS and not (kind == "exact" and colon), "index", rule, index)
+    require(not colon or (text.isdigit() and int(text) > 0), "index", rule, index)
+    return kind, int(text) if colon else EFFORT.get(kind, 0)
+
+
+class Index:
+    """Keys that can be searched.
+
+    Parameters
+    ----------
+    keys : (n, d).
+    index : "exact"; or approximate: "hnsw:EF", a graph searched with EF open nodes, or
+        "ivf:LISTS", of the about sqrt(n) lists of keys the LISTS nearest.
+
+    Attributes
+    ----------
+    keys : (n, d) float32, read-only, as the searchable form holds them: there is no second copy.
+
+    Raises
+    ------
+    BackendError : FAISS is not installed.
+
+    Examples
+    --------
+    >>> squared, rows = Index(np.array([[0.0], [1.0], [3.0]])).search(np.array([[0.9]]), 2)
+    >>> rows.tolist(), squared.round(2).tolist()
+    ([[1, 0]], [[0.01, 0.81]])
+    """
+
+    def __init__(self, keys: np.ndarray, index: str = "exact"):
+        require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
+        require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
+        self.keys = np.ascontiguousarray(keys, dtype=np.float32)
+        self.kind, self.effort = parse_index(index)
+        self._index = None
+        if len(keys):
+            self._index = _built(self.keys, self.kind, self.effort)
+            self.keys = _held(self._index, self.keys.shape)
+        self._largest = float(np.einsum("nd,nd->n", self.keys, self.keys).max(initial=0.0))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the searchable form, the keys included, as it would be written."""
+        sizes: list[int] = []
+        if self._index is not None:
+            module = faiss()
+            count = module.PyCallbackIOWriter(lambda block: sizes.append(len(block)))
+            module.write_index(self._index, count)
+        return sum(sizes)
+
+    def search(
+        self, queries: np.ndarray, k: int, own: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n)).
+
+        Parameters
+        ----------
+        queries : (Q, d).
+        own : (Q,) the row that each query is itself, which is then left out (of n - 1 rows).
+        """
+        require(k >= 1, "k", "at least 1", k)
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        left = len(self) - (own is not None)
+        k = min(k, left)
+        if k <= 0 or len(queries) == 0 or self._index is None:
+            return np.zeros((len(queries), max(k, 0))), np.zeros((len(queries), max(k, 0)), int)
+        width = min(k + EXTRA + (own is not None), len(self))
+        rows = np.asarray(self._index.search(queries, width)[1])
+        squared = _differences(queries, self.keys, np.maximum(rows, 0))
+        squared[rows < 0] = np.inf
+        for i in self._unsure(queries, rows, squared, k + (own is not None)):
+            everything = _scan(queries[i], self.keys)
+            rows[i] = np.argsort(everything, kind="stable")[:width]
+            squared[i] = everything[rows[i]]
+        if own is not None:
+            squared[rows == np.asarray(own)[:, None]] = np.inf
+        order = np.lexsort((rows, squared), axis=1)[:, :k]
+        return np.take_along_axis(squared, order, 1), np.take_along_axis(rows, order, 1)
+
+    def _unsure(
+        self, queries: np.ndarray, rows: np.ndarray, squared: np.ndarray, k: int
+    ) -> np.ndarray:
+        """Queries with fewer than k candidates; exact: those where float32 may have missed one."""
+        few = (rows >= 0).sum(axis=1) < k
+        if self.kind == "exact" and rows.shape[1] < len(self):
+            near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
+            scale = (queries**2).sum(axis=1) + self._largest
+            few |= far - near <= ROUNDING * scale
+        return np.flatnonzero(few)
+
+
+def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
+    """Return the logarithm of a kernel of squared distances D.
+
+    "paper" (6): ``-sqrt(D) / sigma``, and "program" (B6): ``-D / (dim sigma)``.
+
+    Examples
+    --------
+    >>> log_kernel(np.array([4.0]), "paper", 2.0, 8), log_kernel(np.array([4.0]), "program", 2.0, 8)
+    (array([-1.]), array([-0.25]))
+    """
+    if kernel == "paper":
+        return -np.sqrt(squared) / sigma
+    if kernel == "program":
+        return -squared / (dim * sigma)
+    raise ArgumentError("kernel", f"one of {', '.join(KERNELS)}", kernel)
+
+
+def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``sum_i w_i v_i / sum_i w_i``: labels of the neighbours, weighed by the kernel (6).
+
+    The largest weight is divided out first, so that a narrow kernel cannot end in 0 / 0.
+
+    Parameters
+    ----------
+    log_weights : (Q, k).
+    values : (Q, k, C) rows that each sum to one, or (k, C) when all queries have the same.
+
+    Examples
+    --------
+    >>> vote(np.log([[1.0, 3.0]]) - 1e4, np.eye(2)).round(6).tolist()
+    [[0.25, 0.75]]
+    """
+    w = softmax(np.asarray(log_weights, dtype=np.float64), axis=1)
+    return w @ values if values.ndim == 2 else np.einsum("qk,qkc->qc", w, values)
+
+
+def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
+    """Return log-probabilities of a global model and a local memory together (7), float64.
+
+    Parameters
+    ----------
+    logits : (Q, C) of the global model.
+    p : (Q, C) probabilities of the memory.
+    weight : lambda; at 0 the model alone and at 1 the memory alone, to the bit.
+    mixing : "probabilities", the paper's, or "logits", where the authors' program adds
+        probabilities to raw logits; these scores are then normalised.
+
+    Examples
+    --------
+    >>> np.exp(mix(np.zeros((1, 2)), np.array([[1.0, 0.0]]), 0.5, "probabilities")).tolist()
+    [[0.75, 0.25]]
+    """
+    model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
+    if weight == 0:
+        return model
+    with np.errstate(divide="ignore"):  # a class without a vote
+        if weight == 1:
+            return np.log(p)
+        if mixing == "probabilities":
+            return np.log(blend(np.exp(model), p, weight))
+    if mixing == "logits":
+        return log_softmax(blend(np.asarray(logits, dtype=np.float64), p, weight), axis=1)
+    raise ArgumentError("mixing", f"one of {', '.join(MIXINGS)}", mixing)
+
+
+def choose_weight(
+    logits: np.ndarray,
+    p: np.ndarray,
+    labels: np.ndarray,
+    mixing: str = "probabilities",
+    grid: Sequence[float] = GRID,
+) -> float:
+    """Return the lambda of `grid` by which most of the labels are met.
+
+    Of several the one in the middle, the lower one of two: on a small validation set many tie, and
+    the first or the last of them would be an extreme (B7).
+
+    Examples
+    --------
+    >>> choose_weight(np.zeros((1, 2)), np.array([[0.2, 0.8]]), np.array([1]))
+    0.5
+    """
+    found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
+    right = np.array([(f == labels).sum() for f in found])
+    best = np.flatnonzero(right == right.max())
+    return float(grid[best[(len(best) - 1) // 2]])
+
+
+def expected_weight(
+    logits: np.ndarray,
+    p: np.ndarray,
+    labels: np.ndarray,
+    mixing: str = "probabilities",
+    grid: Sequence[float] = GRID,
+) -> float:
+    """Return the mean of lambda given the labels, all of `grid` alike beforehand (ours).
+
+    Few labels leave it near the middle, where counting those that are met may lead anywhere.
+
+    Examples
+    --------
+    >>> expected_weight(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0, int))
+    0.5
+    >>> expected_weight(np.zeros((50, 2)), np.tile([0.9, 0.1], (50, 1)), np.zeros(50, int)) > 0.9
+    True
+    """
+    rows = np.arange(len(labels))
+    told = np.array([mix(logits, p, weight, mixing)[rows, labels].sum() for weight in grid])
+    chances = np.exp(told - told.max())
+    return float(chances @ np.asarray(grid) / chances.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The labels of the k nearest keys, weighed by a kernel.
+
+    Attributes
+    ----------
+    index : the keys.
+    labels : (n,) of the keys.
+    classes : number of labels.
+    k, kernel, sigma : see `log_kernel`; k beyond the number of keys takes them all.
+    """
+
+    index: Index
+    labels: np.ndarray = field(repr=False)
+    classes: int
+    k: int = 10
+    kernel: str = "paper"
+    sigma: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __call__(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+        """Return probabilities (Q, classes)."""
+        squared, rows = self.index.search(queries, self.k, own)
+        log_weights = log_kernel(squared, self.kernel, self.sigma, self.index.keys.shape[1])
+        return vote(log_weights, np.eye(self.classes)[self.labels[rows]])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys, float32, and labels, one or two each."""
+        return self.index.keys.nbytes + label_bytes(self.classes) * len(self)
+
+
+def label_bytes(classes: int) -> int:
+    """Bytes that tell one of `classes` labels.
+
+    Examples
+    --------
+    >>> label_bytes(10), label_bytes(1000)
+    (1, 2)
+    """
+    return int(np.min_scalar_type(classes - 1).itemsize)
+
+
+def faiss() -> Any:
+    """Return FAISS, on one thread: beside PyTorch's pool a second one only takes its cores."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of its bindings, on import
+            import faiss as module
+    except ImportError:
+        raise BackendError("faiss is not installed: pip install 'hopfed[neural]'") from None
+    module.omp_set_num_threads(1)
+    return module
+
+
+def layout(n: int, d: int) -> tuple[int, int]:
+    """Return into how many lists "ivf" sorts n keys, and by how many of their d dimensions or axes.
+
+    Examples
+    --------
+    >>> layout(200_000, 1280), layout(1000, 1280)
+    ((447, 64), (25, 1280))
+    """
+    learned = min(n, SAMPLE)
+    lists = max(1, min(round(n**0.5), learned // TRAINING))
+    return lists, AXES if d > AXES and learned >= TRAINING * AXES else d
+
+
+def _built(keys: np.ndarray, kind: str, effort: int) -> Any:
+    module, (n, d) = faiss(), keys.shape
+    if kind == "hnsw":
+        index = module.IndexHNSWFlat(d, LINKS)
+        index.hnsw.efSearch = effort
+    elif kind == "ivf":
+        lists, axes = layout(n, d)
+        index = module.IndexIVFFlat(module.IndexFlatL2(axes), axes, lists)
+        index.nprobe = min(effort, lists)
+        if axes < d:
+            index = module.IndexPreTransform(module.PCAMatrix(d, axes), index)
+        index = module.IndexRefineFlat(index)
+        index.k_factor = POOL
+        index.train(keys[:: -(-n // SAMPLE)])
+    else:
+        index = module.IndexFlatL2(d)
+    index.add(keys)
+    return index
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Memory of FAISS as an array, read-only, which keeps the index that owns it alive."""
+
+    index: Any
+    __array_interface__: dict[str, Any]
+
+
+def _held(index: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Keys as FAISS holds them."""
+    module, part = faiss(), index
+    for name in ("refine_index", "storage"):
+        if hasattr(part, name):
+            part = module.downcast_index(getattr(part, name))
+    flat = module.rev_swig_ptr(part.get_xb(), shape[0] * shape[1])
+    where = flat.__array_interface__["data"][0], True
+    return np.asarray(_View(index, {**flat.__array_interface__, "data": where, "shape": shape}))
+
+
+def _scan(query: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Squared distances (n,) of a query to every key, in float64."""
+    step = max(1, BLOCK // keys.shape[1])
+    blocks = [np.arange(i, min(i + step, len(keys)))[None] for i in range(0, len(keys), step)]
+    return np.concatenate([_differences(query[None], keys, rows)[0] for rows in blocks])
+
+
+def _differences(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Squared distances (Q, k) of queries to the keys at `rows`, in float64."""
+    squared = np.empty(rows.shape)
+    step = max(1, BLOCK // (rows.shape[1] * keys.shape[1]))
+    for i in range(0, len(rows), step):
+        apart = keys[rows[i : i + step]].astype(np.float64) - queries[i : i + step, None]
+        squared[i : i + step] = np.einsum("qkd,qkd->qk", apart, apart)
+    return squared

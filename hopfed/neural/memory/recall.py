@@ -1,0 +1,261 @@
+"""A model with a memory between its features and its header: the network of SoHip (B1, B7).
+
+The memory is `patterns` vectors of `width` numbers. What is recalled of it is added to the
+features through a decoder, and by default is common to all examples, as in the paper. Under one
+budget on the wire it may instead differ from example to example, which is ours: see `Form`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import normalize, softmax
+
+from hopfed._lib.settings import require
+from hopfed.neural.memory.store import blend, gate
+from hopfed.neural.models.base import Model, rectified
+from hopfed.neural.models.registry import drawing
+from hopfed.neural.training.task import Params
+
+HEADERS = ("linear", "mlp")
+KINDS = ("common", "class", "sample")
+LATE = 0.2  # weight of a batch in the average that is taken off at test
+ABLATIONS = ("", "a", "b", "c", "d")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a memory is like.
+
+    Attributes
+    ----------
+    kind : how an example z addresses the patterns M, whose weighted sum it recalls.
+
+        "common" : one pattern, the same for every example (14).
+        "class" : a pattern for each class, weighted by the softmax of the header's own logits.
+        "sample" : by ``softmax(beta cos(E(z) - c, M))``, the read-out of a modern Hopfield network.
+
+    patterns, width : the memory is (patterns, width); their product is what crosses the wire.
+    beta : inverse temperature of "sample". Both sides are brought to length 1 first, since gates
+        below one shrink a memory from batch to batch, which would end in equal weights; so would
+        what all encoded examples have in common, which is therefore taken off: c is their mean
+        over the batch, at test its average over the batches of late. It stays with the client.
+    ablation : letters as in the paper: "a" no importance gate, "b" no consolidation, "c" no
+        fusion with the collective memory; "" for none.
+    """
+
+    kind: str
+    patterns: int
+    width: int
+    beta: float = 8.0
+    ablation: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the memory."""
+        return self.patterns, self.width
+
+    def blank(self, seed: int) -> Tensor:
+        """Memory before the first batch: zeros.
+
+        Patterns addressed by examples start in different directions, equal for all clients:
+        out of equal ones nothing would tell them apart, and unequal ones have no common mean.
+        """
+        if self.kind != "sample":
+            return torch.zeros(self.shape)
+        with drawing(seed, "memory", "patterns"):
+            return normalize(torch.randn(self.shape), dim=1)
+
+
+class Headed(nn.Module):
+    """A model; with `header` "mlp" a hidden layer of ReLU units stands before its header.
+
+    The names of the model's own parameters start with ``model.``.
+
+    Examples
+    --------
+    >>> net = Headed(Model(nn.Flatten(), nn.Linear(4, 2), 4), "mlp", seed=0)
+    >>> features, logits = net(torch.ones(3, 1, 2, 2))
+    >>> logits.shape, sorted(n.partition(".")[0] for n, _ in net.named_children())
+    (torch.Size([3, 2]), ['hidden', 'model'])
+    """
+
+    def __init__(self, model: Model, header: str, seed: int):
+        super().__init__()
+        require(header in HEADERS, "header", f"one of {', '.join(HEADERS)}", repr(header))
+        self.model = model
+        self.hidden: nn.Module = nn.Identity()
+        if header == "mlp":
+            width = model.feature_dim
+            with drawing(seed, "memory", "hidden"):
+                self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+                rectified(self.hidden)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (features, logits)."""
+        z = self.model.features(x)
+        return z, self.logits(z)
+
+    def logits(self, z: Tensor) -> Tensor:
+        """Turn features into logits."""
+        logits: Tensor = self.model.header(self.hidden(z))
+        return logits
+
+
+class Shifted(Headed):
+    """A vector is learned and added to the features: what a fixed memory does, without one."""
+
+    def __init__(self, model: Model, header: str, seed: int):
+        super().__init__(model, header, seed)
+        self.bias = nn.Parameter(torch.zeros(model.feature_dim))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (shifted features, logits)."""
+        z = self.model.features(x) + self.bias
+        return z, self.logits(z)
+
+
+class Remembering(Headed):
+    """Features, and what is recalled from the memory added to them.
+
+    Encoder, decoder and gates are single linear layers with PyTorch's initial law; a gate looks at
+    one pattern at a time. The long-term memory is a buffer: a state, through which no gradient
+    flows from one batch to the next.
+
+    Examples
+    --------
+    >>> model = Model(nn.Flatten(), nn.Linear(4, 2), 4)
+    >>> net = Remembering(model, Form("common", 1, 3), "linear", seed=0)
+    >>> features, logits, states = net(torch.ones(5, 1, 2, 2), torch.zeros(1, 3))
+    >>> logits.shape, states["long_term"].tolist()
+    (torch.Size([5, 2]), [[0.0, 0.0, 0.0]])
+    """
+
+    long_term: Tensor
+    centre: Tensor
+
+    def __init__(self, model: Model, form: Form, header: str, seed: int):
+        super().__init__(model, header, seed)
+        self.form = form
+        m, d = form.width, model.feature_dim
+        self.encoder = _linear(d, m, seed, "encoder")
+        self.decoder = _linear(m, d, seed, "decoder")
+        if form.ablation != "a":
+            self.importance = _linear(m, m, seed, "importance")
+        if form.ablation != "b":
+            self.take = _linear(2 * m, m, seed, "take")
+            self.forget = _linear(2 * m, m, seed, "forget")
+            self.output = _linear(2 * m, m, seed, "output")
+        if form.ablation != "c":
+            self.fusion = _linear(2 * m, m, seed, "fusion")
+        self.register_buffer("long_term", form.blank(seed))
+        if form.kind == "sample":
+            self.register_buffer("centre", torch.zeros(m))
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, collective: Tensor, y: Tensor | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Params]:
+        """Return features with what was recalled, logits, and the states after the batch, by name.
+
+        Parameters
+        ----------
+        x : (B, ...) inputs.
+        collective : (patterns, width), of the server.
+        y : (B,) labels, given in training alone: only then is the memory consolidated.
+        mask : (B,) 0 on rows that pad the batch.
+        """
+        z = self.model.features(x)
+        encoded = self.encoder(z)  # (3)
+        # States are overwritten before the gradient is taken, so not they themselves are used.
+        states = {name: t.clone() for name, t in self.named_buffers(recurse=False)}
+        if self.form.kind == "sample":
+            centre = states["centre"]
+            if y is not None:
+                real = torch.ones_like(encoded[:, :1]) if mask is None else mask[:, None]
+                centre = (encoded * real).sum(0) / real.sum()
+                states["centre"] = blend(states["centre"], centre, LATE)
+            encoded = encoded - centre
+        if y is not None:
+            states["long_term"] = self.consolidated(encoded, y, mask, states["long_term"])
+        complete = self.fused(states["long_term"], collective)
+        recalled = self.decoder(complete)  # (13)
+        if self.form.kind == "class":
+            recalled = softmax(self.logits(z), dim=-1) @ recalled
+        elif self.form.kind == "sample":
+            recalled = self.address(encoded, complete) @ recalled
+        z = z + recalled  # (14)
+        return z, self.logits(z), states
+
+    def consolidated(
+        self, encoded: Tensor, y: Tensor, mask: Tensor | None, before: Tensor
+    ) -> Tensor:
+        """Long-term memory after a batch (4)-(9); a pattern that no example bears on stays."""
+        share = self._shares(encoded, y, before)
+        if mask is not None:
+            share = share * mask[:, None]
+        mass = share.sum(0)[:, None]
+        short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # (4)
+        if self.form.ablation != "a":
+            short = torch.sigmoid(self.importance(short)) * short  # (5)(6)
+        after = short
+        if self.form.ablation != "b":
+            u = torch.cat([short, before], dim=-1)  # (7)
+            take, forget, output = (
+                torch.sigmoid(g(u)) for g in (self.take, self.forget, self.output)
+            )  # (8)
+            after = output * gate(before, short, forget, take)  # (9)
+        return torch.where(mass > 0, after, before)
+
+    def fused(self, memory: Tensor, collective: Tensor) -> Tensor:
+        """Complete memory (10)-(12)."""
+        if self.form.ablation == "c":
+            return memory
+        v = torch.cat([memory, collective], dim=-1)
+        return gate(collective, memory, torch.sigmoid(self.fusion(v)), 1.0)
+
+    def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
+        """Weights (B, patterns) with which encoded examples address the patterns."""
+        cosines = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
+        return softmax(self.form.beta * cosines, dim=-1)
+
+    def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
+        """How much every example bears on every pattern: (B, patterns)."""
+        if self.form.kind == "common":
+            return torch.ones_like(encoded[:, :1])
+        if self.form.kind == "class":
+            classes = torch.arange(self.form.patterns, device=y.device)
+            return (y[:, None] == classes).to(encoded.dtype)
+        return self.address(encoded, memory)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A net that answers (features, logits, ...), as a classifier.
+
+    Attributes
+    ----------
+    net, params : with these parameters.
+    more : what the net takes besides the inputs.
+    """
+
+    net: nn.Module
+    params: Params = field(repr=False)
+    more: tuple[Tensor, ...] = ()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the logits."""
+        return self.features(x)[1]
+
+    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features, with what was recalled, and logits."""
+        features, logits, *_ = functional_call(self.net.eval(), self.params, (x, *self.more))
+        return features, logits
+
+
+def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
+    """Make a layer whose weights depend on seed, name and sizes, whatever else is made."""
+    with drawing(seed, "memory", name):
+        return nn.Linear(inside, outside)

@@ -1,0 +1,335 @@
+"""Local training: what a client minimises and how, and the loop over clients, one after the other.
+
+`stacked` has the other way, all clients of one architecture at once. Both take the same batches of
+the same clients in the same order and differ by the rounding of their sums only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.neural.data.tensors import Augment, Tensors, generator
+from hopfed.neural.models.base import Model
+from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
+from hopfed.neural.training.task import Params
+
+__all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "masked_mean"]
+
+PRECISIONS = ("float32", "bfloat16")
+WAYS = ("auto", "sequential", "stacked")
+
+Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or what a net answers
+Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> what the optimizer is given
+Plan = Sequence[np.ndarray]  # rows of every step
+
+
+class Objective(Protocol):
+    """What a client minimises.
+
+    Examples
+    --------
+    >>> def smoothed(forward, params, x, y, mask, extra):
+    ...     return cross_entropy(forward(params, x)[1] / 2, y, mask)
+    >>> smoothed(lambda params, x: (x, x), {}, torch.zeros(1, 2), torch.tensor([0]), None, {})
+    tensor(0.6931)
+    """
+
+    def __call__(
+        self,
+        forward: Forward,
+        params: Params,
+        x: Tensor,
+        y: Tensor,
+        mask: Tensor | None,
+        extra: Params,
+    ) -> Tensor:
+        """Loss of a batch; `mask` is 0 on rows that only pad it, None where none do."""
+        ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a client trains in a round.
+
+    Attributes
+    ----------
+    optimizer : "sgd", "adam" or "amsgrad".
+    lr, momentum, weight_decay : of the optimizer; momentum of sgd only.
+    epochs : passes over the client's training examples.
+    batch : examples of a step.
+    clip : largest norm of a gradient, 0 for none.
+    way : "sequential", "stacked", or "auto", the faster by measurement.
+    precision : "float32", or "bfloat16" for the products of forward and backward passes;
+        parameters, sums and the optimizer stay in float32.
+
+    Examples
+    --------
+    >>> Training(batch=0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: batch must be at least 1, got 0
+    """
+
+    optimizer: str = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    epochs: int = 1
+    batch: int = 32
+    clip: float = 0.0
+    way: str = "auto"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        known = ", ".join(OPTIMIZERS)
+        require(self.optimizer in OPTIMIZERS, "optimizer", f"one of {known}", self.optimizer)
+        require(self.lr > 0, "lr", "above 0", self.lr)
+        for name in ("momentum", "weight_decay", "clip"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
+        require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
+        require(self.batch >= 1, "batch", "at least 1", self.batch)
+        require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
+        names = ", ".join(PRECISIONS)
+        require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """Context in which losses are computed on `device`."""
+        mixed = self.precision == "bfloat16"
+        return torch.autocast(device.type, torch.bfloat16, enabled=mixed)
+
+    def make(self, fused: bool = False) -> Optimizer:
+        """Optimizer with these settings; `fused` as in `optimizers`."""
+        return OPTIMIZERS[self.optimizer](
+            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=fused
+        )
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a client's training in a round; the optimizer begins anew in each.
+
+    Attributes
+    ----------
+    epochs : passes over the client's training examples.
+    objective : what is minimised.
+    frozen : prefixes of parameters that stay as they are.
+    exchange : of the round in which it is trained; in every one when None.
+    augment : whether images are augmented, where the task says so.
+    direct : what is done to a gradient before the optimizer is given it; nothing when None.
+
+    Examples
+    --------
+    >>> Phase(2, lambda *batch: cross_entropy(*batch), frozen=("features.",)).frozen
+    ('features.',)
+    """
+
+    epochs: int
+    objective: Objective
+    frozen: tuple[str, ...] = ()
+    exchange: int | None = None
+    augment: bool = True
+    direct: Direct | None = None
+
+
+@dataclass
+class Job:
+    """The training of one client in one round.
+
+    Attributes
+    ----------
+    net : what is trained: a model, or a module that holds one and more.
+    params : parameters and buffers it starts from; replaced by those it ends with.
+    rows : its training examples.
+    path : names its batches: seed, round and client.
+    extra : what else its objective looks at.
+    frozen : prefixes of parameters that stay as they are.
+    plans : rows of every step of each phase by its number, where steps are not passes over `rows`.
+    moments : state of the optimizer that it goes on from, replaced by the one it ends with; None
+        for one that begins anew and is forgotten.
+    gradient : of the last step before anything was done to it, afterwards, where moments are kept.
+    loss : mean over the last epoch's steps, afterwards.
+    """
+
+    net: nn.Module
+    params: Params = field(repr=False)
+    rows: np.ndarray = field(repr=False)
+    path: tuple[Any, ...]
+    extra: Params = field(default_factory=dict, repr=False)
+    frozen: tuple[str, ...] = ()
+    plans: dict[int, Plan] = field(default_factory=dict, repr=False)
+    moments: Params | None = field(default=None, repr=False)
+    gradient: Params = field(default_factory=dict, repr=False)
+    loss: float = float("nan")
+    plan: Plan | None = field(default=None, repr=False)
+    direct: Direct | None = None
+
+    def begin(self, phase: Phase, number: int) -> None:
+        """Make ready for a phase of a round; its batches are its own."""
+        self.frozen, self.direct = phase.frozen, phase.direct
+        if self.plans:
+            self.plan = self.plans[number]
+            self.rows = np.concatenate([self.rows[:0], *self.plan])
+        if number:
+            self.path = (*self.path[:4], "phase", number)
+
+    def steps(self, training: Training) -> list[np.ndarray]:
+        """Rows of every step: as planned, or epoch after epoch, each in an order of its own."""
+        if self.plan is not None:
+            return list(self.plan)
+        seed, *path = self.path
+        found = []
+        for epoch in range(training.epochs):
+            order = stream(seed, "batches", *path, epoch).permutation(self.rows)
+            found += [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
+        return found
+
+    def trained(self) -> list[str]:
+        """Names of the parameters that move."""
+        return [n for n, _ in self.net.named_parameters() if not self.stays(n)]
+
+    def stays(self, name: str) -> bool:
+        """Whether a parameter or buffer is frozen."""
+        return name.startswith(self.frozen or ("\0",))
+
+    def finish(self, params: Params, losses: Sequence[float], steps: int) -> None:
+        """Take over what training ended with, but what is frozen: its buffers move when it runs.
+
+        Parameters
+        ----------
+        losses : of all steps.
+        steps : those of the last epoch.
+        """
+        self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
+        self.loss = float(np.mean(losses[-steps:])) if losses else float("nan")
+
+
+class Both(nn.Module):
+    """A model that answers features and logits, not logits alone."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (features, logits)."""
+        features = self.model.features(x)
+        return features, self.model.header(features)
+
+
+def forward_of(net: nn.Module) -> Forward:
+    """Return the function from parameters and inputs to what `net` answers.
+
+    That is features and logits of a model; any other module answers what its objective expects.
+    """
+    if not isinstance(net, Model):
+        return lambda params, *inputs: functional_call(net, params, inputs)
+    both = Both(net)
+
+    def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
+        answer: tuple[Tensor, Tensor] = functional_call(
+            both, {f"model.{name}": value for name, value in params.items()}, (x,)
+        )
+        return answer
+
+    return forward
+
+
+def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean cross-entropy of logits (B, classes) to labels y (B,) over the rows that `mask` counts.
+
+    Examples
+    --------
+    >>> logits, y = torch.tensor([[0.0, 0.0], [9.0, -9.0]]), torch.tensor([1, 1])
+    >>> cross_entropy(logits, y, torch.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
+    if mask is None:
+        return functional.cross_entropy(logits, y)
+    # Written out: under `vmap` PyTorch takes its own form apart in Python, step by step.
+    return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
+
+
+def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean KL(teacher || student) of the softmaxes of logits (B, classes); the teacher is given.
+
+    `mask` (B,) as in `cross_entropy`.
+
+    Examples
+    --------
+    >>> float(divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 0.0]])))
+    0.0
+    """
+    ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
+    return masked_mean((theirs.exp() * (theirs - ours)).sum(dim=1), mask)
+
+
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of `values` (B,) over the rows that `mask` (B,) counts; all where it is None.
+
+    Examples
+    --------
+    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 0.0]))
+    tensor(1.)
+    """
+    if mask is None:
+        return values.mean()
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def train_sequential(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None = None,
+) -> None:
+    """Train every job, one after the other."""
+    for job in jobs:
+        forward, names = forward_of(job.net.train()), job.trained()
+        params = {n: t.detach().clone() for n, t in job.params.items()}
+        weights = [params[n].requires_grad_() for n in names]
+        optimizer, losses = training.make(), []
+        optimizer.resume(job.moments or {})
+        steps = job.steps(training)
+        draws = generator(job.path[0], "augment", *job.path[1:])
+        for rows in steps:
+            x, y = data.batch(data.rows(rows), augment, draws)
+            with training.casting(data.device):
+                loss = objective(forward, params, x, y, None, job.extra)
+            grads = torch.autograd.grad(loss, weights, allow_unused=True)
+            with torch.no_grad():
+                grads = [
+                    torch.zeros_like(w) if g is None else g
+                    for g, w in zip(grads, weights, strict=True)
+                ]
+                named = dict(zip(names, grads, strict=True))
+                if job.direct is not None:
+                    grads = list(job.direct(named, job.extra).values())
+                optimizer.step(weights, clipped(grads, training.clip, 0))
+            losses.append(float(loss.detach()))
+            if job.moments is not None:
+                job.gradient = named
+        last = max(len(steps) // max(training.epochs, 1), 1)
+        job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+        if job.moments is not None:
+            job.moments = optimizer.state()
+
+
+def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
+    """Gradients scaled to a norm of at most `clip`, client by client where `lead` is 1."""
+    if clip == 0:
+        return list(grads)
+    squares = sum((g**2).flatten(lead).sum(-1) for g in grads)
+    scale = (clip / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
+    return [g * scale.reshape(scale.shape + (1,) * (g.ndim - lead)) for g in grads]

@@ -1,0 +1,172 @@
+"""Which way of training is faster here: measured once for every model, cohort and batch, and kept.
+
+Measured are a step of one client alone and steps of stacks of two sizes, in turn and several times,
+of which the shortest count: whatever else the machine does only makes them longer. The answer is
+written to a file of the user's cache, so that two runs on one machine go the same
+way and end in the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hopfed.neural.data.tensors import Augment, Tensors
+from hopfed.neural.training.stacked import MOST, ROOM, stacks, train_stacked
+from hopfed.neural.training.training import Job, Objective, Training, train_sequential
+from hopfed.runs import replacing
+
+TRIAL = 5  # steps that are timed at once
+REPEATS = 5  # of every timing at most
+PATIENCE = 1.0  # seconds after which two repeats are enough
+FEW = 24  # steps of a group below which measuring costs more than it can save
+
+# Seconds of a step: of one client alone, of a stack whatever its size, and of each client in it.
+Timing = tuple[float, float, float]
+
+
+def train(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None = None,
+) -> None:
+    """Train every job, by the way that `training` names or that is the faster one."""
+    with one_thread():
+        for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
+            way = training.way
+            if way == "auto":
+                way = _faster(group, data, training, objective, augment)
+            run = train_stacked if way == "stacked" and len(group) > 1 else train_sequential
+            run(group, data, training, objective, augment)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the order of its sums depends on their number.
+
+    On small networks a second thread also costs more than it gains; processes gain more.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def cache_file() -> Path:
+    """Where measurements are kept: below XDG_CACHE_HOME or ~/.cache."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "hopfed" / "ways.json"
+
+
+def _faster(
+    group: list[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> str:
+    """Compare the predicted seconds of the whole group."""
+    planned = group[0].plan is not None  # and so will the next rounds be: measuring pays
+    counts = [
+        -(-len(job.rows) // training.batch) * training.epochs if job.plan is None else len(job.plan)
+        for job in group
+    ]
+    if len(group) == 1 or sum(counts) < (1 if planned else FEW):
+        return "sequential"
+    key = "|".join(
+        str(part)
+        for part in (
+            torch.__version__,
+            data.device.type,
+            torch.get_num_threads(),
+            sum(t.numel() for t in group[0].params.values()),
+            type(getattr(group[0].net, "features", group[0].net)).__name__,
+            len(list(group[0].net.modules())),
+            tuple(data.inputs.shape[1:]),
+            len(group).bit_length(),
+            len(_first(group[0], training)),
+            training.optimizer,
+            training.precision,
+            getattr(objective, "__qualname__", type(objective).__name__),
+        )
+    )
+    known = _read()
+    if key not in known:
+        known[key] = _measure(group, data, training, objective, augment)
+        _write(known)
+    one, fixed, each = known[key]
+    together = fixed * max(counts) + each * sum(counts)
+    return "stacked" if together < one * sum(counts) else "sequential"
+
+
+def _measure(
+    group: list[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> Timing:
+    """Time a client alone, half of the group and all of it."""
+    trial = replace(training, epochs=1)
+    rows = max((job.rows for job in group), key=len)[: training.batch * TRIAL]
+    if group[0].plan is None:
+        plan = [rows[i : i + training.batch] for i in range(0, len(rows), training.batch)]
+    else:
+        plan = [group[0].plan[0]] * TRIAL
+    clock = time.thread_time if data.device.type == "cpu" else time.perf_counter
+
+    def seconds(way: Callable[..., None], count: int, steps: int) -> float:
+        jobs = [replace(job, plan=plan[:steps]) for job in group[:count]]
+        began = clock()
+        way(jobs, data, trial, objective, augment)
+        return (clock() - began) / steps
+
+    everyone, half = len(group), len(group) // 2
+    calls = (train_sequential, 1), (train_stacked, half), (train_stacked, everyone)
+    for way, count in calls:  # imports and allocations
+        seconds(way, count, 1)
+    best, began = [float("inf")] * len(calls), time.perf_counter()
+    for repeat in range(REPEATS):
+        if repeat >= 2 and time.perf_counter() - began > PATIENCE:
+            break
+        best = [min(b, seconds(*call, len(plan))) for b, call in zip(best, calls, strict=True)]
+    alone, some, everything = best
+    each = max((everything - some) / (everyone - half), 0.0)
+    return alone, max(everything - each * everyone, 0.0), each
+
+
+def _first(job: Job, training: Training) -> np.ndarray:
+    """Rows of a first step."""
+    return job.rows[: training.batch] if job.plan is None else job.plan[0]
+
+
+@cache
+def _read() -> dict[str, Timing]:
+    try:
+        held = json.loads(cache_file().read_text())
+        return {str(k): (float(a), float(b), float(c)) for k, (a, b, c) in held.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # no measurement yet, or a file that is not ours: measure again
+
+
+def _write(known: dict[str, Timing]) -> None:
+    path = cache_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(known))
+    except OSError:
+        return  # a read-only home only means that the next process measures again

@@ -1,0 +1,351 @@
+"""Differentially private operators: clipping, calibrated noise, accounting.
+
+A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise (A10). What
+is protected is one example, by which neighbouring data sets differ. Sensitivities:
+
+- *replace* by another, +-1 examples: ``|x x^T - y y^T|_F^2 = 2 N^2 - 2 <x, y>^2``, at most
+  ``2 N^2``, reached by orthogonal x and y. The diagonal cancels, so the vector of the entries above
+  it moves by at most N, that norm over sqrt 2. They get noise of standard deviation ``z N``, z the
+  noise multiplier, and are mirrored. The diagonal is M whatever the examples: no noise, not sent.
+- *add or remove* it: ``x x^T`` has norm N, sqrt 2 less of everything; but the number of examples is
+  no longer public, and a nominal one has to take its place.
+- *other examples* are clipped to norm ``clip sqrt N``, and N becomes ``clip^2 N``. The diagonal is
+  sent, with noise of twice the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over
+  sqrt 2 again, so that costs nothing more.
+- *sketch* ``Y = S Omega``, Omega orthonormal: the whole norm, sqrt 2 N; no entry mirrors another.
+
+The guarantee is for the releases of one mechanism, against all who see them, the server too; a
+later exchange about the same examples (group projections, means, a refit) is a further release.
+The generator must be secret: a seed that others know gives the noise away. Noise is drawn in
+floating point by a generator that is no cipher, for experiments and for parties that trust each
+other; attacks on its last bits are not defended against. What leaves the machine of an owner has
+the integer noise of `hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noisy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, namespace, to_host
+from hopfed._lib.settings import require
+from hopfed.errors import BackendError
+from hopfed.spectral.operators import DenseOperator, FactorOperator
+from hopfed.spectral.sketch import SketchOperator, sketch_matrix
+from hopfed.theory import private
+
+NEIGHBOURS = ("replace", "add_remove")
+
+
+@dataclass(frozen=True)
+class GaussianMechanism:
+    """Gaussian noise that makes `rounds` releases (epsilon, delta)-private together.
+
+    Attributes
+    ----------
+    epsilon, delta : the budget; epsilon inf adds no noise.
+    rounds : releases T computed from the same examples. Gaussians compose exactly: T releases are
+        one of sqrt T times the sensitivity.
+    clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N`` (`clip_rows`).
+    neighbours : "replace" or "add_remove".
+
+    Raises
+    ------
+    ArgumentError : a budget that is none, another relation of neighbours.
+
+    Examples
+    --------
+    >>> mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5)
+    >>> round(mechanism.noise_multiplier, 4), round(mechanism.scale(256), 2)
+    (3.7306, 955.04)
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int = 1
+    clip: float | None = None
+    neighbours: str = "replace"
+
+    def __post_init__(self) -> None:
+        private.noise_multiplier(self.epsilon, self.delta, self.rounds)  # checks the budget
+        holds = self.clip is None or 0 < self.clip < np.inf
+        require(holds, "clip", "a finite number above 0, or None for +-1 examples", self.clip)
+        relation = self.neighbours
+        require(relation in NEIGHBOURS, "neighbours", "replace or add_remove", repr(relation))
+
+    @property
+    def noise_multiplier(self) -> float:
+        """z, the standard deviation of the noise of one release over its sensitivity."""
+        return private.noise_multiplier(self.epsilon, self.delta, self.rounds)
+
+    def sensitivity(self, n_sites: int, *, sketch: bool = False) -> float:
+        """Largest change of the released sums over `n_sites` sites, in norm, between neighbours.
+
+        With `sketch` the whole matrix counts, otherwise one triangle of it.
+        """
+        frobenius = n_sites * (self.clip or 1.0) ** 2
+        if self.neighbours == "replace":
+            frobenius *= np.sqrt(2)
+        return float(frobenius if sketch else frobenius / np.sqrt(2))
+
+    def scale(self, n_sites: int, *, sketch: bool = False) -> float:
+        """Standard deviation of the noise on an entry of the sums (off the diagonal).
+
+        `n_sites` and `sketch` as in `sensitivity`.
+        """
+        return self.noise_multiplier * self.sensitivity(n_sites, sketch=sketch)
+
+
+@dataclass(frozen=True)
+class PrivateOperator(DenseOperator):
+    """A dense operator with noise of variance `noise` on its entries; pooling adds that up.
+
+    Examples
+    --------
+    >>> own = DenseOperator.from_examples(np.ones((50, 40)))
+    >>> found = noisy(own, GaussianMechanism(epsilon=1.0, delta=1e-5), np.random.default_rng(0))
+    >>> round(found.noise**0.5, 1), round((found + found).noise**0.5, 1), round(found.radius, 1)
+    (149.2, 211.0, 37.8)
+    """
+
+    noise: float = 0.0
+
+    @property
+    def radius(self) -> float:
+        """Radius of the semicircle that the noise adds to the spectrum of C."""
+        return float(2 * np.sqrt(self.noise * self.n_sites) / self.mass)
+
+    @property
+    def nbytes(self) -> int:
+        """One triangle in float32; without the diagonal where that is the number of examples."""
+        diagonal = to_host(self.matrix.diagonal())
+        n = self.n_sites - 1 if (diagonal == self.mass).all() else self.n_sites + 1
+        return 4 * (self.n_sites * n // 2)
+
+    def _added(self, other: Self) -> Self:
+        return replace(super()._added(other), noise=self.noise + other.noise)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(super().__mul__(weight), noise=self.noise * weight**2)
+
+
+@dataclass(frozen=True)
+class PrivateSketch(SketchOperator):
+    """A sketch with noise of variance `noise` on its entries; pooling adds that up.
+
+    Examples
+    --------
+    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
+    >>> mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5)
+    >>> found = noisy_sketch(own, mechanism, np.random.default_rng(0))
+    >>> found.sketch.shape, round(found.noise**0.5, 1)
+    ((40, 8), 211.0)
+    """
+
+    noise: float = 0.0
+
+    def factors(self) -> FactorOperator:
+        """Nystrom approximation from what of ``Omega^T Y`` stands above its own noise.
+
+        Symmetrised, that is a semicircle of radius ``sqrt(2 k)`` standard deviations.
+        """
+        if self.noise == 0:
+            return super().factors()
+        Y = np.asarray(self.sketch, dtype=np.float64)
+        inner = sketch_matrix(self.n_sites, Y.shape[1], self.seed).T @ Y
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        seen = values > np.sqrt(2 * Y.shape[1] * self.noise)
+        U, s, _ = np.linalg.svd(Y @ vectors[:, seen] / np.sqrt(values[seen]), full_matrices=False)
+        return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, s**2)
+
+    def _added(self, other: Self) -> Self:
+        return replace(super()._added(other), noise=self.noise + other.noise)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(super().__mul__(weight), noise=self.noise * weight**2)
+
+
+def clip_rows(rows: Array, clip: float) -> Array:
+    """Scale the rows of a real (M, N) array down to norm ``clip sqrt N`` where they are longer.
+
+    Examples
+    --------
+    >>> clip_rows(np.array([[0.0, 4.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]), 1.0).tolist()
+    [[0.0, 2.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+    require(0 < clip < np.inf, "clip", "a finite number above 0", clip)
+    xp = namespace(rows)
+    norm = xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True))
+    return rows / xp.clip(norm / (clip * float(np.sqrt(rows.shape[1]))), min=1.0)
+
+
+def clipped_operator(rows: Array, clip: float) -> DenseOperator:
+    """Operator of real rows, clipped: what a mechanism with this `clip` accepts.
+
+    Parameters
+    ----------
+    rows : (M, N) real.
+    clip : largest norm of a row, in units of sqrt N.
+
+    Examples
+    --------
+    >>> clipped_operator(np.array([[6.0, 8.0], [1.0, 1.0]]), clip=1.0).matrix.round(2).tolist()
+    [[1.72, 1.96], [1.96, 2.28]]
+    """
+    x = clip_rows(rows, clip)
+    return DenseOperator(x.shape[1], float(len(x)), float(len(x)), x.T @ x)
+
+
+def noisy(
+    operator: DenseOperator,
+    mechanism: GaussianMechanism,
+    rng: np.random.Generator,
+    nominal: float | None = None,
+) -> PrivateOperator:
+    """Release a client's operator: symmetric Gaussian noise on its sums of products.
+
+    Parameters
+    ----------
+    operator : sums over examples of weight one, of +-1 entries unless the mechanism clips.
+    rng : secret source of the noise.
+    nominal : public number that the release carries in place of the number of examples, where
+        that is not public: under add_remove, or when examples were sampled.
+
+    Raises
+    ------
+    ArgumentError : the operator is noisy already, weighted, or not of what the mechanism is for.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).choice([-1, 1], size=(500, 100))
+    >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
+    >>> released = noisy(DenseOperator.from_examples(x), mechanism, np.random.default_rng())
+    >>> released.trace, round(released.radius, 3), released.nbytes
+    (100.0, 7.975, 19800)
+    """
+    n, diagonal = operator.n_sites, to_host(operator.matrix.diagonal())
+    mass = _public_mass(operator, mechanism, nominal, float(diagonal.sum()))
+    signs = mechanism.clip is not None or bool((diagonal == operator.mass).all())
+    require(signs, "operator", "of +-1 examples, or the mechanism one with a clip", "others")
+    scale = mechanism.scale(n)
+    draw = np.zeros((n, n))
+    draw[np.triu_indices(n, 1)] = scale * rng.standard_normal(n * (n - 1) // 2)
+    draw += draw.T
+    if mechanism.clip is None:  # the public number takes the place of the count
+        draw[np.diag_indices(n)] = mass - operator.mass
+    else:
+        draw[np.diag_indices(n)] = np.sqrt(2) * scale * rng.standard_normal(n)
+    matrix = operator.matrix + namespace(operator.matrix).asarray(draw)
+    return PrivateOperator(n, mass, mass, matrix, noise=scale**2)
+
+
+def noisy_sketch(
+    operator: SketchOperator,
+    mechanism: GaussianMechanism,
+    rng: np.random.Generator,
+    nominal: float | None = None,
+) -> PrivateSketch:
+    """Release a client's sketch of +-1 examples: independent Gaussian noise on all of ``S Omega``.
+
+    The noise is that of the whole matrix, and only a part of the signal lies in the range of Omega:
+    from k of N columns a spike must be about ``sqrt 2 (N / k)^(1/4)`` times as strong as from
+    `noisy`, whose parameters and errors these are. Send the whole matrix where its bytes allow.
+
+    Parameters
+    ----------
+    operator, mechanism, rng, nominal : as in `noisy`.
+
+    Raises
+    ------
+    ArgumentError : a mechanism that clips; sketches are of +-1 examples.
+
+    Examples
+    --------
+    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
+    >>> exact = noisy_sketch(own, GaussianMechanism(np.inf, 1e-5), np.random.default_rng(0))
+    >>> exact.noise, bool((exact.sketch == own.sketch).all())
+    (0.0, True)
+    """
+    require(mechanism.clip is None, "clip", "None for sketches, of +-1 examples", mechanism.clip)
+    n, mass = operator.n_sites, _public_mass(operator, mechanism, nominal, operator.trace_sum)
+    scale = mechanism.scale(n, sketch=True)
+    draw = scale * rng.standard_normal(operator.sketch.shape)
+    sketch = operator.sketch + namespace(operator.sketch).asarray(draw)
+    return PrivateSketch(n, mass, mass, sketch, mass * n, operator.seed, noise=scale**2)
+
+
+def _public_mass(
+    operator: DenseOperator | SketchOperator,
+    mechanism: GaussianMechanism,
+    nominal: float | None,
+    trace: float,
+) -> float:
+    """Number of examples that a release may carry, once the operator may be released at all."""
+    noised = isinstance(operator, (PrivateOperator, PrivateSketch))
+    require(not noised, "operator", "one without noise", "one that has it already")
+    weights = "over examples of weight one; scale and pool after the noise"
+    require(operator.mass == operator.mass2, "operator", weights, "other weights")
+    limit = operator.mass * operator.n_sites * (mechanism.clip or 1.0) ** 2
+    clipped = trace <= limit * (1 + 1e-9)
+    require(clipped, "operator", "of rows no longer than the mechanism says", f"trace {trace:g}")
+    if nominal is None:
+        rule = "given under add_remove, where the number of examples is not public"
+        require(mechanism.neighbours == "replace", "nominal", rule, "none")
+        return operator.mass
+    require(0 < nominal < np.inf, "nominal", "a finite number above 0", nominal)
+    return float(nominal)
+
+
+def accountant(
+    noise_multiplier: float,
+    rounds: int = 1,
+    *,
+    delta: float,
+    sampling: float = 1.0,
+    neighbours: str = "replace",
+) -> float:
+    """Epsilon of `rounds` noisy operators, by the privacy loss distribution of `dp-accounting`.
+
+    Without sampling there is a closed form too, `hopfed.theory.private.gaussian_epsilon`.
+
+    Parameters
+    ----------
+    noise_multiplier, rounds : z of one release, relative to its sensitivity; number of releases.
+    sampling : probability with which each example enters a round, independently and unseen; the
+        release carries a nominal number (`noisy`). Sampling whole clients hides no example of a
+        client that took part: count only its rounds then.
+    neighbours : "replace" or "add_remove". For "replace" with sampling the answer is an upper
+        bound: the library's worst two examples contribute opposite vectors, ours orthogonal ones.
+    delta : of the guarantee, in (0, 1).
+
+    Raises
+    ------
+    BackendError : `dp-accounting` is not installed; it comes with the extra `privacy`.
+
+    Examples
+    --------
+    >>> round(accountant(3.73, delta=1e-5), 2)
+    1.0
+    """
+    whole = private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
+    require(0 < sampling <= 1, "sampling", "a probability in (0, 1]", sampling)
+    require(neighbours in NEIGHBOURS, "neighbours", "replace or add_remove", repr(neighbours))
+    try:
+        import dp_accounting as dp
+        from dp_accounting import pld
+    except ImportError:
+        advice = "the accountant needs dp-accounting: pip install 'hopfed[privacy]'"
+        raise BackendError(advice) from None
+
+    # The library's multiplier is relative to the norm of what one example contributes. Without
+    # sampling only the distance of neighbours counts: one such norm in its add-or-remove relation.
+    relation, event = dp.NeighboringRelation.ADD_OR_REMOVE_ONE, dp.GaussianDpEvent(noise_multiplier)
+    if sampling < 1 and neighbours == "replace":  # two contributions of norm 1 / sqrt 2
+        relation = dp.NeighboringRelation.REPLACE_ONE
+        event = dp.GaussianDpEvent(noise_multiplier * np.sqrt(2))
+    if sampling < 1:
+        event = dp.PoissonSampledDpEvent(sampling, event)
+    found = pld.PLDAccountant(relation).compose(event, int(rounds)).get_epsilon(delta)
+    return float(found) if sampling == 1 else min(whole, float(found))

@@ -1,0 +1,165 @@
+"""Archetypes from private operators: what stands above bulk and noise, and the search (A4, A10).
+
+`hopfed.privacy.mechanism` adds the noise; here it is a semicircle of known radius beside the bulk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.archetypes.annealed_search import Search
+from hopfed.archetypes.factorize import Archetypes, factorize
+from hopfed.privacy.mechanism import PrivateOperator
+from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.rank import RankEstimate
+from hopfed.theory import general_spikes, marchenko_pastur, private
+from hopfed.theory.covariance import Population
+
+# Noise moves a score against its prediction: by .5 / sqrt N, a standard deviation, at an overlap of
+# .77. The acceptance test of clean operators allows no more than that.
+PRIVATE_SEARCH = Search(slack=1.0)
+
+
+@dataclass(frozen=True)
+class PrivateTracyWidom:
+    """Sequential Tracy-Widom test beside noise of known radius, false-alarm rate `alpha` (A4, A10).
+
+    For +-1 examples, whose operator keeps its trace N; spikes are debiased for bulk and noise.
+
+    Attributes
+    ----------
+    alpha : in (0, 1).
+    noise_radius : of the semicircle in C, at least 0.
+
+    Raises
+    ------
+    ArgumentError : alpha or radius outside of these.
+
+    Examples
+    --------
+    >>> sample = Sample(np.array([4.0, 2.0, *[0.9] * 98]), n_sites=100, n_examples=400)
+    >>> [PrivateTracyWidom(noise_radius=radius)(sample).khat for radius in (0.0, 4.0)]
+    [1, 0]
+    """
+
+    alpha: float = 1e-3
+    noise_radius: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        finite = 0 <= self.noise_radius < np.inf
+        require(finite, "noise_radius", "a finite number of at least 0", self.noise_radius)
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`, eigenvalues of an operator with noise."""
+        N, M, values = sample.n_sites, round(sample.n_examples), sample.values
+
+        def threshold(k: int, s2: float) -> float:
+            return private.noise_threshold(s2, N, M, self.noise_radius, self.alpha, stronger=k)
+
+        # The trace counts the archetypes as noise until they are found; the median hardly does.
+        median = np.median(values[: min(N, M)]) / marchenko_pastur.median_nonzero(N / M)
+        k = int((values > threshold(0, float(np.clip(median, 1e-3, 1.0)))).sum())
+        while k > 0 and values[k - 1] <= threshold(k - 1, self._debiased(sample, k)[1]):
+            k -= 1
+        theta, s2 = self._debiased(sample, k)
+        while k < min(len(values), N - 1, M - 1) and values[k] > threshold(k, s2):
+            k += 1
+            theta, s2 = self._debiased(sample, k)
+        white = Population.flat(s2)
+        gamma = general_spikes.overlap(s2 + theta, white, sample.aspect, self.noise_radius)
+        rule = f"Tracy-Widom at {self.alpha:g} beside privacy noise of radius {self.noise_radius:g}"
+        return RankEstimate(k, threshold(k, s2), s2, theta / s2, gamma, rule)
+
+    def _debiased(self, sample: Sample, k: int) -> tuple[np.ndarray, float]:
+        """Strengths theta of the k leading eigenvalues, and the bulk variance beside them.
+
+        ``trace C = N`` with the noise too, so ``s2 = 1 - sum theta / N`` where r is not known.
+        """
+        theta = np.zeros(k)
+        s2 = 1.0 if sample.quality is None else max(1 - sample.quality**2, 1e-6)
+        for _ in range(50 if k else 0):
+            law = Population.flat(s2), sample.aspect, self.noise_radius
+            ell = general_spikes.population_eigenvalue(sample.values[:k], *law)
+            if np.isnan(ell).any():  # in the bulk under the present s2
+                ell = np.where(np.isnan(ell), general_spikes.threshold(*law), ell)
+            theta = ell - s2
+            new = max(1 - float(theta.sum()) / sample.n_sites, 1e-6)
+            if sample.quality is not None or abs(new - s2) < 1e-6:
+                break
+            s2 = new
+        return theta, s2
+
+
+def private_spectrum(
+    operator: PrivateOperator, alpha: float = 1e-3, quality: float | None = None
+) -> tuple[Spectrum, RankEstimate]:
+    """Count what stands above bulk and noise of a pooled private operator of +-1 examples.
+
+    The `n_examples` of the spectrum is the number under which the same spikes would be seen
+    without noise: what the factorisation takes for the resolution of its metric.
+
+    Parameters
+    ----------
+    operator : (N, N), pooled over the clients.
+    alpha : false-alarm rate of the count.
+    quality : r in (0, 1] when known.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
+    >>> rng = np.random.default_rng(0)
+    >>> own = DenseOperator.from_examples(draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0])
+    >>> released = noisy(own, GaussianMechanism(epsilon=2.0, delta=1e-5), rng)
+    >>> spectrum, rank = private_spectrum(released)
+    >>> rank.khat, round(rank.quality, 1), round(spectrum.n_examples)
+    (2, 0.6, 43)
+    """
+    rule = PrivateTracyWidom(alpha, operator.radius)
+    counted: list[RankEstimate] = []
+
+    def count(values: np.ndarray, complete: bool) -> int:
+        sample = Sample(values, operator.n_sites, operator.n_examples, complete, quality)
+        counted[:] = [rule(sample)]
+        return counted[0].khat
+
+    spectrum = eigenpairs(operator, count)
+    rank = counted[0]
+    law = Population.flat(rank.variance), spectrum.aspect, operator.radius
+    least = general_spikes.threshold(*law) / rank.variance - 1
+    # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
+    return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank
+
+
+def recover_private(
+    operator: PrivateOperator, *, seed: int, alpha: float = 1e-3, quality: float | None = None
+) -> Archetypes:
+    """Recover archetypes from a pooled private operator of +-1 examples, up to their signs.
+
+    By the search over one operator: group projections and means would be further releases.
+
+    Parameters
+    ----------
+    operator, alpha, quality : as in `private_spectrum`.
+    seed : of the search.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
+    >>> rng = np.random.default_rng(0)
+    >>> x = draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0]
+    >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
+    >>> found = recover_private(noisy(DenseOperator.from_examples(x), mechanism, rng), seed=0)
+    >>> found.status, found.khat
+    ('ok', 2)
+    """
+    spectrum, rank = private_spectrum(operator, alpha, quality)
+    return factorize(spectrum, rank, method="lam", search=PRIVATE_SEARCH, seed=seed)

@@ -1,0 +1,176 @@
+"""What clients and server say to each other in one recovery, with every byte counted.
+
+1. Operator up. Few sites: each client sends its sums of products, N (N + 1) / 2 counts. Many
+   sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and every
+   product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
+   its N (N + 1) / 2 sums where those are fewer bytes.
+2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, which tell
+   good clients from noisy ones; and the K x K projections of random groups (joint
+   diagonalisation).
+3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
+4. If asked for: archetypes down, sums of the examples nearest to each up (the refit of A7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.federation.messages import Message, Traffic, nbytes
+from hopfed.spectral.eigenpairs import Spectrum, Wanted, eigenpairs
+from hopfed.spectral.noise import NoiseProfile, Sample
+from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
+from hopfed.spectral.rows import times
+
+DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
+
+
+@dataclass(frozen=True)
+class _Metered(PooledOperator):
+    """A pooled operator that reports the blocks it is asked about."""
+
+    report: Callable[[Message, Message], None] | None = field(default=None, repr=False)
+
+    def matmat(self, X: Array) -> Array:
+        if self.report is not None:
+            block = {"block": _form(X.shape, np.float32)}
+            self.report(block, block)
+        return super().matmat(X)
+
+
+def _form(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Stand in for an array in the count of bytes, without its memory."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+@dataclass
+class Federation:
+    """Clients with their exact operators, and the traffic of talking to them.
+
+    Attributes
+    ----------
+    clients : their operators, in factor form.
+    seed : of random groups and of the start of block Krylov.
+    traffic : bytes and numbers each way, by client.
+    exchanges : times the server heard from the clients.
+    """
+
+    clients: list[FactorOperator]
+    seed: int
+    traffic: Traffic = field(init=False)
+    exchanges: int = 0
+
+    def __post_init__(self) -> None:
+        self.traffic = Traffic(len(self.clients))
+
+    def _exchange(self, up: Message, down: Message) -> None:
+        """Count one exchange of equal size with every client."""
+        for c in range(len(self.clients)):
+            self.traffic.received(c, down)
+            self.traffic.sent(c, up)
+        self.exchanges += 1
+
+    @property
+    def n_sites(self) -> int:
+        """N."""
+        return self.clients[0].n_sites
+
+    def sample(
+        self,
+        values: np.ndarray,
+        complete: bool,
+        quality: float | None,
+        profile: NoiseProfile | None = None,
+    ) -> Sample:
+        """Describe the pooled sample to a rank rule."""
+        m = sum(op.mass for op in self.clients)
+        return Sample(values, self.n_sites, m, complete, quality, tuple(self.clients), profile)
+
+    def spectrum(self, wanted: Wanted) -> Spectrum:
+        """Leading eigenpairs of the pooled operator (exchange 1)."""
+        if len(self.clients) == 1:
+            spectrum = eigenpairs(self.clients[0], wanted, seed=self.seed)
+            counts = {"counts": _form((self.n_sites * (self.n_sites + 1) // 2,), np.int32)}
+            pairs = {
+                "values": _form(spectrum.values.shape, np.float32),
+                "vectors": _form(spectrum.vectors.shape, np.float32),
+            }
+            self._exchange(min(pairs, counts, key=nbytes), {})
+            return spectrum
+        if self.n_sites <= DENSE_SITES:
+            operators = [DenseOperator.from_examples(op.rows) for op in self.clients]
+            for c, op in enumerate(operators):
+                self.traffic.sent(c, {"matrix": _form((op.nbytes,), np.int8)})
+            self.exchanges += 1
+            return eigenpairs(pool(operators), wanted)
+        pooled = PooledOperator.over(self.clients)
+        metered = _Metered(
+            pooled.n_sites, pooled.mass, pooled.mass2, pooled.parts, report=self._exchange
+        )
+        return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
+
+    def profile(self, V: Array) -> NoiseProfile:
+        """How much of each client's trace lies along each eigenvector (exchange 2)."""
+        columns = namespace(V).astype(V, np.float32)
+        captured = [
+            to_host((times(op.rows, columns) ** 2).sum(axis=0)) / op.mass for op in self.clients
+        ]
+        self._exchange(
+            {"captured": _form((V.shape[1],), np.float32)}, {"basis": _form(V.shape, np.float32)}
+        )
+        mass = np.array([op.mass for op in self.clients])
+        return NoiseProfile(np.array(captured, dtype=np.float64), mass / mass.sum(), self.n_sites)
+
+    def project(self, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
+        """K x K sums of at least `groups` groups over all clients, and counts (exchange 2)."""
+        each = -(-groups // len(self.clients))
+        answers = [
+            group_projections(op.rows, V, each, self.seed, client=c)
+            for c, op in enumerate(self.clients)
+        ]
+        K = V.shape[1]
+        triangles = {
+            "groups": _form((each, K * (K + 1) // 2), np.float32),
+            "sizes": _form((each,), np.int32),
+        }
+        self._exchange(triangles, {})
+        sums, counts = zip(*answers, strict=True)
+        return np.concatenate(sums), np.concatenate(counts)
+
+    def mean(self) -> np.ndarray:
+        """(N,) mean of all examples (exchange 3, sent with the first)."""
+        for c in range(len(self.clients)):
+            self.traffic.sent(c, {"columns": _form((self.n_sites,), np.int32)})
+        sums = [to_host(kernels.column_sums(op.rows)) for op in self.clients]
+        total = np.sum(sums, axis=0)
+        return total / sum(op.mass for op in self.clients)
+
+    def refit(self, patterns: np.ndarray) -> np.ndarray:
+        """Sign of the sum of the examples nearest to each pattern (exchange 4)."""
+        K, N = patterns.shape
+        total = np.zeros((K, N))
+        for op in self.clients:
+            columns = like(patterns.T.astype(np.float32), op.home)
+            choice = kernels.matmat(op.rows, columns).argmax(axis=1)
+            nearest = like(np.eye(K, dtype=np.float32), op.home)[choice]
+            total += to_host(kernels.rmatmat(op.rows, nearest)).T
+        packed = {"patterns": _form((K, -(-N // 8)), np.uint8)}
+        self._exchange({"sums": _form((K, N), np.int32)}, packed)
+        return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
+
+
+def orient(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``.
+
+    Second moments do not see signs; the mean of the examples does. Least squares on the patterns
+    gives each coefficient, which is positive for a pattern that points the right way.
+    """
+    if len(patterns) == 0:
+        return patterns
+    coefficients = np.linalg.lstsq(patterns.T.astype(np.float64), mean, rcond=None)[0]
+    return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)

@@ -1,0 +1,53 @@
+"""A recovery as a run file and as the JSON report of the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hopfed.recovery.recover import Recovery
+from hopfed.runs import Run
+
+
+def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
+    """Turn a recovery into a run; no example of any client is in it."""
+    found = recovery.archetypes
+    return Run(
+        kind="recover",
+        config=config,
+        arrays={
+            "archetypes/patterns": found.patterns,
+            "archetypes/scores": found.scores,
+            "archetypes/predicted_scores": found.predicted_scores,
+            "archetypes/exposures": found.exposures,
+            "spectrum/eigenvalues": recovery.eigenvalues,
+            "columns/constant": recovery.constant_columns,
+        },
+        summary={
+            "threshold": recovery.threshold,
+            "rule": recovery.rule,
+            "n_examples": recovery.n_examples,
+            "n_sites": int(found.patterns.shape[1]),
+            **{k: v for k, v in report(recovery, 0.0).items() if k != "seconds"},
+        },
+    )
+
+
+def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
+    """Return what `hopfed recover --json` prints."""
+    found = recovery.archetypes
+    return {
+        "n_archetypes": len(found),
+        "khat": found.khat,
+        "quality": found.quality,
+        "scores": found.scores.tolist(),
+        "predicted_scores": found.predicted_scores.tolist(),
+        "exposures": found.exposures.tolist(),
+        "fit": found.fit,
+        "status": found.status,
+        "advice": found.advice,
+        "seconds": seconds,
+        "bytes_sent": recovery.traffic.up.tolist(),
+        "bytes_dense": recovery.dense_nbytes,
+        "exchanges": recovery.exchanges,
+        "constant_columns": recovery.constant_columns.tolist(),
+    }

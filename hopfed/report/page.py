@@ -1,0 +1,140 @@
+"""A page about run files: one HTML file that needs no network and nothing beside it.
+
+Figures are vector graphics that a click enlarges; each run's arrays and summary are in the page as
+downloads. The page follows the reader's light or dark scheme, and prints.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+
+from hopfed._lib.settings import describe
+from hopfed.figures import drawer
+from hopfed.report.tables import record_of, side_by_side, tables_of
+from hopfed.runs import Run, blaming
+
+MOST = 16 << 20  # bytes of compressed arrays that a page carries along
+
+
+def page(runs: Mapping[str, Run]) -> str:
+    """Return the page about `runs`, complete runs by the name of their file.
+
+    Raises
+    ------
+    RunFileError : a run does not hold what runs of its kind do, so that it cannot be told of.
+
+    Examples
+    --------
+    >>> text = page({"a.h5": Run("mine", {"seed": 0}, {"x": np.ones(3)}, {"khat": 2})})
+    >>> "<title>hopfed: mine</title>" in text, "http" in text.split("<main>")[0]
+    (True, False)
+    """
+    kinds = list(dict.fromkeys(run.kind for run in runs.values()))
+    body = []
+    if len(runs) > 1 and len(kinds) == 1:
+        with blaming(", ".join(runs), kinds[0]):
+            body.append(_comparison(runs))
+    for i, (name, run) in enumerate(runs.items()):
+        with blaming(name, run.kind):
+            body.append(_section(name, run, i))
+    template = files("hopfed.report").joinpath("page.html").read_text(encoding="utf-8")
+    return template.replace("$title", escape(f"hopfed: {', '.join(kinds)}")).replace(
+        "$body", "\n".join(body)
+    )
+
+
+def _comparison(runs: Mapping[str, Run]) -> str:
+    """Runs of one kind: settings that differ, summaries, and a figure of all if there is one."""
+    parts = ["<section><h2>Comparison</h2>"]
+    keys = list(dict.fromkeys(k for run in runs.values() for k in run.config))
+    differ = [k for k in keys if len({describe(r.config.get(k)) for r in runs.values()}) > 1]
+    if differ:
+        rows = [(k, *(describe(r.config.get(k)) for r in runs.values())) for k in differ]
+        parts.append(_grid("settings that differ", list(runs), rows))
+    parts.append(_grid("summary", list(runs), side_by_side(list(runs.values()))))
+    parts.append(_figure(list(runs.values()), "all runs"))
+    return "\n".join(parts) + "</section>"
+
+
+def _section(name: str, run: Run, order: int) -> str:
+    """One run: what it is, its results, its figure, how it was made, and its data."""
+    parts = [f'<section id="run-{order}"><h2>{escape(run.kind)} <small>{escape(name)}</small></h2>']
+    record = record_of(run.kind)
+    if record is not None:
+        parts.append(f"<p>{escape(record.claim)}. <small>{escape(record.source)}</small></p>")
+    parts += [_grid(t.title, t.columns, t.rows) for t in tables_of(run)]
+    parts.append(_figure([run], run.kind))
+    settings = [(k, describe(v)) for k, v in run.config.items()]
+    parts.append(_folded("Settings", _grid("setting", ("value",), settings)))
+    versions = list(run.provenance.items())
+    parts.append(_folded("Made with", _grid("what", ("version",), versions)))
+    shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
+    parts.append(_folded("Data", _downloads(name, run) + _grid("array", ("what",), shapes)))
+    return "\n".join(parts) + "</section>"
+
+
+def _figure(runs: Sequence[Run], label: str) -> str:
+    """The figure of one run, or of several together, as a picture that a click enlarges."""
+    draw = drawer(runs[0].kind, several=len(runs) > 1)
+    if draw is None:
+        return ""
+    buffer = io.BytesIO()
+    drawn = draw(list(runs)) if len(runs) > 1 else draw(runs[0])
+    # No date: the same run makes the same page.
+    drawn.savefig(buffer, format="svg", metadata={"Date": None})
+    data = _data_url("image/svg+xml", buffer.getvalue())
+    download = f'<a download="{escape(label)}.svg" href="{data}">figure (.svg)</a>'
+    return (
+        f'<figure><button class="zoom" title="enlarge"><img alt="figure of {escape(label)}" '
+        f'src="{data}"></button><figcaption>{download}</figcaption></figure>'
+    )
+
+
+def _downloads(name: str, run: Run) -> str:
+    """Links to the summary and the arrays, held by the page itself."""
+    held = {"kind": run.kind, "config": run.config, "summary": run.summary}
+    text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
+    stem = escape(name.rpartition(".")[0] or name)
+    links = [_link(f"{stem}.json", "application/json", text, "settings and summary (.json)")]
+    buffer = io.BytesIO()
+    # HDF5 marks its strings by metadata of the dtype, which .npz has no place for.
+    plain = {n.replace("/", "."): a.astype(a.dtype.str) for n, a in run.arrays.items()}
+    np.savez_compressed(buffer, **plain)  # type: ignore[arg-type]
+    if buffer.tell() <= MOST:
+        what = "all arrays, also those behind the figure (.npz)"
+        links.append(_link(f"{stem}.npz", "application/octet-stream", buffer.getvalue(), what))
+    else:
+        links.append(f"the arrays are too large for a page: read them from {escape(name)}")
+    return f"<p>{' · '.join(links)}</p>"
+
+
+def _link(name: str, kind: str, data: bytes, text: str) -> str:
+    return f'<a download="{name}" href="{_data_url(kind, data)}">{escape(text)}</a>'
+
+
+def _data_url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _folded(title: str, inner: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{inner}</details>"
+
+
+def _grid(title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the first cell of a row names it."""
+    head = "".join(f"<th>{escape(c)}</th>" for c in (title, *columns))
+    lines = [
+        f'<tr><th scope="row">{escape(str(row[0]))}</th>'
+        + "".join(f"<td>{escape(str(cell))}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    ]
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="wide"><table>{table}</table></div>'

@@ -1,0 +1,112 @@
+"""What a run found, in tables and words: for the command line and for pages alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hopfed._lib.settings import from_plain
+from hopfed.errors import ArgumentError, RunFileError
+from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
+from hopfed.runs import Run, require_seeds
+
+
+def load_complete(path: str | Path) -> Run:
+    """Load a complete run to be drawn or told of: its settings and arrays are its experiment's.
+
+    Raises
+    ------
+    RunFileError : see `hopfed.runs.Run.load`; or a setting is unknown or out of its range, or an
+        array is not of all seeds and rounds.
+    """
+    run = Run.load(path, complete=True)
+    if run.kind in (*NAMES, *OTHERS):
+        experiment = find(run.kind)
+        try:
+            config = from_plain(experiment.Config, run.config)
+        except (ArgumentError, TypeError) as error:
+            raise RunFileError(f"{path}: made with settings of no {run.kind}: {error}") from None
+        by_round = hasattr(experiment, "run_round")
+        rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
+        require_seeds(run, path, rounds)
+    return run
+
+
+def record_of(kind: str) -> Record | None:
+    """What runs of `kind` are about; None for those of no experiment."""
+    record: Record | None = find(kind).RECORD if kind in (*NAMES, *OTHERS) else None
+    return record
+
+
+def measures_of(kind: str) -> Mapping[str, Measure]:
+    """Rows of the summary of `kind`, none where they were not declared."""
+    record = record_of(kind)
+    return {} if record is None else record.measures
+
+
+def tables_of(run: Run) -> list[Table]:
+    """Tables of a run: its experiment's own, or its summary beside the paper and the aim.
+
+    Examples
+    --------
+    >>> tables_of(Run("recover", {}, {}, {"khat": 3}))[0].rows
+    (('khat', '3'),)
+    """
+    if record_of(run.kind) is not None:
+        own = getattr(find(run.kind), "tables", None)
+        if own is not None:
+            made: list[Table] = own(from_plain(find(run.kind).Config, run.config), run.summary)
+            return made
+    measures = measures_of(run.kind)
+    if not measures:
+        return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
+    rows = tuple(
+        (measure.label, number(run.summary[key]), measure.paper, measure.aim)
+        for key, measure in measures.items()
+        if key in run.summary
+    )
+    return [Table("", ("ours", "paper", "aim"), rows)]
+
+
+def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """Label and value in each run, of every row of their summaries."""
+    measures = measures_of(runs[0].kind)
+    if measures and len({run.kind for run in runs}) == 1:
+        rows = [(m.label, [run.summary.get(k) for run in runs]) for k, m in measures.items()]
+        held = [(label, values) for label, values in rows if values.count(None) < len(values)]
+        return [(label, *map(number, values)) for label, values in held]
+    names = list(dict.fromkeys(name for run in runs for name in run.summary))
+    return [(name, *(words(run.summary.get(name)) for run in runs)) for name in names]
+
+
+def number(value: Any) -> str:
+    """Return a number, or a pair of a number and its spread, in words.
+
+    Examples
+    --------
+    >>> number([0.98312, 0.0021]), number(3), number(None)
+    ('0.9831 ± 0.0021', '3', '-')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        middle, spread = (number(v) for v in value)
+        return middle if spread == "-" else f"{middle} ± {float(value[1]):.2g}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def words(value: Any) -> str:
+    """Anything a summary may hold, cut to a line.
+
+    Examples
+    --------
+    >>> words(list(range(9)))
+    '0, 1, 2, 3, 4, 5, ... (9)'
+    """
+    if isinstance(value, list):
+        shown = ", ".join(words(v) for v in value[:6])
+        return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown
+    return number(value)

@@ -1,0 +1,392 @@
+"""Leading eigenpairs of a Hebbian operator, with residuals and a status.
+
+Three routes, chosen by size (A2, form 2):
+
+- *gram*: R rows over N > R sites. The nonzero spectrum is that of the R x R Gram matrix; an
+  eigenvector u of it lifts to ``v = rows^T sqrt(w) u / sqrt(lambda)``.
+- *dense*: the N x N matrix, when there are fewer sites than rows (or it is all there is).
+- *krylov*: block Krylov with Rayleigh-Ritz, when both are large or when the operator can only be
+  applied, as over a federation, where every product is one exchange.
+
+Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
+to the host, where rank rules count them. Each library's own solver is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
+from hopfed._lib.random import stream
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels import PackedBits
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
+from hopfed.spectral.rows import inner_products, transposed_times
+from hopfed.spectral.sketch import SketchOperator
+from hopfed.spectral.tridiagonal import Tridiagonal
+
+ROUTES = ("auto", "gram", "dense", "krylov")
+SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
+FULL_LIMIT = 3_000  # the smaller side up to which every eigenvalue is computed, in seconds
+EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its products taken instead
+
+ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
+
+Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenpairs of the second-moment matrix ``C`` of shape (N, N).
+
+    Attributes
+    ----------
+    values : (m,) eigenvalues, descending; every nonzero one when `complete`.
+    vectors : (N, k) orthonormal eigenvectors of the k leading ones, signs by `canonical_gauge`; of
+        the array library and on the device of the operator. All else is on the host.
+    residuals : (k,) norms ``|C v - lambda v|``.
+    n_sites, n_examples : N and the effective M.
+    complete : whether `values` is the whole nonzero spectrum.
+    route : "gram", "dense" or "krylov".
+    products : times the operator was applied to a block (exchanges, over a federation).
+    status : "converged", or what is wrong and what to do.
+
+    Examples
+    --------
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> spectrum = eigenpairs(DenseOperator.from_examples(x), 1)
+    >>> spectrum.values.round(3), spectrum.vectors.ravel().round(3)
+    (array([2.667, 1.333, 0.   , 0.   ]), array([-0.5, -0.5, -0.5, -0.5]))
+    >>> spectrum.route, spectrum.status, round(spectrum.aspect, 3)
+    ('dense', 'converged', 1.333)
+    """
+
+    values: np.ndarray
+    vectors: Array = field(repr=False)
+    residuals: np.ndarray = field(repr=False)
+    n_sites: int
+    n_examples: float
+    complete: bool
+    route: str
+    products: int
+    status: str
+
+    @property
+    def aspect(self) -> float:
+        """``q = N / M``."""
+        return self.n_sites / self.n_examples
+
+
+def eigenpairs(
+    operator: HebbianOperator,
+    wanted: Wanted,
+    *,
+    route: str = "auto",
+    seed: int = 0,
+    width: int = 64,
+    tol: float = 0.03,
+    max_products: int = 30,
+) -> Spectrum:
+    """Compute the leading eigenpairs of `operator`.
+
+    Parameters
+    ----------
+    operator : factor, dense or sketch form, or anything with `matmat` by the krylov route.
+    wanted : how many vectors, or a function from the descending eigenvalues, and whether they are
+        all the nonzero ones, to that number (a rank rule), so that the spectrum itself decides.
+    route : "auto", "gram", "dense" or "krylov".
+    seed, width, tol, max_products : of the krylov route: start block, its columns, the residual
+        relative to the gap below the wanted eigenvalues at which a pair counts as found (a bound
+        on the angle to the eigenvector), and the most products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> eigenpairs(FactorOperator.from_examples(x), 1).values[:2].round(3)
+    array([2.667, 1.333])
+    """
+    if route not in ROUTES:
+        raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
+    if isinstance(operator, SketchOperator):
+        operator = operator.factors()
+    chosen = _choose(operator) if route == "auto" else route
+    try:
+        if chosen == "krylov":
+            return block_krylov(
+                operator, wanted, seed=seed, width=width, tol=tol, max_products=max_products
+            )
+        if chosen == "dense":
+            return _dense(operator, wanted)
+        if not isinstance(operator, FactorOperator):
+            raise ArgumentError("route", "dense or krylov for an operator without rows", route)
+        return _gram(operator, wanted)
+    except MemoryError as error:
+        if isinstance(operator.home, np.ndarray):
+            raise
+        advice = "use fewer rows" if chosen == "krylov" else "use route='krylov'"
+        what = f"out of device memory in the {chosen} route: {advice} ({error})"
+        raise BackendError(what) from None
+
+
+def _choose(operator: HebbianOperator) -> str:
+    if isinstance(operator, FactorOperator):
+        rows = operator.rows.shape[0]
+        if min(rows, operator.n_sites) > EXPLICIT_LIMIT:
+            return "krylov"
+        return "gram" if rows <= operator.n_sites else "dense"
+    return "dense" if isinstance(operator, DenseOperator) else "krylov"
+
+
+def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
+    xp = namespace(operator.weights)
+    root = xp.sqrt(operator.weights / operator.mass)
+    G = inner_products(operator.rows)
+    G *= root[:, None] * root[None, :]
+    values, small, iterated = _leading(G, wanted)
+    lift = root[:, None] * small / like(np.sqrt(values[: small.shape[1]]), small)
+    vectors = transposed_times(operator.rows, lift)
+    return _checked(operator, values, vectors, "gram", iterated)
+
+
+def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
+    if isinstance(operator, DenseOperator):
+        C = operator.matrix / operator.mass
+    elif isinstance(operator, FactorOperator) and isinstance(operator.rows, PackedBits):
+        C = kernels.second_moment(operator.rows, operator.weights) / operator.mass
+    elif isinstance(operator, FactorOperator):
+        xp = namespace(operator.rows)
+        rows = xp.astype(operator.rows, xp.float64)
+        C = (rows.T * (operator.weights / operator.mass)) @ rows
+    else:
+        raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
+    values, vectors, iterated = _leading(C, wanted)
+    if isinstance(vectors, np.ndarray):
+        vectors = np.ascontiguousarray(vectors)
+    return _checked(operator, values, vectors, "dense", iterated)
+
+
+def _leading(A: Array, wanted: Wanted) -> tuple[np.ndarray, Array, str | None]:
+    """Eigenvalues of `A`, descending, and the eigenvectors of those wanted.
+
+    All eigenvalues and None up to FULL_LIMIT; beyond, the leading ones by block Krylov on A, and
+    its status.
+    """
+    n = A.shape[0]
+    if n > FULL_LIMIT:
+        whole = DenseOperator(n, 1.0, 1.0, A)
+        found = block_krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
+        return found.values, found.vectors, found.status
+    if not isinstance(A, np.ndarray):
+        return *_all(A, wanted), None
+    # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
+    # waits for is taken by another program.
+    with blas_threads(1 if n < SMALL else None):
+        reduced = Tridiagonal.of(A)
+        values = reduced.values()
+        return values, reduced.vectors(_count(wanted, values, True)), None
+
+
+def _all(A: Array, wanted: Wanted) -> tuple[np.ndarray, Array]:
+    """Eigenvalues and wanted eigenvectors by a library that gives all vectors or none."""
+    xp = namespace(A)
+    if wanted == 0:
+        ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
+    else:
+        ascending, vectors = xp.linalg.eigh(A)
+    values = np.maximum(to_host(ascending)[::-1], 0.0)
+    count = _count(wanted, values, True)
+    return values, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1)
+
+
+def _checked(
+    operator: HebbianOperator,
+    values: np.ndarray,
+    vectors: Array,
+    route: str,
+    iterated: str | None,
+) -> Spectrum:
+    """Attach residuals, measured by one product with the operator itself."""
+    vectors = canonical_gauge(vectors)
+    found = like(values[: vectors.shape[1]], vectors)
+    xp = namespace(vectors)
+    missed = xp.linalg.vector_norm(operator.matmat(vectors) - vectors * found, axis=0)
+    residuals = to_host(missed)
+    status = iterated or "converged"
+    # Not "any above": a solver that failed on a device leaves NaN.
+    limit = 1e-4 if operator.home.dtype == xp.float32 else 1e-6
+    if iterated is None and not (residuals <= limit * values[:1].max(initial=1.0)).all():
+        status = f"residuals above {limit:g}: use route='krylov'"
+    return Spectrum(
+        values=values,
+        vectors=vectors,
+        residuals=residuals,
+        n_sites=operator.n_sites,
+        n_examples=operator.n_examples,
+        complete=iterated is None,
+        route=route,
+        products=1,
+        status=status,
+    )
+
+
+def block_krylov(
+    operator: HebbianOperator,
+    wanted: Wanted,
+    *,
+    seed: int = 0,
+    width: int = 64,
+    tol: float = 0.03,
+    max_products: int = 30,
+) -> Spectrum:
+    """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
+
+    Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
+    the first unwanted Ritz value, and the basis is at least twice as wide as their number.
+
+    Parameters
+    ----------
+    operator, wanted, seed, width, tol, max_products : as in `eigenpairs`.
+
+    Examples
+    --------
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> x = np.sign(np.random.default_rng(0).standard_normal((300, 90)))
+    >>> x[:200] *= x[:200, :1] * np.abs(x[:200])
+    >>> op = DenseOperator.from_examples(x)
+    >>> found, exact = block_krylov(op, 2, width=4), eigenpairs(op, 2, route="dense")
+    >>> found.status, found.values[:2].round(3), exact.values[:2].round(3)
+    ('converged', array([2.319, 2.141]), array([2.319, 2.141]))
+    """
+    n, home = operator.n_sites, operator.home
+    xp, width = namespace(home), min(width, n)
+    start = stream(seed, "krylov", n).standard_normal((n, width))
+    block = xp.linalg.qr(like(start, home))[0]
+    Q = CQ = like(np.zeros((n, 0), dtype=np.float32), home)
+    status = "converged"
+    for products in range(1, max_products + 1):
+        single = xp.astype(block, xp.float32)
+        image = operator.matmat(single)
+        Q, CQ = xp.concat([Q, single], axis=1), xp.concat([CQ, image], axis=1)
+        values, vectors, residuals = _ritz(Q, CQ, wanted)
+        k = len(residuals)
+        enough = Q.shape[1] >= min(n, 2 * k + 8)
+        loose = residuals > tol * (values[:k] - values[k : k + 1].max(initial=0.0))
+        if enough and products > 1 and not loose.any():
+            break
+        block = _orthonormal_complement(Q, image, width)
+        if block.shape[1] == 0:
+            break
+    else:
+        status = (
+            f"{loose.sum()} of {k} pairs not converged in {products} products: raise max_products"
+        )
+    whole = Q.shape[1] == n
+    return Spectrum(
+        values=values,
+        vectors=canonical_gauge(vectors),
+        residuals=residuals,
+        n_sites=n,
+        n_examples=operator.n_examples,
+        complete=whole,
+        route="krylov",
+        products=products,
+        status=status,
+    )
+
+
+def _ritz(Q: Array, CQ: Array, wanted: Wanted) -> tuple[np.ndarray, Array, np.ndarray]:
+    """Ritz values on the host, the vectors wanted, and their residuals on the host."""
+    xp = namespace(Q, CQ)
+    T = xp.astype(xp.matmul(Q.T, CQ), xp.float64)
+    ascending, Y = xp.linalg.eigh((T + T.T) / 2)
+    values, Y = np.maximum(to_host(ascending)[::-1], 0.0), xp.flip(Y, axis=1)
+    single = 1e-5  # products are in single precision: below this an eigenvalue is zero
+    count = _count(wanted, values, Q.shape[1] == Q.shape[0], single)
+    Y = xp.astype(Y[:, :count], xp.float32)
+    vectors = Q @ Y
+    missed = xp.matmul(CQ, Y) - vectors * like(values[:count], Y)
+    residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
+    return values, xp.astype(vectors, xp.float64), residuals
+
+
+def _orthonormal_complement(Q: Array, block: Array, width: int) -> Array:
+    """Orthonormal basis of what `block` adds to span(Q); twice is enough (Kahan)."""
+    xp = namespace(Q, block)
+    block = xp.astype(block, xp.float64)
+    scale = max(float(xp.max(xp.linalg.vector_norm(block, axis=0))), 1e-300)
+    for _ in range(2):
+        block = block - xp.matmul(Q, xp.matmul(Q.T, block))
+    B = _independent(block, 1e-6 * scale)[:, : min(width, Q.shape[0] - Q.shape[1])]
+    return B - xp.matmul(Q, xp.matmul(Q.T, B))
+
+
+def _independent(block: Array, least: float) -> Array:
+    """Orthonormal basis of the columns of `block`, without directions shorter than `least`."""
+    if isinstance(block, np.ndarray):
+        B, R, _ = scipy.linalg.qr(block, mode="economic", pivoting=True)
+        return B[:, np.abs(np.diag(R)) > least]
+    xp = namespace(block)  # no library but SciPy pivots: the singular values of R tell the same
+    B, R = xp.linalg.qr(block)
+    left, lengths, _ = xp.linalg.svd(R, full_matrices=False)
+    return B @ left[:, : int(xp.sum(xp.astype(lengths > least, xp.int64)))]
+
+
+def _count(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
+    count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
+    if count < 0:
+        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
+    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
+
+
+def canonical_gauge(vectors: Array) -> Array:
+    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
+
+    Each column is flipped so that its product with the magnitudes of the first, taken in the
+    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
+    the data then flips the same rows of the result and changes nothing else, up to one sign.
+
+    Parameters
+    ----------
+    vectors : (N, k) eigenvectors in columns, the leading one first.
+
+    Examples
+    --------
+    >>> v = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    >>> canonical_gauge(v).tolist(), canonical_gauge(-v).tolist()
+    ([[0.8, -0.6], [-0.6, -0.8]], [[-0.8, 0.6], [0.6, 0.8]])
+    """
+    if vectors.shape[1] == 0:
+        return vectors
+    xp = namespace(vectors)
+    relative = vectors * site_gauge(vectors)[:, None]
+    largest = xp.argmax(xp.abs(relative), axis=0)
+    entries = xp.take_along_axis(relative, largest[None, :], axis=0)[0, :]
+    return vectors * _signs(entries)
+
+
+def site_gauge(vectors: Array) -> Array:
+    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness.
+
+    Parameters
+    ----------
+    vectors : (N, k) eigenvectors in columns, the leading one first.
+
+    Examples
+    --------
+    >>> site_gauge(np.array([[0.8, 0.6], [-0.6, 0.8]])).tolist()
+    [1.0, -1.0]
+    """
+    return _signs(vectors[:, 0])
+
+
+def _signs(x: Array) -> Array:
+    """Signs as float64; that of 0 is +1."""
+    xp = namespace(x)
+    return 2 * xp.astype(x >= 0, xp.float64) - 1

@@ -1,0 +1,169 @@
+"""What a rank rule looks at: the eigenvalues of an operator, and the noise they stand in.
+
+The bulk variance is estimated when the quality is not given: ``trace C = N`` for +-1 data, so the
+signal ``N r^2`` is what the debiased spikes add up to and ``s2 = 1 - r^2`` is the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.spectral.operators import FactorOperator
+from hopfed.theory import spikes
+
+
+@dataclass(frozen=True)
+class NoiseProfile:
+    """Noise whose variance depends on the example: owners of different quality or weight (A4).
+
+    ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
+    eigenvectors is spread over N - k directions of noise. Examples that enter C with a weight,
+    relative to the mean weight, have their noise multiplied by it. Counting them as
+    ``mass^2 / sum w^2`` equal examples keeps the second moment of the noise and not its edge: with
+    weights that halve from round to round the edge lies higher by more than the width of the
+    Tracy-Widom law.
+
+    Attributes
+    ----------
+    captured : (L, K) ``v_k^T C_c v_k``, the part of each owner's trace along each eigenvector;
+        None when not known, the owners' noise is then taken to be the same.
+    weights : (L,) each owner's share of the examples.
+    n_sites : N.
+    gains : (L,) weight of each owner's examples over the mean weight; None for equal ones.
+    n_examples : examples as they are, whatever their weights; None for the sample's own number.
+
+    Examples
+    --------
+    >>> captured = np.array([[36.0], [4.0]])  # of N = 100; what the others hold of it is noise
+    >>> profile = NoiseProfile(captured, weights=np.array([0.5, 0.5]), n_sites=100)
+    >>> profile.own_variances(1, common=1.0).round(3), round(profile.mean(1), 3), profile.alike(1)
+    (array([0.646, 0.97 ]), 0.808, False)
+    """
+
+    captured: np.ndarray | None
+    weights: np.ndarray
+    n_sites: int
+    gains: np.ndarray | None = None
+    n_examples: float | None = None
+
+    def own_variances(self, k: int, common: float) -> np.ndarray:
+        """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal.
+
+        `common` stands for all of them where the owners' own are not known.
+        """
+        if self.captured is None:
+            return np.full(len(self.weights), common)
+        left = self.n_sites - self.captured[:, :k].sum(axis=1)
+        return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
+
+    def variances(self, k: int, common: float = 1.0) -> np.ndarray:
+        """(L,) noise variances as they enter C, `common` where the owners' are not known."""
+        own = self.own_variances(k, common)
+        return own if self.gains is None else own * self.gains
+
+    def mean(self, k: int) -> float:
+        """Bulk variance of the pooled operator beside k spikes."""
+        return float(self.weights @ self.variances(k))
+
+    def kurtosis(self, k: int, common: float = 1.0) -> float:
+        """Excess kurtosis of the pooled noise: owners weigh by the square of their variance.
+
+        `common` as in `own_variances`.
+        """
+        own = self.own_variances(k, common)
+        excess = spikes.excess_kurtosis(np.sqrt(np.clip(1 - own, 0.0, 1 - 1e-9)))
+        square = self.weights * self.variances(k, common) ** 2
+        return float(square @ excess / square.sum())
+
+    def alike(self, k: int, ratio: float = 1.05) -> bool:
+        """Whether the owners' noise is the same, up to a ratio of variances."""
+        variances = self.variances(k)
+        return bool(variances.max() <= ratio * variances.min())
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The eigenvalues of C and what is known of the sample they came from.
+
+    Attributes
+    ----------
+    values : descending eigenvalues.
+    n_sites, n_examples : N and the effective M.
+    complete : whether `values` is the whole nonzero spectrum.
+    quality : r in (0, 1] when known.
+    operators : those of the owners, in factor form, for `Shuffle`.
+    profile : noise that differs between owners, where it does.
+
+    Raises
+    ------
+    ArgumentError : a quality outside (0, 1].
+
+    Examples
+    --------
+    >>> sample = Sample(np.array([20.0, 1.2, 0.9]), n_sites=100, n_examples=400)
+    >>> sample.aspect, round(sample.variance(1), 3), round(sample.variance(0), 3)
+    (0.25, 0.81, 1.0)
+    """
+
+    values: np.ndarray
+    n_sites: int
+    n_examples: float
+    complete: bool = True
+    quality: float | None = None
+    operators: tuple[FactorOperator, ...] = ()
+    profile: NoiseProfile | None = None
+
+    def __post_init__(self) -> None:
+        if self.quality is not None and not 0 < self.quality <= 1:
+            raise ArgumentError("quality", "in (0, 1]", self.quality)
+
+    @property
+    def aspect(self) -> float:
+        """``q = N / M``."""
+        return self.n_sites / self.n_examples
+
+    @property
+    def drawn(self) -> float:
+        """Number of examples, whatever their weights."""
+        given = None if self.profile is None else self.profile.n_examples
+        return self.n_examples if given is None else given
+
+    def variance(self, k: int) -> float:
+        """Bulk variance once the k leading eigenvalues are taken for spikes."""
+        if self.quality is not None:
+            return max(1.0 - self.quality**2, 1e-12)
+        if self.profile is not None and self.profile.captured is not None:
+            return self.profile.mean(k)
+        return noise_variance(self.values[:k], self.n_sites, self.aspect)
+
+
+def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
+    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point (A4, A7).
+
+    Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
+    s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
+
+    Parameters
+    ----------
+    leading : the eigenvalues taken for spikes, descending.
+    n_sites, aspect : N and q = N / M.
+
+    Examples
+    --------
+    >>> from hopfed.theory.spikes import outlier
+    >>> eigenvalue = outlier(56.25, 0.25, 0.64)  # of r = 0.6, N = 100 and one archetype
+    >>> round(noise_variance(np.array([eigenvalue]), n_sites=100, aspect=0.25), 2)
+    0.64
+    """
+    s2, root = 1.0, float(np.sqrt(aspect))
+    edge = (1 + root) ** 2
+    for _ in range(200):
+        kappa = spikes.strength_at(leading / s2 - edge, root)
+        new = max(1.0 - s2 * float(kappa.sum()) / n_sites, 1e-6)
+        if abs(new - s2) < 1e-12:
+            break
+        s2 = new
+    return s2

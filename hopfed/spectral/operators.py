@@ -1,0 +1,348 @@
+"""The Hebbian operator of a set of binary examples, in three forms behind one interface.
+
+An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
+kept with its mass ``sum w`` and ``sum w^2``. Sums of operators pool their examples exactly, and
+``C = S / mass`` is the second-moment matrix that random-matrix theory speaks of (the paper's
+``J = C / N``, its equations 5, 27, 28). With equal weights the mass is the number of examples M;
+otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same noise.
+
+- `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
+- `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
+- `hopfed.spectral.sketch`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
+
+`PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace
+from hopfed.errors import ArgumentError
+from hopfed.kernels import PackedBits
+from hopfed.spectral.rows import (
+    Examples,
+    batches,
+    concatenate,
+    held,
+    packed,
+    times,
+    transposed_times,
+)
+
+__all__ = [
+    "DenseOperator",
+    "FactorOperator",
+    "HebbianOperator",
+    "PooledOperator",
+    "average",
+    "pool",
+]
+
+
+@dataclass(frozen=True)
+class HebbianOperator(ABC):
+    """What every form has: size, mass, addition, scaling, products with thin matrices.
+
+    ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w, `mass2`
+    that of their squares; ``C = S / mass``.
+
+    Examples
+    --------
+    >>> first, second = (FactorOperator.from_examples([[x]]) for x in ([1, 1, -1], [1, -1, -1]))
+    >>> both = first + 3 * second
+    >>> both.mass, both.n_examples, both.matmat(np.eye(3)[:, :1]).ravel().tolist()
+    (4.0, 1.6, [1.0, -0.5, -1.0])
+    """
+
+    n_sites: int
+    mass: float
+    mass2: float
+
+    @abstractmethod
+    def matmat(self, X: Array) -> Array:
+        """Return ``C X`` for X of shape (N, k): the normalised operator on a thin matrix."""
+
+    @property
+    @abstractmethod
+    def home(self) -> Array:
+        """An array that lives where products are made: `matmat` takes matrices of its kind."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> float:
+        """Trace of C; N for +-1 examples, whatever they are."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes this form takes on the wire."""
+
+    @abstractmethod
+    def _added(self, other: Self) -> Self: ...
+
+    @abstractmethod
+    def __mul__(self, weight: float) -> Self: ...
+
+    @property
+    def n_examples(self) -> float:
+        """Effective number of examples M, ``mass^2 / sum w^2``."""
+        return self.mass**2 / self.mass2
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the N x N operator in float32, the form the paper sends."""
+        return 4 * self.n_sites**2
+
+    def normalized(self) -> Self:
+        """Return the same operator with mass 1, so that addition averages clients equally (28)."""
+        return self * (1.0 / self.mass)
+
+    def __add__(self, other: Self) -> Self:
+        self._check_addable(other)
+        return self._added(other)
+
+    def _check_addable(self, other: HebbianOperator) -> None:
+        if type(self) is not type(other):
+            got = f"{type(self).__name__} and {type(other).__name__}"
+            raise ArgumentError("operators", "of one form to be added", got)
+        if self.n_sites != other.n_sites:
+            got = f"{self.n_sites} and {other.n_sites} sites"
+            raise ArgumentError("operators", "over the same sites to be added", got)
+
+    def __rmul__(self, weight: float) -> Self:
+        return self * weight
+
+    def _masses(self, other: HebbianOperator) -> dict[str, Any]:
+        return {"mass": self.mass + other.mass, "mass2": self.mass2 + other.mass2}
+
+    def _scaled(self, weight: float) -> dict[str, Any]:
+        if not (np.isfinite(weight) and weight > 0):
+            raise ArgumentError("weight", "a positive number", weight)
+        return {"mass": self.mass * weight, "mass2": self.mass2 * weight**2}
+
+
+@dataclass(frozen=True)
+class FactorOperator(HebbianOperator):
+    """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
+
+    Examples
+    --------
+    >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
+    >>> op.rows.shape, op.weights.tolist(), op.matmat(np.ones((3, 1))).ravel().tolist()
+    ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
+    """
+
+    rows: PackedBits | Array = field(repr=False)
+    weights: Array = field(repr=False)
+
+    @classmethod
+    def from_examples(cls, examples: Examples) -> Self:
+        """Build the exact operator of `examples`: its rows are the examples, packed to bits."""
+        parts = [packed(p) for p in batches(examples)]
+        rows = parts[0] if len(parts) == 1 else concatenate(parts)
+        m, n = rows.shape
+        return cls(n, float(m), float(m), rows, like(np.ones(m), held(rows)))
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        inner = times(self.rows, X)
+        xp = namespace(inner)
+        inner = inner * xp.astype((self.weights / self.mass)[:, None], inner.dtype)
+        return transposed_times(self.rows, inner)
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return held(self.rows)
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        if isinstance(self.rows, PackedBits):
+            return float(self.weights.sum()) * self.n_sites / self.mass
+        xp = namespace(self.rows)
+        squares = xp.sum(xp.astype(self.rows, xp.float64) ** 2, axis=1)
+        return float((self.weights * squares).sum()) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        return self.rows.nbytes + 4 * len(self.weights)
+
+    def _added(self, other: Self) -> Self:
+        xp = namespace(self.weights, other.weights)
+        weights = xp.concat([self.weights, other.weights])
+        rows = concatenate([self.rows, other.rows])
+        return type(self)(self.n_sites, **self._masses(other), rows=rows, weights=weights)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, weights=self.weights * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True)
+class DenseOperator(HebbianOperator):
+    """``S`` itself, `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
+
+    A float32 matrix is worked on in single precision.
+
+    Examples
+    --------
+    >>> DenseOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]])).matrix.tolist()
+    [[2.0, 0.0, -2.0], [0.0, 2.0, 0.0], [-2.0, 0.0, 2.0]]
+    """
+
+    matrix: Array = field(repr=False)
+
+    @classmethod
+    def from_examples(cls, examples: Examples) -> Self:
+        """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
+        total: Any = 0.0
+        count = 0
+        for part in batches(examples):
+            bits = packed(part)
+            total = total + kernels.second_moment(bits).astype(np.float64)
+            count += bits.shape[0]
+        return cls(total.shape[0], float(count), float(count), total)
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        return namespace(self.matrix, X).matmul(self.matrix, X) / self.mass
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return self.matrix
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        return float(self.matrix.trace()) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        # The lower triangle; counts of up to 32,767 examples fit two bytes, anything else four.
+        counts = self.mass == self.mass2 and self.mass <= np.iinfo(np.int16).max
+        return self.n_sites * (self.n_sites + 1) // 2 * (2 if counts else 4)
+
+    def _added(self, other: Self) -> Self:
+        matrix = self.matrix + other.matrix
+        return type(self)(self.n_sites, **self._masses(other), matrix=matrix)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, matrix=self.matrix * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True)
+class PooledOperator(HebbianOperator):
+    """The sum of `parts` that stay where they are: every product is one exchange with all.
+
+    Examples
+    --------
+    >>> owners = [FactorOperator.from_examples(np.array([x])) for x in ([1, 1], [1, -1])]
+    >>> PooledOperator.over(owners).matmat(np.ones((2, 1))).ravel().tolist()
+    [1.0, 1.0]
+    """
+
+    parts: tuple[HebbianOperator, ...] = field(repr=False)
+
+    @classmethod
+    def over(cls, parts: Sequence[HebbianOperator]) -> Self:
+        """Pool `parts`, all over the same sites."""
+        sites = {op.n_sites for op in parts}
+        if len(sites) != 1:
+            raise ArgumentError(
+                "operators", "at least one, all over the same sites", sites or "none"
+            )
+        mass, mass2 = sum(op.mass for op in parts), sum(op.mass2 for op in parts)
+        return cls(sites.pop(), mass, mass2, tuple(parts))
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        total = self.parts[0].matmat(X) * (self.parts[0].mass / self.mass)
+        for op in self.parts[1:]:
+            total = total + op.matmat(X) * (op.mass / self.mass)
+        return total
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return self.parts[0].home
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        return sum(op.trace * op.mass for op in self.parts) / self.mass
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        return sum(op.nbytes for op in self.parts)
+
+    def _added(self, other: Self) -> Self:
+        return type(self).over(self.parts + other.parts)
+
+    def __mul__(self, weight: float) -> Self:
+        return type(self).over([op * weight for op in self.parts])
+
+
+def pool(
+    operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
+) -> HebbianOperator:
+    """Pool all examples: the sample-weighted mean of the clients' `operators` (A2).
+
+    Parameters
+    ----------
+    operators : of one form, over the same sites.
+    weights : of the examples of each operator, above 0; 1 when left out.
+
+    Examples
+    --------
+    >>> few, many = np.ones((1, 2)), np.array([[1, -1]] * 3)
+    >>> owners = [FactorOperator.from_examples(x) for x in (few, many)]
+    >>> pool(owners).matmat(np.eye(2)).tolist()
+    [[1.0, -0.5], [-0.5, 1.0]]
+    >>> pool(owners, [3.0, 1.0]).mass
+    6.0
+    """
+    if not operators:
+        raise ArgumentError("operators", "at least one", 0)
+    for op in operators[1:]:
+        operators[0]._check_addable(op)
+    weights = [1.0] * len(operators) if weights is None else list(weights)
+    if all(type(op) is DenseOperator for op in operators):
+        return _summed(operators, weights)  # type: ignore[arg-type]
+    scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
+    if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
+        return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
+    return reduce(lambda a, b: a + b, scaled)
+
+
+def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> DenseOperator:
+    """Pool matrices in one more of their size, whatever their number."""
+    masses = [op._scaled(w) for op, w in zip(operators, weights, strict=True)]
+    total = operators[0].matrix * weights[0]
+    for op, w in zip(operators[1:], weights[1:], strict=True):
+        total += op.matrix if w == 1 else op.matrix * w
+    mass, mass2 = (sum(m[name] for m in masses) for name in ("mass", "mass2"))
+    return DenseOperator(operators[0].n_sites, mass, mass2, total)
+
+
+def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
+    """Pool factors with one copy of their rows, not one for each sum."""
+    weights = [op.weights for op in operators]
+    return FactorOperator(
+        operators[0].n_sites,
+        sum(op.mass for op in operators),
+        sum(op.mass2 for op in operators),
+        concatenate([op.rows for op in operators]),
+        namespace(*weights).concat(weights),
+    )
+
+
+def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
+    """Average clients' `operators` with equal weights, as the paper's server does (28).
+
+    Examples
+    --------
+    >>> few, many = np.ones((2, 2)), np.array([[1, -1]] * 4)
+    >>> average([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return pool(operators, [1.0 / op.mass for op in operators])

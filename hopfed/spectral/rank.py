@@ -1,0 +1,351 @@
+"""How many archetypes a spectrum shows: the rank rules and what they estimate along the way.
+
+Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
+`RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
+holds, except `Fixed`, which is the paper's quick check on the sharpened one (A4; 43, 57-59).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from hopfed.errors import ArgumentError
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.sharpening import dream
+from hopfed.theory import marchenko_pastur, spikes, tracy_widom
+from hopfed.theory.covariance import Population, noise_threshold, upper_edge
+
+Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
+
+START_LEVEL = 1e-6  # false-alarm rate of the robust first count; the rule's own level decides
+
+
+@dataclass(frozen=True)
+class RankEstimate:
+    """What a rule read off the spectrum.
+
+    Attributes
+    ----------
+    khat : number of eigenvalues that are not noise.
+    threshold : the value the (khat + 1)-th eigenvalue did not exceed.
+    variance : bulk variance ``s2 = 1 - r^2``.
+    strengths : (khat,) spike strengths kappa in units of the bulk variance, by (60).
+    overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by (42).
+    rule : the rule in words.
+    unequal : whether owners of different noise were told apart.
+
+    Examples
+    --------
+    >>> from hopfed.theory.spikes import outlier
+    >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
+    >>> found = TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6))
+    >>> found.khat, found.strengths.round(2), found.overlaps.round(2), found.quality
+    (2, array([4., 2.]), array([0.86, 0.7 ]), 0.6)
+    """
+
+    khat: int
+    threshold: float
+    variance: float
+    strengths: np.ndarray = field(repr=False)
+    overlaps: np.ndarray = field(repr=False)
+    rule: str
+    unequal: bool = False
+
+    @property
+    def quality(self) -> float:
+        """Quality r of the channel, ``sqrt(1 - s2)``."""
+        return float(np.sqrt(max(1.0 - self.variance, 0.0)))
+
+
+class RankRule(Protocol):
+    """A rule from a sample's spectrum to a rank.
+
+    Examples
+    --------
+    >>> def above_two(sample: Sample) -> RankEstimate:
+    ...     k = int((sample.values > 2.0).sum())
+    ...     return RankEstimate(k, 2.0, sample.variance(k), np.ones(k), np.ones(k), "above 2")
+    >>> above_two(Sample(np.array([20.0, 1.2, 0.9]), 100, 400)).khat
+    1
+    """
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        ...
+
+
+class Counting:
+    """A rank rule in the hands of whoever computes the spectrum.
+
+    Eigenpairs are computed for what counts as signal, and that is known once the eigenvalues are
+    there: `hopfed.spectral.eigenpairs.eigenpairs` calls this with them, and the estimate stays
+    here.
+
+    Parameters
+    ----------
+    rule : the rule.
+    describe : makes the rule's sample from eigenvalues, and whether these are all nonzero ones.
+
+    Attributes
+    ----------
+    estimate : of the last call.
+
+    Examples
+    --------
+    >>> count = Counting(TracyWidom(), lambda v, whole: Sample(v, 100, 400, whole, quality=0.6))
+    >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.khat
+    (2, 2)
+    """
+
+    def __init__(self, rule: RankRule, describe: Callable[[np.ndarray, bool], Sample]):
+        self.rule, self.describe = rule, describe
+        self.estimate: RankEstimate
+
+    def __call__(self, values: np.ndarray, complete: bool) -> int:
+        """Count these eigenvalues."""
+        self.estimate = self.rule(self.describe(values, complete))
+        return self.estimate.khat
+
+
+@dataclass(frozen=True)
+class TracyWidom:
+    """Sequential test against the Tracy-Widom law, false-alarm rate `alpha` (A4).
+
+    The k-th test compares the next eigenvalue with the quantile for the noise left beside k
+    spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
+    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel.
+
+    Attributes
+    ----------
+    alpha : in (0, 1).
+
+    Examples
+    --------
+    >>> from hopfed.theory.spikes import outlier
+    >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
+    >>> TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6)).khat
+    1
+    """
+
+    alpha: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        start = min(START_LEVEL, self.alpha)
+        k = _robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
+        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
+        s2 = sample.variance(k)
+        rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
+        return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
+
+
+@dataclass(frozen=True)
+class MarchenkoPastur:
+    """Everything above the upper Marchenko-Pastur edge, moved by the channel's kurtosis (58).
+
+    Examples
+    --------
+    >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).khat
+    2
+    """
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+
+        def edge(k: int, s2: float) -> float:
+            if sample.profile is None:
+                location = float(marchenko_pastur.edges(sample.aspect, s2)[1])
+            else:
+                law = Population(sample.profile.variances(k, s2), sample.profile.weights)
+                # The law of the variances lives on the examples: M and N change places.
+                inverse = sample.drawn / sample.n_sites
+                location = upper_edge(law, inverse).location / inverse
+            return location * _shift(sample, k, s2)
+
+        k = _climb(sample, _robust_start(sample, edge), edge)
+        s2 = sample.variance(k)
+        return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Everything above the (1 - alpha) quantile of the top eigenvalue over scrambled examples.
+
+    In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
+    own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
+    which are a spike of their own in the uncentred C: that null is conservative.
+
+    Attributes
+    ----------
+    alpha : in (0, 1).
+    repeats : scrambled copies that are made.
+    null : "signs" or "permute".
+    seed : of the scrambling.
+
+    Raises
+    ------
+    ArgumentError : another null, alpha outside (0, 1), or a sample without factor operators.
+
+    Examples
+    --------
+    >>> x = np.where(np.random.default_rng(0).random((60, 30)) < 0.8, 1, -1)  # one archetype
+    >>> from hopfed.spectral.operators import FactorOperator
+    >>> op = FactorOperator.from_examples(x)
+    >>> values = np.linalg.eigvalsh(op.matmat(np.eye(30)))[::-1]
+    >>> Shuffle(seed=0)(Sample(values, 30, 60, operators=(op,))).khat
+    1
+    """
+
+    alpha: float = 0.05
+    repeats: int = 40
+    null: str = "signs"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        if self.null not in ("permute", "signs"):
+            raise ArgumentError("null", "'permute' or 'signs'", self.null)
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`, whose operator must hold its rows."""
+        from hopfed.spectral.shuffle_null import null_eigenvalues
+
+        if not sample.operators:
+            raise ArgumentError("operators", "given in factor form for the shuffle rule", "none")
+        tops = null_eigenvalues(
+            sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
+        )
+        tau = float(np.quantile(tops, 1 - self.alpha, method="higher"))
+        k = int((sample.values > tau).sum())
+        rule = f"shuffle null ({self.null}, {self.repeats} repeats) at {self.alpha:g}"
+        return _estimate(sample, k, tau, sample.variance(k), rule)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
+
+    `scale` multiplies ``J = C / N`` first; the authors' programs use the number of archetypes,
+    which is not known. With 1 this is the text of the paper.
+
+    Attributes
+    ----------
+    tau : the threshold.
+    t : dreaming time.
+    scale : 1, or what to multiply J by.
+
+    Examples
+    --------
+    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).khat
+    2
+    """
+
+    tau: float = 0.5
+    t: float = 2.0
+    scale: float = 1.0
+
+    def __call__(self, sample: Sample) -> RankEstimate:
+        """Estimate the rank of `sample`."""
+        sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
+        k = int((sharpened > self.tau).sum())
+        lam = self.tau / (1 + self.t - self.t * self.tau)  # the inverse of dream
+        tau = lam * sample.n_sites / self.scale
+        rule = f"sharpened eigenvalue above {self.tau:g}"
+        return _estimate(sample, k, tau, sample.variance(k), rule)
+
+
+def _robust_start(sample: Sample, edge: Edge) -> int:
+    """First count, with the bulk variance read off the median of the bulk.
+
+    The trace counts undetected spikes as noise: with many archetypes per site the sequential test
+    would stop at its first step. The median of the bulk does not mind.
+    """
+    if sample.quality is not None or sample.profile is not None or not sample.complete:
+        return 0
+    k = 0
+    for _ in range(50):
+        s2 = _median_variance(sample, k)
+        count = _count_above(sample, s2, edge)
+        if count <= k:
+            break
+        k = count
+    return k
+
+
+def _median_variance(sample: Sample, k: int) -> float:
+    size = int(min(sample.n_sites, round(sample.n_examples)))
+    bulk = np.concatenate([sample.values[k:], np.zeros(max(size - len(sample.values), 0))])
+    n, m = sample.n_sites - k, sample.n_examples - k
+    if len(bulk) < 8 or n < 2 or m < 2:
+        return sample.variance(k)
+    median = float(marchenko_pastur.median_nonzero(n / m)) * m / sample.n_examples
+    return max(float(np.median(bulk[: min(len(bulk), size - k)])) / median, 1e-6)
+
+
+def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
+    k = 0
+    while k < _most(sample) and sample.values[k] > edge(k, s2):
+        k += 1
+    return k
+
+
+def _climb(sample: Sample, k: int, edge: Edge) -> int:
+    """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
+    while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
+        k -= 1
+    while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):
+        k += 1
+    return k
+
+
+def _most(sample: Sample) -> int:
+    return int(min(len(sample.values), sample.n_sites - 1, np.ceil(sample.n_examples) - 1))
+
+
+def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
+    """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
+    m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
+    if sample.profile is None:
+        tau = s2 * _unit_edge(m, n, alpha) / sample.drawn
+    else:
+        # The law of the variances lives on the examples: they take the place of the sites.
+        law = Population(sample.profile.variances(k, s2), sample.profile.weights)
+        m, n = max(m, 2), max(n, 2)
+        tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
+    return tau * _shift(sample, k, s2)
+
+
+@lru_cache(maxsize=1 << 14)
+def _unit_edge(m: int, n: int, alpha: float) -> float:
+    """Quantile of the largest eigenvalue of an (m, n) Wishart matrix of unit variance."""
+    centre, scale = tracy_widom.wishart_scaling(m, n)
+    return float(centre + scale * tracy_widom.critical_value(alpha))
+
+
+def _shift(sample: Sample, k: int, s2: float) -> float:
+    if sample.profile is not None:
+        return 1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
+    return _channel_shift(s2, max(round(sample.n_examples), 1), sample.n_sites)
+
+
+@lru_cache(maxsize=64)
+def _channel_shift(s2: float, examples: int, n_sites: int) -> float:
+    r = float(np.sqrt(max(1.0 - s2, 0.0)))
+    return float(spikes.edge_shift(min(r, 1 - 1e-9), examples, n_sites))
+
+
+def _estimate(sample: Sample, k: int, tau: float, s2: float, rule: str) -> RankEstimate:
+    q = sample.aspect
+    kappa = np.nan_to_num(spikes.strength(sample.values[:k], q, s2), nan=np.sqrt(q))
+    gamma = np.asarray(spikes.overlap(kappa, q))
+    return RankEstimate(k, tau, s2, kappa, gamma, rule, sample.profile is not None)

@@ -1,0 +1,80 @@
+"""The rows that an operator is the sum of: examples as packed bits, or factors as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, namespace
+from hopfed.errors import ArgumentError
+from hopfed.kernels import PackedBits
+
+SITES = 2_048  # in a block of a long sum
+Examples = Any  # an (M, N) array of +-1, 0/1 or booleans, a PackedBits, or an iterable of those
+
+
+def batches(examples: Examples) -> Iterable[Any]:
+    """Yield the batches of `examples`: itself when it is one array, else its parts."""
+    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
+        yield examples
+        return
+    empty = True
+    for part in examples:
+        empty = False
+        yield part if isinstance(part, PackedBits) or hasattr(part, "shape") else np.asarray(part)
+    if empty:
+        raise ArgumentError("examples", "at least one batch of rows", "none")
+
+
+def times(rows: PackedBits | Array, X: Array) -> Array:
+    """Return ``rows @ X``, (R, k)."""
+    return kernels.matmat(rows, X) if isinstance(rows, PackedBits) else _product(rows, X)
+
+
+def transposed_times(rows: PackedBits | Array, U: Array) -> Array:
+    """Return ``rows^T @ U``, (N, k)."""
+    return kernels.rmatmat(rows, U) if isinstance(rows, PackedBits) else _product(rows.T, U)
+
+
+def _product(A: Array, X: Array) -> Array:
+    """``A @ X`` of the type of X; single precision stays what it is, for the sake of no copy."""
+    xp = namespace(A, X)
+    if A.dtype == xp.float32:
+        return xp.astype(A @ xp.astype(X, A.dtype), X.dtype)
+    return xp.astype(A, X.dtype) @ X
+
+
+def inner_products(rows: PackedBits | Array) -> Array:
+    """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits.
+
+    Floating numbers are multiplied in their own precision over blocks of sites, and added up.
+    """
+    if isinstance(rows, PackedBits):
+        G = kernels.gram(rows)
+        return namespace(G).astype(G, namespace(G).float64)
+    xp = namespace(rows)
+    parts = (rows[:, a : a + SITES] for a in range(0, rows.shape[1], SITES))
+    if not xp.isdtype(rows.dtype, "real floating"):
+        parts = (xp.astype(part, xp.float64) for part in parts)
+    return sum(xp.astype(part @ part.T, xp.float64) for part in parts)
+
+
+def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
+    """Stack rows of one kind."""
+    if all(isinstance(p, PackedBits) for p in parts):
+        return kernels.concatenate(parts)
+    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, PackedBits) else p for p in parts]
+    return namespace(*plain).concat(plain)
+
+
+def packed(part: Any) -> PackedBits:
+    """Pack a batch to bits, on the device where it is."""
+    return part if isinstance(part, PackedBits) else kernels.pack(part)
+
+
+def held(rows: PackedBits | Array) -> Array:
+    """Return an array that lives where the rows do."""
+    return rows.words if isinstance(rows, PackedBits) else rows

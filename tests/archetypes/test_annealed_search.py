@@ -1,0 +1,99 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import sample, subspace
+
+from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.subspace import Subspace
+from hopfed.errors import ArgumentError
+from hopfed.memory.layered import LayeredMemory
+
+
+def test_search_finds_all_and_nothing_false():
+    xi, eta = sample(40, 400, 4000, 0.8, 0)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    assert (score.found(), score.false_discoveries) == (40, 0)
+
+
+def test_known_patterns_are_kept_and_not_found_again():
+    xi, eta = sample(6, 300, 2000, 0.8, 1)
+    found = search_candidates(subspace(eta), Search(), 1, known=xi[:4])
+    np.testing.assert_array_equal(found[:4], xi[:4])
+    assert len(found) == 6
+    assert retrieval(found, xi).found() == 6
+
+
+def test_layered_memories_search_as_well():
+    xi, eta = sample(5, 300, 1500, 0.8, 2)
+    for order in ("serial", "synchronous"):
+        memory = LayeredMemory(layers=3, repulsion=0.1, order=order)
+        config = Search(starts=20, sweeps=60, settings=((0.25, 6.0),), memory=memory)
+        score = retrieval(search_candidates(subspace(eta), config, 3), xi)
+        assert (score.found(), score.false_discoveries) == (5, 0)
+
+
+def test_the_same_seed_repeats_the_search():
+    eta = sample(20, 300, 3000, 0.7, 3)[1]
+    space = subspace(eta)
+    one, two = (search_candidates(space, Search(), 9) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_it_gives_up_where_there_is_nothing_binary():
+    rng = np.random.default_rng(4)
+    eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
+    found = search_candidates(subspace(eta), Search(starts=8, sweeps=40), 0)
+    assert len(found) < 10
+
+
+def test_one_direction_at_the_threshold_does_not_stop_the_others():
+    """Its overlap may come out as nothing; memories still run until they are close to one."""
+    xi, eta = sample(60, 400, 4000, 0.8, 5)
+    space = subspace(eta)
+    told = []
+
+    class Listening(LayeredMemory):
+        def run(self, states, W, **options):
+            told.append(options["stop_score"])
+            return super().run(states, W, **options)
+
+    faint = replace(space, overlaps=np.append(space.overlaps[:-1], 1e-6))
+    config = Search(patience=1, reluctance=1, memory=Listening(layers=1, order="serial"))
+    search_candidates(faint, config, 0)
+    assert min(told) > 0.9 * space.predicted_scores(xi).min()
+
+
+def test_bad_settings():
+    with pytest.raises(ArgumentError, match="starts must be at least 1"):
+        Search(starts=0)
+    with pytest.raises(ArgumentError, match="settings must be"):
+        Search(settings=())
+
+
+def test_states_that_rest_but_attract_nothing_are_not_archetypes():
+    """Beyond the load limit rest states of a random subspace score as archetypes do."""
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((200, 104)))[0]
+    space = Subspace(V, np.ones(104), np.ones(104))
+    few = Search(starts=8, sweeps=20, patience=1, reluctance=1, early_stop=False, slack=2.0)
+    anything = search_candidates(space, replace(few, flips=0.0), 0)
+    assert len(anything) > 0
+    assert len(search_candidates(space, few, 0)) < len(anything)
+
+
+def test_archetypes_attract_where_most_rest_states_do_not():
+    xi, eta = sample(45, 100, 2000, 0.95, 1)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    careless = retrieval(search_candidates(subspace(eta), Search(flips=0.0), 1), xi)
+    assert score.found() > careless.found()
+    assert score.false_discoveries < careless.false_discoveries
+
+
+@pytest.mark.parametrize(("K", "N"), [(16, 40), (24, 64), (36, 100), (72, 200)])
+def test_loads_above_a_third_are_recovered_where_examples_are_clean(K, N):
+    xi, eta = sample(K, N, 20 * N, 0.95, 1)
+    score = retrieval(search_candidates(subspace(eta), Search(), 1), xi)
+    assert score.found() >= 0.9
+    assert score.false_discoveries == 0

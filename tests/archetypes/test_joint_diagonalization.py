@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.archetypes.joint_diagonalization import (
+    JointDiagonalization,
+    group_projections,
+    joint_candidates,
+    joint_eigenbasis,
+)
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.subspace import Subspace
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.kernels import pack
+from hopfed.recovery.recover import recover
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import TracyWidom
+
+
+def off_diagonal(A, U):
+    D = U.T @ A @ U
+    return (D**2).sum() - (np.diagonal(D, axis1=1, axis2=2) ** 2).sum()
+
+
+@given(st.integers(2, 12), st.integers(2, 6), st.integers(0, 2**32))
+def test_matrices_that_commute_are_diagonalised_exactly(K, G, seed):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((K, K)))[0]
+    A = np.stack([(Q * rng.standard_normal(K)) @ Q.T for _ in range(G)])
+    U = joint_eigenbasis(A, rng, 100)
+    np.testing.assert_allclose(U.T @ U, np.eye(K), atol=1e-10)
+    assert off_diagonal(A, U) < 1e-8 * (A**2).sum()
+
+
+def test_single_precision_gives_the_same_basis():
+    rng = np.random.default_rng(1)
+    Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    A = np.stack([(Q * rng.standard_normal(20)) @ Q.T for _ in range(5)]).astype(np.float32)
+    U = joint_eigenbasis(A, rng, 100)
+    assert U.dtype == np.float32
+    np.testing.assert_allclose(U.T @ U, np.eye(20), atol=1e-5)
+    np.testing.assert_allclose(np.abs(Q.T @ U).max(axis=0), 1, atol=1e-5)
+
+
+def test_noise_leaves_the_basis_close():
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    A = np.stack([(Q * rng.standard_normal(20)) @ Q.T for _ in range(10)])
+    noise = 0.02 * rng.standard_normal(A.shape)
+    U = joint_eigenbasis(A + noise + noise.transpose(0, 2, 1), rng, 100)
+    assert (np.abs(Q.T @ U).max(axis=0) > 0.95).all()
+
+
+def test_zero_matrices_are_no_trouble():
+    U = joint_eigenbasis(np.zeros((3, 4, 4)), np.random.default_rng(0), 10)
+    np.testing.assert_allclose(U.T @ U, np.eye(4), atol=1e-12)
+
+
+def test_group_sums_add_up_to_the_operator():
+    eta = sample(3, 50, 61, 0.8, 0)[1]
+    V = np.linalg.qr(np.random.default_rng(1).standard_normal((50, 4)))[0]
+    sums, counts = group_projections(pack(eta), V, groups=5, seed=2)
+    assert counts.sum() == 61
+    assert counts.max() - counts.min() <= 1
+    P = eta @ V
+    np.testing.assert_allclose(sums.sum(axis=0), P.T @ P, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("K", "N", "M", "quality", "groups"),
+    [
+        (40, 400, 4000, 0.8, 3),
+        (60, 1000, 4000, 0.6, 5),
+        (300, 1000, 10000, 0.8, 10),
+        (75, 200, 2000, 0.8, 6),  # basis vectors alone leave mixtures here
+    ],
+)
+def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, groups):
+    xi, eta = sample(K, N, M, quality, 3)
+    operator = FactorOperator.from_examples(eta)
+    rule = TracyWidom()
+    spectrum = eigenpairs(operator, lambda v, c: rule(Sample(v, N, M, c)).khat)
+    rank = rule(Sample(spectrum.values, N, M))
+    space = Subspace.of(spectrum, rank)
+    sums, counts = group_projections(operator.rows, spectrum.vectors, groups, seed=4)
+    found = joint_candidates(space, sums, counts, rank.variance, JointDiagonalization(), 5)
+    score = retrieval(found, xi)
+    assert (score.found(0.95), score.false_discoveries) == (K, 0)
+
+
+def test_one_group_holds_no_difference():
+    space = Subspace(np.eye(10)[:, :2], np.ones(2), np.ones(2))
+    config = JointDiagonalization()
+    none = joint_candidates(space, np.ones((1, 2, 2)), np.ones(1), 0.5, config, 0)
+    assert none.shape == (0, 10)
+
+
+def test_bad_settings():
+    with pytest.raises(ArgumentError, match="groups must be at least 2"):
+        JointDiagonalization(groups=1)
+    with pytest.raises(ArgumentError, match="starts must be at least 1"):
+        JointDiagonalization(starts=0)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5])
+def test_the_common_fit_loses_no_archetype_that_was_found_before_it(seed):
+    # Ten owners of unlike mixtures: some archetypes have a handful of examples among heavy ones.
+    rng = np.random.default_rng(seed)
+    xi = rademacher(40, 200, rng)
+    mixtures = (rng.dirichlet(np.full(40, 0.3)) for _ in range(10))
+    owners = [draw_examples(xi, 200, 0.8, rng, exposures=e)[0] for e in mixtures]
+    found = retrieval(recover(owners, method="joint", seed=seed).patterns, xi)
+    assert (found.found(0.95), found.false_discoveries) == (40, 0)

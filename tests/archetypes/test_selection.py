@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+from helpers import sample, subspace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopfed.archetypes.selection import (
+    accepted,
+    descend,
+    distinct,
+    expected_overlap,
+    fit_exposures,
+    merge,
+    select,
+)
+from hopfed.archetypes.subspace import Subspace
+from hopfed.data.channel import rademacher
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
+    xi, eta = sample(8, 400, 1600, 0.6, seed)
+    space = subspace(eta)
+    gap = (space.scores(xi) - space.predicted_scores(xi)) * np.sqrt(400)
+    assert np.abs(gap).max() < 0.5
+    assert accepted(space, xi).all()
+    strangers = rademacher(50, 400, np.random.default_rng(seed + 1))
+    assert not accepted(space, strangers).any()
+    mixtures = np.sign(xi[:3].sum(axis=0, keepdims=True)).astype(np.int8)
+    assert not accepted(space, mixtures).any()
+
+
+def test_the_fit_gives_exposures_and_drops_what_is_not_needed():
+    exposures = np.array([0.4, 0.3, 0.2, 0.1])
+    xi, eta = sample(4, 500, 4000, 0.7, 0, exposures=exposures)
+    space = subspace(eta)
+    combination = np.sign(xi[0].astype(int) + xi[1] + xi[2]).astype(np.int8)
+    kept, fit = select(space, np.vstack([combination, xi]))
+    np.testing.assert_array_equal(kept, xi)  # heaviest first, the combination gone
+    np.testing.assert_allclose(fit.weights / 0.49, exposures, atol=0.03)
+    np.testing.assert_allclose(fit.shares, 1, atol=0.05)
+    assert fit.explained > 0.99
+
+
+def test_exact_binary_combinations_of_correlated_archetypes_are_dropped():
+    # Four patterns with xi_4 = -xi_1 xi_2 xi_3: their signed halves are binary and in their span.
+    rng = np.random.default_rng(1)
+    a, b, c = rademacher(3, 600, rng)
+    xi = np.stack([a, b, c, -(a * b * c)]).astype(np.int8)
+    from hopfed.data.channel import draw_examples
+
+    space = subspace(draw_examples(xi, 3000, 0.8, rng)[0])
+    false = ((xi * [[1], [1], [1], [-1]]).sum(axis=0) // 2).astype(np.int8)
+    candidates = np.vstack([xi, false[None]]) if (np.abs(false) == 1).all() else xi
+    kept, _ = select(space, candidates)
+    np.testing.assert_array_equal(np.unique(kept, axis=0), np.unique(xi, axis=0))
+
+
+def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
+    xi, eta = sample(3, 300, 2000, 0.8, 2)
+    like = xi[0].copy()
+    like[:10] *= -1  # 93% alike, an archetype of its own
+    from hopfed.data.channel import draw_examples
+
+    both = np.vstack([xi, like])
+    eta = draw_examples(both, 3000, 0.8, np.random.default_rng(3))[0]
+    space = subspace(eta)
+    none = np.zeros((0, 300), np.int8)
+    merged = merge(space, none, np.vstack([both, -both, both]))
+    assert len(merged) == 4
+    assert merge(space, merged, none) is merged
+
+
+def test_nothing_to_fit():
+    space = Subspace(np.zeros((10, 0)), np.zeros(0), np.zeros(0))
+    fit = fit_exposures(space, np.zeros((0, 10), np.int8))
+    assert fit.explained == 0
+    kept, _ = select(space, np.zeros((0, 10), np.int8))
+    assert kept.shape == (0, 10)
+
+
+def test_polish_rests_at_archetypes():
+    xi, eta = sample(5, 400, 2000, 0.8, 4)
+    space = subspace(eta)
+    noisy = np.where(np.random.default_rng(5).random(xi.shape) < 0.15, -xi, xi)
+    np.testing.assert_array_equal(space.polish(noisy), xi)
+    assert space.polish(xi).dtype == np.int8
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(0, 12))
+def test_distinct_keeps_the_first_of_each(seed, N, C):
+    patterns = rademacher(3, N, np.random.default_rng(seed))
+    patterns = patterns[np.random.default_rng(seed).integers(0, 3, C)]
+    first = dict.fromkeys(x.tobytes() for x in patterns)
+    assert [x.tobytes() for x in distinct(patterns)] == list(first)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.floats(0.5, 1.0))
+def test_refining_rests_at_archetypes_and_repairs_them(seed, quality):
+    xi, eta = sample(20, 300, 3000, quality, seed)
+    space = subspace(eta)
+    rng = np.random.default_rng(seed)
+    np.testing.assert_array_equal(space.refine(xi), xi)
+    np.testing.assert_array_equal(space.refine(blur(xi, 0.9, rng)), xi)
+
+
+def test_refining_turns_a_mixture_into_what_nothing_else_explains():
+    """Polished alone it falls to an archetype that is there already."""
+    xi, eta = sample(100, 400, 8000, 0.8, 7)
+    space = subspace(eta)
+    rng = np.random.default_rng(0)
+    mixture = np.where(rng.random(400) < 0.6, xi[1], xi[0])  # closer to the one that is there
+    states = np.vstack([mixture, xi[1:]]).astype(np.int8)
+    assert abs(space.polish(states)[0].astype(int) @ xi[0]) < 0.95 * 400
+    np.testing.assert_array_equal(space.refine(states), xi)
+
+
+def test_refining_nothing_and_copies():
+    xi, eta = sample(3, 300, 2000, 0.8, 2)
+    space = subspace(eta)
+    assert space.refine(xi[:0]).shape == (0, 300)
+    copies = np.vstack([xi, xi])
+    np.testing.assert_array_equal(space.refine(copies), copies)
+
+
+@pytest.mark.parametrize("K", [1, 4])
+def test_subspace_quantities_are_invariant_under_sign(K):
+    xi, eta = sample(K, 200, 800, 0.8, 6)
+    space = subspace(eta)
+    np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
+    np.testing.assert_allclose(space.predicted_scores(-xi), space.predicted_scores(xi))
+    np.testing.assert_array_equal(space.refine(-xi), -space.refine(xi))
+
+
+def blur(xi, overlap, rng):
+    """Patterns of that overlap with `xi`, in expectation."""
+    return np.where(rng.random(xi.shape) < (1 + overlap) / 2, xi, -xi).astype(np.int8)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_the_overlap_with_the_archetype_is_the_expected_one(seed):
+    """In evidence in which archetypes are blurred, r = .11."""
+    xi, eta = sample(4, 600, 1500, 0.11, seed)
+    space = subspace(eta)
+    states = space.polish(xi)
+    overlap = (states * xi).mean(axis=1)
+    expected = expected_overlap(space.predicted_scores(states))
+    assert 0.6 < expected.mean() < 0.99
+    np.testing.assert_allclose(overlap.mean(), expected.mean(), atol=0.03)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.floats(0.35, 0.9))
+def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
+    rng = np.random.default_rng(seed)
+    xi, eta = sample(5, 600, 3000, 0.5, seed)
+    candidates, rows = descend(subspace(eta), blur(xi, m, rng), np.full(5, m))
+    np.testing.assert_array_equal(candidates[rows], xi)
+
+
+def test_what_is_surer_than_the_operator_stays_as_it_is():
+    xi, eta = sample(3, 400, 600, 0.2, 0)
+    space = subspace(eta)
+    candidates, rows = descend(space, xi, np.ones(3))
+    np.testing.assert_array_equal(candidates[rows], xi)
+    falls = space.polish(xi)
+    assert (falls != xi).any()
+    candidates, rows = descend(space, xi, np.full(3, 0.5))
+    np.testing.assert_array_equal(candidates[rows], falls)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32), st.sampled_from([0.4, 0.8, 1.0]))
+def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
+    rng = np.random.default_rng(seed)
+    xi, eta = sample(5, 600, 3000, 0.5, seed)
+    strangers = rademacher(3, 600, np.random.default_rng(seed + 1))
+    strangers = blur(strangers, m, rng)
+    candidates, rows = descend(subspace(eta), np.vstack([strangers, xi[:2]]), np.full(5, m))
+    assert (rows[:3] == -1).all()
+    assert (rows[3:] >= 0).all()
+    assert len(candidates) == 2
+
+
+def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
+    rng = np.random.default_rng(3)
+    xi, eta = sample(2, 600, 3000, 0.5, 1)
+    like = xi[0].copy()
+    like[: 600 // 8] *= -1  # overlap 3/4 with an archetype that is exposed, and not exposed itself
+    known = np.vstack([blur(xi[:1], 0.6, rng), blur(xi[:1], 0.7, rng), like])
+    candidates, rows = descend(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
+    assert rows.tolist() == [0, 0, -1]
+    np.testing.assert_array_equal(candidates, xi[:1])
+
+
+def test_archetypes_that_no_eigenvector_tells_apart_stay_two():
+    """Both are remembered exactly, and the operator shows one direction between them."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(2, 400, rng)
+    mixture = (xi.sum(axis=0) / np.linalg.norm(xi.sum(axis=0)))[:, None]
+    space = Subspace(mixture, np.array([5.0]), np.array([0.4]), 1.0)
+    rows = descend(space, xi, np.ones(2))[1]
+    assert sorted(rows.tolist()) == [-1, 0]

@@ -1,0 +1,124 @@
+"""Means over participants, on every array library that is here."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from hopfed.errors import ArgumentError
+from hopfed.federation.aggregate import mean_tree, median, trimmed_mean, weighted_mean
+from hopfed.spectral.operators import FactorOperator, pool
+
+numbers = st.floats(-1e6, 1e6, width=32)
+stacks = st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
+
+
+def libraries():
+    yield np.asarray
+    try:
+        import torch
+    except ImportError:
+        return
+    yield torch.asarray
+
+
+@pytest.fixture(params=list(libraries()), ids=lambda f: f.__module__.partition(".")[0])
+def asarray(request):
+    return request.param
+
+
+@given(stacks, st.data())
+def test_the_weighted_mean_is_that_of_numpy(parts, data):
+    weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(parts), max_size=len(parts)))
+    expected = np.average(parts, axis=0, weights=weights)
+    np.testing.assert_allclose(weighted_mean(list(parts), weights), expected, atol=1e-6)
+
+
+@given(stacks)
+def test_order_of_equal_clients_does_not_matter_for_robust_means(parts):
+    for share in (0.0, 0.2, 0.5):
+        a, b = trimmed_mean(list(parts), share), trimmed_mean(list(parts[::-1]), share)
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(median(list(parts)), np.median(parts, axis=0), rtol=1e-12)
+
+
+@given(stacks.filter(lambda p: len(p) >= 3), st.integers(0, 2), numbers)
+def test_one_client_moves_the_median_no_further_than_the_others_reach(parts, who, lie):
+    who %= len(parts)
+    parts[who] = lie * 1e6
+    others = np.delete(parts, who, axis=0)
+    moved = median(list(parts))
+    assert (moved >= others.min(axis=0)).all()
+    assert (moved <= others.max(axis=0)).all()
+
+
+def test_classes_are_averaged_over_those_who_hold_them(asarray):
+    rows = [asarray(np.full((3, 2), v, np.float32)) for v in (1.0, 3.0, 5.0)]
+    masks = [asarray(np.array(m)) for m in ([1, 1, 0], [1, 0, 0], [0, 0, 0])]
+    masks = [m == 1 for m in masks]
+    default = asarray(np.full((3, 2), 9.0, np.float32))
+    mean = weighted_mean(rows, [1, 3, 1], masks=masks, default=default)
+    np.testing.assert_allclose(np.asarray(mean)[:, 0], [2.5, 1.0, 9.0])
+    assert mean.dtype == rows[0].dtype
+    with pytest.raises(ArgumentError, match="default"):
+        weighted_mean(rows, masks=masks)
+
+
+def test_trees_keep_names_kinds_and_counters(asarray):
+    parts = [
+        {"w": asarray(np.full(2, v, np.float32)), "steps": asarray(np.array(n))}
+        for v, n in ((1.0, 3), (2.0, 4))
+    ]
+    mean = mean_tree(parts, [1, 3])
+    assert type(mean["w"]) is type(parts[0]["w"])
+    np.testing.assert_allclose(np.asarray(mean["w"]), 1.75)
+    assert mean["steps"].dtype == parts[0]["steps"].dtype
+    assert int(mean["steps"]) == 4
+
+
+def test_gradients_pass_through_the_mean():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x = torch.ones(2, requires_grad=True)
+    weighted_mean([x, 2 * x], [1, 1]).sum().backward()
+    np.testing.assert_allclose(x.grad, 1.5)
+
+
+def test_the_mean_of_operators_is_the_mean_of_their_matrices():
+    rng = np.random.default_rng(0)
+    ops = [FactorOperator.from_examples(np.sign(rng.standard_normal((m, 5)))) for m in (4, 9)]
+    matrices = [op.matmat(np.eye(5)) for op in ops]
+    pooled = pool(ops).matmat(np.eye(5))
+    np.testing.assert_allclose(pooled, weighted_mean(matrices, [4, 9]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: weighted_mean([]), "parts must be at least one"),
+        (lambda: weighted_mean([np.ones(2)], [1, 2]), "weights must be one for each"),
+        (lambda: weighted_mean([np.ones(2)], [-1]), "weights must be numbers of at least 0"),
+        (lambda: weighted_mean([np.ones(2)], [0]), "positive sum"),
+        (lambda: weighted_mean([np.ones(2), np.ones(3)]), "parts must be of one shape"),
+        (lambda: weighted_mean([np.ones(2)], masks=[np.ones(3, bool)]), "masks must be over"),
+        (lambda: weighted_mean([np.ones(2)], masks=[]), "masks must be one for each"),
+        (lambda: mean_tree([{"a": np.ones(1)}, {"b": np.ones(1)}]), "parts must be of the same"),
+        (lambda: trimmed_mean([np.ones(2)], 0.6), "share must be in"),
+    ],
+)
+def test_bad_input_is_one_clear_line(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("count", [1, 3, 6, 7, 49])
+def test_what_everyone_holds_is_averaged_as_without_masks_to_the_bit(asarray, count):
+    rows = np.random.default_rng(count).standard_normal((count, 4, 2)).astype(np.float32)
+    parts = [asarray(row) for row in rows]
+    masks = [asarray(np.array([True, True, c == 0, True])) for c in range(count)]
+    weights = np.arange(1.0, count + 1)
+    for w in (None, weights):
+        plain = np.asarray(weighted_mean(parts, w))
+        masked = np.asarray(weighted_mean(parts, w, masks=masks))
+        np.testing.assert_array_equal(masked[[0, 1, 3]], plain[[0, 1, 3]])
+        np.testing.assert_allclose(masked[2], rows[0, 2], rtol=1e-5)

@@ -1,0 +1,111 @@
+"""Blending evidence with memory on a common scale, and literally."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.memory.blending import Blended, along, with_spikes
+from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.neural.memory.store import blend
+from hopfed.spectral.operators import average
+
+N, K, M, R = 120, 3, 200, 0.8
+
+
+def setting(weights, form="counts", seed=0):
+    """Evidence of clients with these weights, their operators, and the archetypes."""
+    rng = np.random.default_rng(seed)
+    xi = rademacher(K, N, rng)
+    encoding = Encoding(N, form, width=60)
+    evidence, operators = Evidence(encoding), {}
+    for c, w in enumerate(weights):
+        x = draw_examples(xi, M, R, rng)[0]
+        operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
+        evidence = evidence.add(operators[c], x.sum(axis=0).astype(float), w, c)
+    return evidence, operators, xi
+
+
+@given(st.lists(st.floats(0.05, 0.95), min_size=1, max_size=4))
+def test_the_literal_blend_is_the_mean_of_the_clients_own_blends(weights):
+    """Blending at the server is what clients of the paper do before they send (30, 28)."""
+    evidence, operators, xi = setting(weights)
+    w = dict(enumerate(weights))
+    blended = Blended.of("literal", evidence, xi, w, 1e-3).operator.matmat(np.eye(N)) / N
+    memory = xi.T.astype(float) @ xi / N
+    local = [operators[c].matmat(np.eye(N)) / N for c in operators]
+    paper = np.mean([blend(memory, J, w[c]) for c, J in enumerate(local)], axis=0)
+    scale = np.mean(weights)  # the blend is divided by the evidence's own factor
+    np.testing.assert_allclose(blended * scale, paper, atol=1e-9)
+
+
+def test_the_common_scale_gives_both_sides_a_mean_signal_eigenvalue_of_one():
+    evidence, operators, xi = setting([0.5, 0.5])
+    alone = Blended.of("separate", evidence, xi, {0: 0.5, 1: 0.5}, 1e-3)
+    theta = alone._signal()[1]
+    np.testing.assert_allclose(theta, N * R**2 / K, rtol=0.1)
+    both = Blended.of("common", evidence, xi, {0: 0.5, 1: 0.5}, 1e-3).operator
+    added = both.matmat(np.eye(N)) - evidence.operator.matmat(np.eye(N))
+    values = np.linalg.eigvalsh(added)[::-1][:K]
+    np.testing.assert_allclose(values.mean(), theta, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["counts", "factors"])
+@pytest.mark.parametrize("memory", ["separate", "common", "literal"])
+def test_fresh_evidence_alone_is_counted_right_under_every_memory(form, memory):
+    evidence, operators, xi = setting([0.9, 0.9], form)
+    blended = Blended.of(memory, evidence, xi[:2], {0: 0.9, 1: 0.9}, 1e-3)
+    counted = blended.count(operators)
+    assert counted.rank.khat == K
+    assert counted.spectrum.vectors.shape == (N, K)
+    for variance in counted.variances.values():
+        np.testing.assert_allclose(variance, 1 - R**2, rtol=0.1)
+
+
+def test_a_noisy_client_does_not_raise_the_count():
+    rng = np.random.default_rng(3)
+    xi = rademacher(K, N, rng)
+    encoding = Encoding(N)
+    evidence, operators = Evidence(encoding), {}
+    for c, r in enumerate((0.95, 0.95, 0.0)):
+        x = draw_examples(xi, M, r, rng)[0]
+        operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
+        evidence = evidence.add(operators[c], x.sum(axis=0).astype(float), 1.0, c)
+    blended = Blended.of("separate", evidence, xi, dict.fromkeys(operators, 1.0), 1e-3)
+    counted = blended.count(operators)
+    assert counted.rank.khat == K
+    assert (
+        blended.rank(np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1], True).khat
+        > K
+    )
+    np.testing.assert_allclose(
+        [counted.variances[c] for c in range(3)], [0.0975, 0.0975, 1], atol=0.03
+    )
+
+
+def test_the_trace_along_vectors_counts_what_factors_leave_out():
+    evidence, operators, _ = setting([1.0])
+    exact = operators[0]
+    short = setting([1.0], "factors")[1][0]
+    Q = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 4)))[0]
+    np.testing.assert_allclose(along(short, Q), along(exact, Q), rtol=0.15)
+
+
+@pytest.mark.parametrize("form", ["counts", "factors", "sketch"])
+def test_spikes_are_added_in_every_form(form):
+    x = np.sign(np.random.default_rng(0).standard_normal((9, 12))).astype(np.int8)
+    encoding = Encoding(12, form, width=12)
+    op = encoding.decode(encoding.encode(kernels.pack(x)))
+    xi = rademacher(2, 12, np.random.default_rng(1))
+    added = with_spikes(op, xi, 0.3).matmat(np.eye(12)) - op.matmat(np.eye(12))
+    np.testing.assert_allclose(added, 0.3 * xi.T.astype(float) @ xi, atol=1e-4)
+
+
+def test_the_mean_of_equal_clients_is_the_papers_aggregate():
+    evidence, operators, _ = setting([1.0, 1.0, 1.0])
+    np.testing.assert_allclose(
+        evidence.operator.matmat(np.eye(N)), average(list(operators.values())).matmat(np.eye(N))
+    )

@@ -1,0 +1,96 @@
+"""Evidence over rounds: sums, the law of its noise, and the size of the test under it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.spectral.rank import TracyWidom
+
+
+def noise(M, N, *path):
+    return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
+
+
+def gathered(batches, N, carry, weights=None, form="counts"):
+    """Evidence of one batch a round, all of one client."""
+    encoding = Encoding(N, form, width=min(16, N))
+    evidence = Evidence(encoding)
+    for i, x in enumerate(batches):
+        op = encoding.decode(encoding.encode(kernels.pack(x)))
+        w = 1.0 if weights is None else weights[i]
+        evidence = evidence.faded(carry).add(op, x.sum(axis=0).astype(float), w, 0)
+    return evidence
+
+
+@given(
+    st.floats(0.1, 1),
+    st.lists(st.tuples(st.integers(1, 9), st.floats(0.05, 1)), min_size=1, max_size=5),
+)
+def test_evidence_is_the_weighted_sum_of_its_batches(carry, rounds):
+    batches = [noise(m, 8, i) for i, (m, _) in enumerate(rounds)]
+    weights = [w for _, w in rounds]
+    evidence = gathered(batches, 8, carry, weights)
+    ages = np.arange(len(rounds))[::-1]
+    total = sum(
+        w * carry**age * x.T.astype(float) @ x
+        for w, age, x in zip(weights, ages, batches, strict=True)
+    )
+    row_weights = np.concatenate(
+        [np.full(len(x), w * carry**a) for w, a, x in zip(weights, ages, batches, strict=True)]
+    )
+    np.testing.assert_allclose(evidence.operator.matrix, total, atol=1e-9)
+    np.testing.assert_allclose(evidence.mass, row_weights.sum())
+    np.testing.assert_allclose(evidence.n_examples, row_weights.sum() ** 2 / (row_weights**2).sum())
+    profile = evidence.profile()
+    np.testing.assert_allclose(profile.weights.sum(), 1)
+    np.testing.assert_allclose(profile.weights @ profile.gains, 1)
+
+
+@pytest.mark.parametrize("form", ["counts", "factors", "sketch"])
+def test_it_survives_being_flattened(form):
+    evidence = gathered([noise(9, 20, i) for i in range(3)], 20, 0.5, form=form)
+    again = Evidence.unflatten(evidence.encoding, evidence.flatten())
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    np.testing.assert_array_equal(again.operator.matmat(X), evidence.operator.matmat(X))
+    np.testing.assert_array_equal(again.weights, evidence.weights)
+    assert again.n_examples == evidence.n_examples
+    assert Evidence.unflatten(evidence.encoding, {}).operator is None
+
+
+def test_nothing_carried_is_the_last_batch_alone():
+    last = noise(7, 10, 1)
+    evidence = gathered([noise(9, 10, 0), last], 10, 0.0)
+    np.testing.assert_array_equal(evidence.operator.matrix, last.T.astype(int) @ last)
+    assert evidence.n_examples == 7
+
+
+def test_equal_weights_are_one_sample():
+    evidence = gathered([noise(5, 12, i) for i in range(4)], 12, 1.0)
+    assert evidence.counts.tolist() == [20]
+    assert evidence.sample(np.ones(3), True).profile is None
+
+
+def test_factors_stay_bounded_over_many_rounds():
+    evidence = gathered([noise(16, 40, i) for i in range(60)], 40, 0.9, form="factors")
+    assert evidence.operator.rows.shape[0] <= 32 * 16
+
+
+@pytest.mark.slow
+def test_the_size_of_the_test_under_fading_weights():
+    """At 5% and 400 draws the share of false alarms has a standard error of 1.1%."""
+    N, draws, alpha = 150, 400, 0.05
+    hits = equal = 0
+    for draw in range(draws):
+        evidence = gathered([noise(100, N, draw, i) for i in range(6)], N, 0.5)
+        values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1]
+        sample = evidence.sample(np.maximum(values, 0), True)
+        hits += TracyWidom(alpha)(sample).khat > 0
+        equal += TracyWidom(alpha)(replace(sample, profile=None)).khat > 0
+    assert 0.01 < hits / draws < 0.085
+    assert equal / draws > 0.4  # what mass^2 / sum w^2 equal examples would have said

@@ -1,0 +1,219 @@
+"""How much operators speak for patterns: the law of the scores, and what leaves them unchanged."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.memory.support import Support, dual_directions
+from hopfed.spectral.operators import DenseOperator, FactorOperator
+
+N = 100
+
+
+def operators(batches):
+    return [DenseOperator.from_examples(kernels.pack(x)) for x in batches]
+
+
+def clients(xi, sizes, qualities, seed, exposures=None):
+    """Operators of clients of these sizes and qualities."""
+    rng = np.random.default_rng(seed)
+    pairs = zip(sizes, qualities, strict=True)
+    return [draw_examples(xi, M, r, rng, exposures=exposures)[0] for M, r in pairs]
+
+
+def measure(batches, patterns, qualities=None, weights=None):
+    r = np.full(len(batches), 0.7) if qualities is None else np.array(qualities)
+    w = np.ones(len(batches)) if weights is None else weights
+    return Support.of(operators(batches), patterns, w, 1 - r**2)
+
+
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_directions_are_unit_and_see_their_own_pattern_alone(K, seed):
+    xi = rademacher(K, N, np.random.default_rng(seed))
+    d = dual_directions(xi)
+    np.testing.assert_allclose(np.linalg.norm(d, axis=0), 1)
+    seen = xi @ d
+    np.testing.assert_allclose(seen - np.diag(np.diag(seen)), 0, atol=1e-9)
+    assert (np.diag(seen) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "qualities", "weights"),
+    [
+        ((300,), (0.0,), (1.0,)),
+        ((200,) * 3, (0.7,) * 3, (1.0,) * 3),
+        ((400, 100, 50), (0.9, 0.5, 0.1), (1.0, 0.3, 2.0)),
+    ],
+)
+def test_scores_of_patterns_that_nobody_sees_are_standard_normal(sizes, qualities, weights):
+    """Mean 0 and variance 1 over 40 draws of 25 patterns, with archetypes beside them."""
+    scores = []
+    for seed in range(40):
+        rng = np.random.default_rng((seed, 7))
+        xi, unseen = rademacher(3, N, rng), rademacher(25, N, rng)
+        batches = clients(xi, sizes, qualities, seed)
+        support = measure(batches, np.concatenate([xi, unseen]), qualities, weights)
+        scores.append(support.scores()[3:])
+    z = np.ravel(scores)
+    assert abs(z.mean()) < 0.12
+    assert 0.9 < z.std() < 1.1
+    assert (z > 3).mean() < 0.01
+
+
+def test_the_score_of_an_archetype_is_its_spike_over_the_noise():
+    xi = rademacher(2, N, np.random.default_rng(0))
+    sizes, r, share = (200, 100), 0.6, np.array([0.8, 0.2])
+    support = measure(clients(xi, sizes, (r, r), 1, share), xi, (r, r))
+    d = dual_directions(xi)
+    spike = r**2 * share * np.diag(xi @ d) ** 2
+    expected = spike / ((1 - r**2) * np.sqrt(2 / sum(sizes)))
+    np.testing.assert_allclose(support.scores(), expected, rtol=0.25)
+    assert (support.scores() > 10).all()
+
+
+def test_more_examples_show_more():
+    xi = rademacher(3, N, np.random.default_rng(0))
+    exposures = np.array([0.97, 0.02, 0.01])
+
+    def lowest(M):
+        batches = clients(xi, (M,) * 4, (0.5,) * 4, 3, exposures)
+        return measure(batches, xi, (0.5,) * 4).scores()[1:].min()
+
+    assert lowest(50) < lowest(500) < lowest(5000)
+    assert lowest(5000) > 10
+
+
+def test_a_mixture_of_archetypes_has_no_support_beside_them():
+    xi = rademacher(3, N, np.random.default_rng(2))
+    mixture = np.sign(xi.sum(axis=0, dtype=int)).astype(np.int8)
+    batches = clients(xi, (300,) * 4, (0.7,) * 4, 5)
+    alone = measure(batches, mixture[None]).scores()[0]
+    scores = measure(batches, np.vstack([xi, mixture])).scores()
+    assert alone > 50
+    assert abs(scores[3]) < 4
+    assert (scores[:3] > 20).all()
+
+
+@given(st.lists(st.booleans(), min_size=4, max_size=4), st.integers(0, 20))
+def test_signs_of_patterns_do_not_matter(turned, seed):
+    rng = np.random.default_rng(seed)
+    patterns = rademacher(4, N, rng)
+    signs = np.where(turned, -1, 1).astype(np.int8)
+    batches = clients(patterns[:2], (40, 60), (0.7, 0.7), seed)
+    a, b = measure(batches, patterns), measure(batches, patterns * signs[:, None])
+    np.testing.assert_allclose(b.held, a.held, atol=1e-9)
+    np.testing.assert_allclose(b.scores(), a.scores(), atol=1e-7)
+
+
+@given(st.integers(0, 50))
+def test_sites_may_be_flipped_and_put_in_another_order(seed):
+    rng = np.random.default_rng(seed)
+    patterns = rademacher(4, N, rng)
+    gauge, order = rademacher(1, N, rng)[0], rng.permutation(N)
+    batches = clients(patterns[:2], (40, 60), (0.7, 0.7), seed)
+    a = measure(batches, patterns)
+    b = measure([(x * gauge)[:, order] for x in batches], (patterns * gauge)[:, order])
+    np.testing.assert_allclose(b.held, a.held, atol=1e-9)
+
+
+@given(st.permutations(range(5)), st.floats(0.1, 10))
+def test_order_of_clients_and_scale_of_weights_do_not_matter(order, scale):
+    xi = rademacher(3, N, np.random.default_rng(4))
+    sizes, weights = (10, 20, 30, 40, 50), np.array([1.0, 0.5, 0.2, 2.0, 1.0])
+    batches = clients(xi, sizes, (0.7,) * 5, 6)
+    a = measure(batches, xi, weights=weights)
+    shuffled = [batches[c] for c in order]
+    b = measure(shuffled, xi, weights=scale * weights[list(order)])
+    np.testing.assert_allclose(b.scores(), a.scores())
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6, unique=True))
+def test_some_clients_score_as_if_they_were_all(chosen):
+    xi = rademacher(3, N, np.random.default_rng(8))
+    batches = clients(xi, (20,) * 6, (0.7,) * 6, 9)
+    some = measure([batches[c] for c in chosen], xi).scores()
+    np.testing.assert_allclose(measure(batches, xi).scores(np.array(chosen)), some)
+
+
+def test_clients_without_weight_say_nothing():
+    xi = rademacher(2, N, np.random.default_rng(0))
+    batches = clients(xi, (50, 50), (0.7, 0.7), 1)
+    np.testing.assert_array_equal(measure(batches, xi, weights=[0.0, 0.0]).scores(), 0)
+    some = measure(batches, xi, weights=[0.0, 1.0]).scores()
+    np.testing.assert_allclose(some, measure(batches[1:], xi).scores())
+
+
+def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():
+    rng = np.random.default_rng(0)
+    xi, spike = rademacher(3, N, rng), rademacher(1, N, rng)[0]
+    batches = clients(xi, (20,) * 20, (0.7,) * 20, 2)
+    for c in (0, 1, 7):  # half of their examples
+        batches[c][:10] = spike
+    groups = np.array_split(np.arange(20), 10)
+    support = measure(batches, np.vstack([xi, spike]))
+    np.testing.assert_allclose(support.agreement(groups), [1, 1, 1, 0.2])
+    assert support.scores()[3] > 20
+    none = support.agreement(groups, level=1e6)
+    np.testing.assert_array_equal(none, 0)
+
+
+def test_agreement_falls_with_the_level_and_counts_groups():
+    xi = rademacher(4, N, np.random.default_rng(1))
+    support = measure(clients(xi, (15,) * 12, (0.6,) * 12, 4), xi, (0.6,) * 12)
+    groups = np.array_split(np.arange(12), 4)
+    shares = np.array([support.agreement(groups, level) for level in (-99.0, 2.0, 8.0, 99.0)])
+    assert (np.diff(shares, axis=0) <= 0).all()
+    np.testing.assert_array_equal(shares[0], 1)
+    np.testing.assert_array_equal(shares * 4, np.rint(shares * 4))
+
+
+def test_factors_of_the_same_examples_give_the_same_support():
+    xi = rademacher(3, N, np.random.default_rng(3))
+    batches = clients(xi, (30, 40), (0.7, 0.7), 1)
+    factors = [FactorOperator.from_examples(kernels.pack(x)) for x in batches]
+    a, b = measure(batches, xi), Support.of(factors, xi, [1.0, 1.0], [0.51, 0.51])
+    np.testing.assert_allclose(b.held, a.held, rtol=1e-5)
+    np.testing.assert_allclose(b.scores(), a.scores(), rtol=1e-4)
+
+
+def careful(batches, patterns, r=0.7):
+    variances = [1 - r**2] * len(batches)
+    return Support.of(operators(batches), patterns, np.ones(len(batches)), variances, careful=True)
+
+
+def test_without_the_strongest_supporters_only_what_others_show_is_left():
+    """Pattern 0 is everybody's, 1 that of one client, 2 that of two."""
+    xi = rademacher(3, N, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    held = [[0, 1, 2], [0, 2], [0], [0], [0], [0]]
+    batches = [draw_examples(xi[mine], 300, 0.7, rng)[0] for mine in held]
+    support = careful(batches, xi)
+    assert (support.scores() > 3).all()
+    assert (support.doubted(0) > 3).all()
+    assert (support.doubted(1) > 3).tolist() == [True, False, True]
+    assert (support.doubted(2) > 3).tolist() == [True, False, False]
+    assert ((support.alone() > 3) == [[k in mine for k in range(3)] for mine in held]).all()
+
+
+def test_examples_behind_a_pattern_are_counted_with_and_without_the_strongest():
+    xi = rademacher(2, N, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    shares = [0.9, 0.5, 0.2]
+    batches = [draw_examples(xi, 1000, 0.7, rng, exposures=np.array([w, 1 - w]))[0] for w in shares]
+    support = careful(batches, xi)
+    np.testing.assert_allclose(support.behind(0.7), [1600, 1400], rtol=0.08)
+    np.testing.assert_allclose(support.behind(0.7, 1), [700, 600], rtol=0.08)
+    assert support.behind(0.7, 3).tolist() == [0, 0]
+
+
+@given(st.integers(0, 20))
+def test_scores_of_what_nobody_sees_stay_small_on_data_that_are_more_than_patterns_and_noise(seed):
+    rng = np.random.default_rng(seed)
+    xi = rademacher(2, N, rng)
+    factors = rng.standard_normal((10, N))
+    batches = [np.sign(rng.standard_normal((400, 10)) @ factors).astype(np.int8) for _ in range(4)]
+    rest = careful(batches, xi[:1], r=0.99).rest
+    assert (rest > 0.5).all(), "what is noise to the patterns, not to the data"

@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.hopfield.plasticity.agreement import (
+    binary_entropy,
+    expected_agreement,
+    nearest_shares,
+    pair_error,
+    reference_agreement,
+    sign_agreement,
+    site_pairs,
+)
+from hopfed.kernels import pack
+
+shapes = st.tuples(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
+
+
+def draw(shape):
+    """Patterns, examples, and a generator for what a law changes."""
+    K, N, M, seed = shape
+    rng = np.random.default_rng(seed)
+    return rademacher(K, N, rng), rademacher(M, N, rng), rng
+
+
+def dense_agreement(eta, xi):
+    """(46) as it is written, with N x N arrays."""
+    A, B = (np.sign(x.T.astype(float) @ x) for x in (xi, eta))
+    pairs = np.triu_indices(xi.shape[1], 1)
+    return ((1 + A * B) / 2)[pairs].mean()
+
+
+@given(shapes)
+def test_all_pairs_are_the_definition(shape):
+    xi, eta, _ = draw(shape)
+    p, error = sign_agreement(pack(eta), xi)
+    assert p == pytest.approx(dense_agreement(eta, xi), abs=1e-12)
+    assert 0 <= error <= 0.5
+
+
+@pytest.mark.parametrize("M", [63, 64, 20_000])  # the last in several pieces
+def test_a_sample_of_pairs_is_within_its_error_of_all(M):
+    xi, eta = sample(3, 300, M, 0.05, 1)
+    p, error = sign_agreement(pack(eta), xi, seed=2)
+    assert abs(p - dense_agreement(eta, xi)) < 4 * max(error, 1e-9)
+
+
+@given(shapes)
+def test_the_same_gauge_everywhere_changes_nothing(shape):
+    xi, eta, rng = draw(shape)
+    flip = rademacher(1, xi.shape[1], rng)
+    before = sign_agreement(pack(eta), xi, pairs=30)
+    assert sign_agreement(pack(eta * flip), xi * flip, pairs=30) == before
+
+
+@given(shapes)
+def test_order_and_signs_of_patterns_and_examples_change_nothing(shape):
+    xi, eta, rng = draw(shape)
+    other = rng.permutation(xi) * rademacher(1, len(xi), rng).T
+    before = sign_agreement(pack(eta), xi, pairs=30)
+    assert sign_agreement(pack(rng.permutation(eta)), other, pairs=30) == before
+
+
+def test_pairs_are_of_different_sites_and_even():
+    i, j = site_pairs(300, 20_000, seed=5)
+    assert len(i) == 20_000
+    assert (i != j).all()
+    counts = np.bincount(np.concatenate([i, j]), minlength=300)
+    assert np.abs(counts - 40_000 / 300).max() < 5 * np.sqrt(40_000 / 300)
+    assert len(site_pairs(200, 20_000)[0]) == 19_900  # every one, once
+
+
+def test_the_sample_of_pairs_is_named_by_the_seed():
+    a, b, c = (site_pairs(300, seed=s)[0] for s in (0, 0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert (a != c).any()
+
+
+@pytest.mark.parametrize(
+    ("K", "N", "M", "r"), [(3, 300, 100, 0.0), (3, 300, 100, 0.15), (1, 120, 50, 0.2)]
+)
+def test_the_standard_error_is_the_spread_over_draws(K, N, M, r):
+    # 200 draws know a spread to 5%. Never below it: at most a third above, where the sample of
+    # pairs dominates and the estimate of the covariances is cut at independence from below.
+    read = [
+        sign_agreement(pack(eta), xi, seed=s)
+        for s, (xi, eta) in enumerate(sample(K, N, M, r, s) for s in range(200))
+    ]
+    p, error = np.array(read).T
+    assert 0.88 < np.sqrt((error**2).mean()) / p.std() < 1.33
+
+
+def test_pairs_that_share_sites_count_for_less_than_independent_ones():
+    rng = np.random.default_rng(0)
+    i, j = site_pairs(100)
+    site = rng.standard_normal(100)
+    assert pair_error(site[i] + site[j], i, j) > 4 * (site[i] + site[j]).std() / np.sqrt(len(i))
+
+
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_one_archetype_is_the_binomial_majority(M, r):
+    x = (1 + r**2) / 2
+    want = binom.sf(M / 2, M, x) + (binom.pmf(M // 2, M, x) / 2 if M % 2 == 0 else 0)
+    assert expected_agreement(r, M) == pytest.approx(want, abs=1e-9)
+    xi = np.ones((1, 7), np.int8)
+    assert expected_agreement(r, M, xi, exposures=[1.0]) == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize("M", [1, 2, 30, 31])
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+def test_expected_agreement_of_drawn_labels_is_that_of_simulation(K, M):
+    xi = rademacher(K, 60, np.random.default_rng(K))
+    rng = np.random.default_rng(100 + M)
+    p = [sign_agreement(pack(draw_examples(xi, M, 0.5, rng)[0]), xi)[0] for _ in range(300)]
+    error = np.std(p) / np.sqrt(300)
+    assert abs(np.mean(p) - expected_agreement(0.5, M, xi)) < 4 * error
+
+
+@pytest.mark.parametrize("counts", [(20, 20), (30, 10, 1), (12, 9, 8, 1), (0, 0, 25)])
+def test_expected_agreement_of_known_counts_is_that_of_simulation(counts):
+    # The law of the counts is matched in mean and spread, not in skewness: good to .004 here.
+    K, M = len(counts), sum(counts)
+    xi = rademacher(K, 60, np.random.default_rng(K))
+    rng = np.random.default_rng(M)
+    labels = np.repeat(np.arange(K), counts)
+    flips = np.where(rng.random((400, M, 60)) < 0.75, 1, -1).astype(np.int8)  # r = .5
+    p = [sign_agreement(pack(xi[labels] * f), xi)[0] for f in flips]
+    expected = expected_agreement(0.5, M, xi, exposures=np.array(counts) / M)
+    assert abs(np.mean(p) - expected) < 4 * np.std(p) / np.sqrt(400) + 0.004
+
+
+def test_expected_agreement_without_patterns_is_the_mean_over_patterns():
+    mean = np.mean(
+        [
+            expected_agreement(0.3, 40, rademacher(4, 200, np.random.default_rng(s)))
+            for s in range(100)
+        ]
+    )
+    assert expected_agreement(0.3, 40, K=4) == pytest.approx(mean, abs=0.003)
+    sampled = expected_agreement(0.3, 40, K=4, pairs=15)  # fewer than 2^4: drawn, not counted out
+    assert sampled == pytest.approx(mean, abs=0.2)
+    assert sampled != expected_agreement(0.3, 40, K=4)
+
+
+@given(shapes, st.floats(0, 1))
+def test_expected_agreement_lies_between_chance_and_certainty(shape, r):
+    K, _, M, _ = shape
+    xi = draw(shape)[0]
+    assert 0.5 - 1e-12 <= expected_agreement(r, M, xi) <= 1
+    assert 0.5 - 1e-12 <= expected_agreement(r, M, xi, exposures=np.full(K, 0.5 / K)) <= 1
+    assert expected_agreement(0.0, M, xi) == pytest.approx(0.5)
+    assert expected_agreement(r, M + 2, xi) >= expected_agreement(r, M, xi) - 1e-12
+
+
+def test_clean_examples_agree_except_for_ties():
+    # r = 1: two archetypes, equal counts; on half of the pairs they contradict each other.
+    xi = np.array([[1, 1, 1, 1], [1, 1, -1, -1]], np.int8)
+    want = dense_agreement(np.repeat(xi, 5, axis=0), xi)
+    assert expected_agreement(1.0, 10, xi, exposures=[0.5, 0.5]) == pytest.approx(want)
+
+
+def test_nearest_shares_are_the_exposures():
+    xi = rademacher(4, 300, np.random.default_rng(0))
+    exposures = np.array([0.6, 0.3, 0.1, 0.0])
+    rng = np.random.default_rng(1)
+    eta, labels = draw_examples(xi, 500, 0.5, rng, exposures=exposures)
+    true = np.bincount(labels, minlength=4) / 500
+    signs = rademacher(1, 4, rng).T
+    np.testing.assert_allclose(nearest_shares(pack(eta), xi * signs), true, atol=1e-12)
+
+
+def test_equally_near_patterns_share_an_example():
+    xi = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
+    np.testing.assert_allclose(nearest_shares(pack(xi[:1]), xi), [0.5, 0.5, 0.0])
+
+
+@given(st.floats(0, 1))
+def test_entropy_is_symmetric_and_highest_at_one_half(p):
+    assert binary_entropy(p) == pytest.approx(binary_entropy(1 - p), abs=1e-12)
+    assert 0 <= binary_entropy(p) <= 1
+    if 1e-9 < p < 1 - 1e-9:
+        assert binary_entropy(p) == pytest.approx(-p * np.log2(p) - (1 - p) * np.log2(1 - p))
+
+
+def test_the_reference_keeps_its_distance_from_one_half():
+    xi = rademacher(3, 50, np.random.default_rng(0))
+    assert reference_agreement("example", 0.6, 10, xi) == pytest.approx(0.68)
+    assert reference_agreement("batch", 0.6, 10, xi) == expected_agreement(0.6, 10, xi)
+    assert reference_agreement("example", 0.01, 10, xi) == 0.51
+
+
+def test_bad_arguments():
+    xi = rademacher(2, 10, np.random.default_rng(0))
+    rows = pack(xi)
+    with pytest.raises(ArgumentError, match="patterns must be of shape"):
+        sign_agreement(rows, xi[:, :9])
+    with pytest.raises(ArgumentError, match="patterns must be of shape"):
+        sign_agreement(rows, xi[:0])
+    with pytest.raises(ArgumentError, match="at least one example"):
+        sign_agreement(rows[:0], xi)
+    with pytest.raises(ArgumentError, match="at least two sites"):
+        sign_agreement(pack(xi[:, :1]), xi[:, :1])
+    with pytest.raises(ArgumentError, match="pairs must be"):
+        sign_agreement(rows, xi, pairs=0)
+    with pytest.raises(ArgumentError, match="r must be"):
+        expected_agreement(1.1, 5)
+    with pytest.raises(ArgumentError, match="M must be"):
+        expected_agreement(0.5, 0)
+    with pytest.raises(ArgumentError, match="K must be"):
+        expected_agreement(0.5, 5, K=0)
+    for bad in ([0.9, 0.2], [1.0], [-0.1, 0.5]):
+        with pytest.raises(ArgumentError, match="exposures must be"):
+            expected_agreement(0.5, 5, xi, exposures=bad)
+    with pytest.raises(ArgumentError, match="reference must be"):
+        reference_agreement("mean", 0.5, 5, xi)

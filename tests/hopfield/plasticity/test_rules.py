@@ -1,0 +1,285 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.hopfield.plasticity import novelty
+from hopfed.hopfield.plasticity.rules import (
+    RULES,
+    Agreement,
+    Broadcast,
+    Entropy,
+    Fixed,
+    Reading,
+    Smoothing,
+    Structure,
+    rule,
+)
+from hopfed.kernels import concatenate, pack
+
+EVERY = [Fixed(0.3), Entropy(), Entropy("example"), Agreement(), Agreement("example"), Structure()]
+shapes = st.tuples(st.integers(1, 6), st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
+SIZES = [(300, 800), (1000, 400)]  # (N, M) on either side of q = 1
+
+
+def batch(N, M, quality, seed, *, old=1.0, K=3, new=3):
+    """Examples, a share `old` of them from the K remembered archetypes, and those archetypes."""
+    exposures = np.r_[np.full(K, old / K), np.full(new, (1 - old) / new)]
+    xi, eta = sample(K + new, N, M, quality, seed, exposures=exposures)
+    return pack(eta), xi[:K]
+
+
+def read(rule_, N, M, quality, seed, *, federation=0.9, **mixture):
+    rows, xi = batch(N, M, quality, seed, **mixture)
+    return rule_(rows, Broadcast(xi, federation), seed=seed)
+
+
+def draw(shape):
+    """Patterns, examples some of which are near them, and a generator."""
+    K, N, M, seed = shape
+    rng = np.random.default_rng(seed)
+    xi = rademacher(K, N, rng)
+    known = draw_examples(xi, M, rng.random(), rng)[0]
+    return xi, np.where(rng.random((M, 1)) < rng.random(), known, rademacher(M, N, rng)), rng
+
+
+def close(a, b):
+    for name in ("weight", "agreement", "error", "memory", "novelty"):
+        assert getattr(a, name) == pytest.approx(getattr(b, name), abs=1e-6, nan_ok=True), name
+
+
+@given(shapes, st.floats(0.01, 1))
+def test_weights_and_shares_stay_in_their_ranges(shape, quality):
+    xi, eta, _ = draw(shape)
+    for rule_ in EVERY:
+        reading = rule_(pack(eta), Broadcast(xi, quality), seed=1)
+        assert 0 <= reading.weight <= 1
+        if isinstance(rule_, Structure):
+            assert reading.memory >= 0
+            assert reading.novelty >= 0
+            assert reading.memory + reading.novelty <= 1 + 1e-9
+
+
+@given(shapes)
+def test_the_same_gauge_everywhere_changes_nothing(shape):
+    xi, eta, rng = draw(shape)
+    flip = rademacher(1, xi.shape[1], rng)
+    for rule_ in EVERY:
+        before = rule_(pack(eta), Broadcast(xi, 0.8), seed=1)
+        close(rule_(pack(eta * flip), Broadcast(xi * flip, 0.8), seed=1), before)
+
+
+@given(shapes)
+def test_order_and_signs_of_patterns_and_examples_change_nothing(shape):
+    xi, eta, rng = draw(shape)
+    other = Broadcast(rng.permutation(xi) * rademacher(1, len(xi), rng).T, 0.8)
+    for rule_ in EVERY:
+        before = rule_(pack(eta), Broadcast(xi, 0.8), seed=1)
+        close(rule_(pack(rng.permutation(eta)), other, seed=1), before)
+
+
+@pytest.mark.parametrize("rule_", EVERY)
+def test_an_empty_memory_leaves_the_weight_to_the_data(rule_):
+    rows = pack(rademacher(5, 20, np.random.default_rng(0)))
+    reading = rule_(rows, Broadcast(np.zeros((0, 20), np.int8), 0.0), seed=0)
+    assert reading.weight == 1.0
+    assert np.isnan([reading.agreement, reading.memory, reading.novelty]).all()
+
+
+@pytest.mark.parametrize(("N", "M"), SIZES)
+def test_the_papers_rules_contradict_each_other_on_noise(N, M):
+    # A8: at p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out.
+    for seed in range(5):
+        entropy, agreement = (read(f, N, M, 0.0, seed) for f in (Entropy(), Agreement()))
+        assert entropy.agreement == agreement.agreement == pytest.approx(0.5, abs=0.03)
+        assert entropy.weight > 0.99
+        assert agreement.weight < 0.06
+        assert read(Structure(), N, M, 0.0, seed).weight < 0.05
+
+
+@pytest.mark.parametrize(("N", "M"), SIZES)
+def test_and_neither_tells_noise_from_novelty(N, M):
+    for seed in range(5):
+        assert read(Entropy(), N, M, 0.9, seed, old=0.0).weight > 0.99
+        assert read(Agreement(), N, M, 0.9, seed, old=0.0).weight < 0.06
+        assert read(Structure(), N, M, 0.9, seed, old=0.0).weight > 0.98
+
+
+@pytest.mark.parametrize(("N", "M"), SIZES)
+def test_a_familiar_batch(N, M):
+    for seed in range(5):
+        assert read(Entropy(), N, M, 0.9, seed).weight == pytest.approx(0, abs=1e-9)
+        assert read(Agreement(), N, M, 0.9, seed).weight == pytest.approx(1, abs=1e-9)
+        assert read(Structure(rest=0.4), N, M, 0.9, seed).weight == pytest.approx(0.4, abs=0.01)
+
+
+def test_the_floor_of_one_example_saturates():
+    # A batch beats the agreement of one example by far, so that the literal rule has nothing left
+    # to say even when half of the batch is replaced by noise. The floor of the batch does.
+    for seed in range(4):
+        rows, xi = batch(400, 200, 0.3, seed)
+        noise = pack(rademacher(100, 400, np.random.default_rng(900 + seed)))
+        spoilt = concatenate([rows[:100], noise])
+        memory = Broadcast(xi, 0.3)
+        assert Entropy("example")(rows, memory, seed=1).agreement > (1 + 0.3**2) / 2 + 0.1
+        assert Entropy("example")(rows, memory, seed=1).weight == 0.0
+        assert Entropy("example")(spoilt, memory, seed=1).weight == 0.0
+        assert Entropy("batch")(rows, memory, seed=1).weight < 0.15
+        assert Entropy("batch")(spoilt, memory, seed=1).weight > 0.5
+
+
+def test_the_floor_of_one_example_takes_ties_for_drift():
+    # Two archetypes contradict each other on half of the pairs: p is .75 at best.
+    rows, xi = batch(400, 800, 0.9, 0, K=2)
+    memory = Broadcast(xi, 0.9)
+    assert Entropy("example")(rows, memory, seed=1).weight > 0.5
+    assert Entropy("batch")(rows, memory, seed=1).weight == pytest.approx(0, abs=0.02)
+
+
+def test_a_client_that_holds_some_of_the_archetypes_is_no_stranger():
+    xi = rademacher(9, 500, np.random.default_rng(0))
+    some = np.r_[np.full(3, 1 / 3), np.zeros(6)]
+    eta, _ = draw_examples(xi, 400, 0.8, np.random.default_rng(1), exposures=some)
+    memory = Broadcast(xi, 0.8)
+    assert Agreement()(pack(eta), memory, seed=0).weight > 0.95
+    assert Structure()(pack(eta), memory, seed=0).weight == pytest.approx(0.5, abs=0.01)
+    # To the entropy rule the missing six are drift.
+    assert Entropy()(pack(eta), memory, seed=0).weight > 0.5
+
+
+@pytest.mark.parametrize(("N", "M"), SIZES)
+@pytest.mark.parametrize(("quality", "old"), [(0.9, 1.0), (0.9, 0.5), (0.5, 0.3), (0.3, 0.0)])
+def test_structure_reads_the_shares_of_a_mixture(N, M, quality, old):
+    read_ = [read(Structure(), N, M, quality, s, old=old, federation=quality) for s in range(5)]
+    # sampling of the labels: .5 / sqrt(400) = .025 for one batch, five here
+    memory, novelty = (np.mean([getattr(x, k) for x in read_]) for k in ("memory", "novelty"))
+    assert memory == pytest.approx(old * quality**2, abs=0.04 * quality**2)
+    assert novelty == pytest.approx((1 - old) * quality**2, abs=0.04 * quality**2)
+    weight = np.mean([x.weight for x in read_])
+    assert weight == pytest.approx(0.5 + 0.5 * (1 - old), abs=0.03)
+
+
+def test_structure_scales_with_the_quality():
+    # r = .1 in a federation of .9: a hundredth of the variance, as familiar as it may be.
+    reading = read(Structure(), 1000, 800, 0.1, 0)
+    assert reading.memory == pytest.approx(0.01, abs=0.002)
+    assert reading.weight == pytest.approx(0.5 * 0.01 / 0.81, rel=0.2)
+
+
+def test_structure_does_not_see_novelty_in_noise():
+    # 100 batches, two tests at 1e-3 each: one false alarm in five runs of this test.
+    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(100)) <= 2
+    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(100)]
+    assert sum(n > 0 for n in familiar) <= 3
+
+
+def test_novel_archetypes_inside_the_memory_by_chance_are_not_remembered():
+    assert [read(Structure(), 300, 400, 0.9, s, old=0.0).memory for s in range(10)] == [0.0] * 10
+
+
+def test_clean_examples_leave_no_noise():
+    for old, weight in ((1.0, 0.5), (0.0, 1.0)):
+        reading = read(Structure(), 300, 200, 1.0, 3, old=old, federation=1.0)
+        assert reading.memory + reading.novelty == pytest.approx(1.0, abs=0.02)
+        assert reading.weight == pytest.approx(weight, abs=0.02)
+
+
+def test_errors_of_the_memory_look_novel_as_much_as_they_are():
+    rows, xi = batch(600, 500, 0.9, 0)
+    flips = np.where(np.random.default_rng(1).random(xi.shape) < 0.02, -1, 1).astype(np.int8)
+    reading = Structure()(rows, Broadcast(xi * flips, 0.9), seed=0)
+    assert reading.novelty == pytest.approx(0.81 * (1 - 0.96**2), abs=0.02)
+    assert reading.weight == pytest.approx(0.5 + 0.5 * (1 - 0.96**2), abs=0.02)
+
+
+def test_dependent_patterns_are_one_dimension():
+    rows, xi = batch(300, 400, 0.9, 0, old=0.5)
+    one, two = (Broadcast(x, 0.9) for x in (xi, np.vstack([xi, -xi[:1], xi[1:2]])))
+    close(Structure()(rows, two, seed=0), Structure()(rows, one, seed=0))
+
+
+@pytest.mark.parametrize("old", [1.0, 0.5])
+@pytest.mark.parametrize(("dense", "full"), [(0, 10_000), (0, 0)])
+def test_every_route_to_the_spectrum_reads_the_same(monkeypatch, old, dense, full):
+    rows, xi = batch(300, 500, 0.5, 4, old=old)
+    exact = Structure()(rows, Broadcast(xi, 0.5), seed=0)
+    monkeypatch.setattr(novelty, "DENSE_SITES", dense)
+    monkeypatch.setattr(novelty, "FULL_LIMIT", full)
+    other = Structure()(rows, Broadcast(xi, 0.5), seed=0)
+    for name in ("weight", "memory", "novelty"):
+        assert getattr(other, name) == pytest.approx(getattr(exact, name), abs=2e-4)
+    assert (exact.novelty > 0) == (old < 1)
+
+
+readings = st.builds(Reading, weight=st.floats(0, 1), agreement=st.floats(0, 1) | st.just(np.nan))
+smoothings = st.builds(
+    Smoothing,
+    ema=st.floats(0.01, 1),
+    limit=st.floats(0.01, 2) | st.just(np.inf),
+    momentum=st.floats(0, 0.95),
+    modulated=st.booleans(),
+)
+
+
+@given(smoothings, st.lists(readings, min_size=1, max_size=12))
+def test_smoothed_weights_stay_in_range_and_within_the_limit(smoothing, sequence):
+    state = smoothing.step(None, sequence[0])
+    assert state.tolist() == [sequence[0].weight, 0.0]
+    for reading in sequence[1:]:
+        before, state = state, smoothing.step(state, reading)
+        assert 0 <= state[0] <= 1
+        assert state[1] == pytest.approx(state[0] - before[0], abs=1e-12)
+        assert abs(state[1]) <= smoothing.limit + 1e-12
+
+
+@given(readings, readings)
+def test_without_settings_the_weight_follows_the_rule(first, second):
+    state = Smoothing().step(Smoothing().step(None, first), second)
+    assert state[0] == pytest.approx(second.weight, abs=1e-12)
+
+
+def test_smoothing_by_hand():
+    start = np.array([0.2, 0.0])
+    assert Smoothing(ema=0.5).step(start, Reading(1.0)) == pytest.approx([0.6, 0.4])
+    assert Smoothing(limit=0.1).step(start, Reading(1.0)) == pytest.approx([0.3, 0.1])
+    rolling = Smoothing(momentum=0.5).step(np.array([0.2, 0.1]), Reading(0.2))
+    assert rolling == pytest.approx([0.25, 0.05])
+    modulated = Smoothing(ema=0.5, modulated=True)
+    assert modulated.step(start, Reading(1.0, agreement=1.0)) == pytest.approx([0.2, 0.0])
+    assert modulated.step(start, Reading(1.0, agreement=0.5)) == pytest.approx([0.6, 0.4])
+    assert modulated.step(start, Reading(1.0)) == pytest.approx([0.6, 0.4])
+
+
+def test_rules_by_name():
+    assert rule("fixed", weight=0.2) == Fixed(0.2)
+    assert [rule(name) for name in RULES] == [Fixed(), Entropy(), Agreement(), Structure()]
+    with pytest.raises(ArgumentError, match="rule must be one of fixed, entropy"):
+        rule("plastic")
+    with pytest.raises(ArgumentError, match="setting of fixed must be one of weight"):
+        rule("fixed", rest=0.2)
+
+
+def test_bad_arguments():
+    for make, message in (
+        (lambda: Fixed(1.2), "weight must be in"),
+        (lambda: Entropy("median"), "floor must be 'batch' or 'example'"),
+        (lambda: Agreement("median"), "reference must be 'batch' or 'example'"),
+        (lambda: Structure(rest=-0.1), "rest must be in"),
+        (lambda: Structure(alpha=0.0), "alpha must be a false-alarm rate"),
+        (lambda: Smoothing(ema=0.0), "ema must be in"),
+        (lambda: Smoothing(limit=0.0), "limit must be above 0"),
+        (lambda: Smoothing(momentum=1.0), "momentum must be in"),
+        (lambda: Smoothing(modulated=1), "modulated must be true or false"),
+        (lambda: Broadcast(np.ones((1, 3)), 0.5), "patterns must be int8"),
+        (lambda: Broadcast(np.zeros((1, 3), np.int8), 0.5), "patterns must be -1 or"),
+        (lambda: Broadcast(np.ones((1, 3), np.int8), 0.0), "quality must be in"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            make()
+    memory = Broadcast(np.ones((1, 3), np.int8), 0.5)
+    for rows in (pack(np.ones((2, 4))), pack(np.ones((0, 3))), np.ones((2, 3))):
+        with pytest.raises(ArgumentError, match="rows must be"):
+            Structure()(rows, memory, seed=0)

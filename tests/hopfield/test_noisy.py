@@ -1,0 +1,200 @@
+"""A federation of noisy operators on the common contract."""
+
+import numpy as np
+import pytest
+
+from hopfed.archetypes.overlap import retrieval
+from hopfed.data.channel import rademacher
+from hopfed.data.readers import as_examples
+from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import EVERYONE, Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import digest, malformed
+from hopfed.federation.rounds import play_round
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import lower
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.spectral.operators import DenseOperator
+from hopfed.theory import private
+
+XI = rademacher(3, 100, np.random.default_rng(0))
+
+
+def method(epsilon=3.0, rounds=2, **options):
+    source = ArchetypeStream(XI, np.full((rounds, 3, 3), 1 / 3), 2000, 0.7, seed=0)
+    return PrivateFederation(source, 100, epsilon, **options)
+
+
+def play(made, rounds=2):
+    state = None
+    for t in range(rounds):
+        played = play_round(made, state, t, seed=1, clients=3, engine=LocalEngine())
+        state = played.state
+    return played
+
+
+def test_rounds_add_up():
+    first, second = play(method(), 1), play(method(), 2)
+    assert second.server_metrics["examples"] == 2 * first.server_metrics["examples"] == 12000
+    found = retrieval(second.state.server["memory/patterns"], XI)
+    assert (found.magnetisation > 0.95).all()
+    assert found.false_discoveries == 0
+
+
+def test_noise_hides_what_theory_says_it_hides():
+    assert play(method(epsilon=0.05), 1).server_metrics["khat"] == 0
+
+
+def test_the_noise_is_known_by_who_has_the_secret_only():
+    one, again, other = (
+        method(secret=s).client_step({}, {}, Context(0, 0, 0, 0))[1]["counts"] for s in (5, 5, 6)
+    )
+    assert (one == again).all()
+    noise = [counts - exact(method(), 0, 0) for counts in (one, other)]
+    assert abs(np.corrcoef(*noise)[0, 1]) < 4 / np.sqrt(len(one))
+
+
+class Same:
+    """Every client has the same examples in every round."""
+
+    def examples(self, t, client):
+        return method().source.examples(0, 0)
+
+
+def exact(made, t, client):
+    rows = as_examples(made.source.examples(t, client))
+    return lower(np.asarray(DenseOperator.from_examples(rows).matrix)).astype(int)
+
+
+def test_a_release_is_integers_with_the_noise_of_its_budget():
+    made = method(epsilon=1.0)
+    message = made.client_step({}, {}, Context(1, 0, 0, 0))[1]
+    assert message["counts"].dtype == np.int32
+    noise = message["counts"] - exact(made, 0, 0)
+    assert np.std(noise) == pytest.approx(100 * private.noise_multiplier(1.0, 1e-5), rel=0.04)
+    assert abs(noise.mean()) < 4 * np.std(noise) / np.sqrt(len(noise))
+
+
+@pytest.mark.parametrize("secret", [0, 7])
+def test_equal_batches_in_two_rounds_do_not_look_equal(secret):
+    """Whoever sees two releases of the same bits knows that the examples are there twice."""
+    made = PrivateFederation(Same(), 100, 3.0, secret=secret)
+    one, again, later = (
+        made.client_step({}, {}, Context(1, t, 0, 0))[1]["counts"] for t in (0, 0, 1)
+    )
+    assert (one == again).all()
+    truth = exact(made, 0, 0)
+    assert (one == later).mean() < 0.02
+    assert abs(np.corrcoef(one - truth, later - truth)[0, 1]) < 4 / np.sqrt(len(one))
+
+
+def test_shuffled_rows_are_released_with_the_same_noise():
+    class Shuffled(Same):
+        def examples(self, t, client):
+            return np.random.default_rng(3).permutation(super().examples(t, client))
+
+    one, two = (
+        PrivateFederation(source(), 100, 3.0, secret=7).client_step({}, {}, Context(1, 0, 0, 0))[1]
+        for source in (Same, Shuffled)
+    )
+    assert digest(one) == digest(two)
+
+
+def test_whatever_is_asked_has_noise_of_its_own():
+    told = [
+        PrivateFederation(Same(), 100, secret=secret, epsilon=epsilon, delta=delta).client_step(
+            {}, {}, Context(1, 0, 0, 0)
+        )[1]["counts"]
+        - exact(method(), 0, 0)
+        for secret, epsilon, delta in (
+            (7, 3.0, 1e-5),
+            (8, 3.0, 1e-5),
+            (7, np.nextafter(3.0, 0), 1e-5),
+            (7, 3.0, np.nextafter(1e-5, 0)),
+        )
+    ]
+    between = np.corrcoef(told) - np.eye(4)
+    assert np.abs(between).max() < 4 / np.sqrt(4950)
+
+
+def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
+    made = method()
+    context = Context(1, 0, 0)
+    _, good, _ = made.client_step({}, {}, Context(1, 0, 0, 0))
+    spec = made.expects({}, context)
+    assert malformed(good | {"examples": np.array(-5)}, spec) == "examples is -5, below 2"
+    bad = good | {"examples": np.array(10**15)}
+    assert made.expects({}, context)["counts"].kinds == "i"
+    assert malformed(bad, spec) is None, "so it reaches the server"
+    state, _, metrics = made.server_step({}, {0: good, 1: bad, 2: good}, context)
+    assert metrics["examples"] == 2 * float(good["examples"])
+    assert int(state["releases"]) == 2
+    assert metrics["disbelieved"].tolist() == [1]
+    assert made.server_step({}, {}, context)[2]["archetypes"] == 0
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
+    """Such as 2^63, which used to reach the sums; an honest release is never refused."""
+    made, context = method(), Context(1, 0, 0)
+    spec = made.expects({}, context)
+    for client in range(3):
+        assert malformed(made.client_step({}, {}, Context(1, 0, 0, client))[1], spec) is None
+    _, good, _ = made.client_step({}, {}, Context(1, 0, 0, 0))
+    limit = int(good["examples"]) + int(made.mechanism.reach())
+    counts = good["counts"].astype(np.int64)
+    counts[17] = -(limit - 1) if least else limit - 1
+    assert malformed(good | {"counts": counts}, spec) is None
+    for worst in (limit + 100, 2**62, 2**63 - 1):
+        counts[17] = -worst - 1 if least else worst
+        assert "above examples + " in malformed(good | {"counts": counts}, spec)
+    assert "dtype float64" in malformed(good | {"counts": counts / 2}, spec)
+
+
+@pytest.mark.parametrize("examples", [2, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_no_release_that_is_let_in_stops_the_server(examples, others):
+    made, context = method(), Context(1, 0, 0)
+    good = {c: made.client_step({}, {}, Context(1, 0, 0, c))[1] for c in range(others + 1)}
+    for value in (0, 1, examples - 1, 1 - examples):
+        bad = {"counts": np.full(4950, value), "examples": np.array(examples)}
+        assert malformed(bad, made.expects({}, context)) is None
+        messages = {c: good[c] for c in range(others)} | {2: bad}
+        state, down, _ = made.server_step({}, messages, context)
+        assert set(down) == {EVERYONE}
+        made.server_step(state, {0: good[0]}, Context(1, 1, 0))
+
+
+def test_a_pattern_of_few_examples_is_not_broadcast():
+    """Thirty rows that are alike are thirty persons, or one."""
+    shares = np.array([[[0.99, 0.01]]])
+    source = ArchetypeStream(XI[:2], shares, 3000, 0.95, seed=0)
+    heard = {}
+    for support in (1.0, 50.0):
+        made = PrivateFederation(source, 100, epsilon=100.0, support=support)
+        message = made.client_step({}, {}, Context(1, 0, 0, 0))[1]
+        state, down, metrics = made.server_step({}, {0: message}, Context(1, 0, 0))
+        told = unpack_patterns(down[EVERYONE]["patterns"], 100)
+        assert (told == state["memory/patterns"]).all()
+        heard[support] = retrieval(told, XI[:2]).magnetisation > 0.9, metrics["unsupported"]
+    assert heard[1.0][0].tolist() == [True, True]
+    assert heard[1.0][1] == 0
+    assert heard[50.0][0].tolist() == [True, False]
+    assert heard[50.0][1] == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"support": -1.0},
+        {"secret": -1},
+        {"alpha": 0.0},
+        {"epsilon": 0.0},
+        {"epsilon": np.inf},
+        {"delta": 2.0},
+    ],
+)
+def test_bad_settings(change):
+    with pytest.raises(ArgumentError):
+        method(**change)

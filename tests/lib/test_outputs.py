@@ -1,0 +1,239 @@
+"""Files that are written: checked before any work, whole or not at all, and as private as asked."""
+
+import errno
+import os
+import resource
+import socket
+import stat
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from hopfed._lib import outputs
+from hopfed._lib.outputs import check_outputs, check_writable, remove_leftovers, replacing
+from hopfed.errors import ArgumentError, RunFileError
+from hopfed.runs import Run
+
+
+@pytest.fixture
+def path(tmp_path):
+    Run("toy", {}, {"x": np.zeros(3)}, {}).save(tmp_path / "run.h5")
+    return tmp_path / "run.h5"
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def refused(rule, *given, **options):
+    with pytest.raises(ArgumentError) as error:
+        check_outputs(*given, **options)
+    assert rule in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+# What is checked before any work
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_an_output_is_no_input_by_any_name(tmp_path, link):
+    data = out = tmp_path / "rows.npy"
+    np.save(data, np.eye(3))
+    if link is not None:
+        out = tmp_path / "link.npy"
+        link(data, out)
+    refused("another file than the input", ("--out", out, outputs.ARRAY), inputs=[data])
+    refused(
+        "another file than the input",
+        ("--out", f"{tmp_path}/../{tmp_path.name}/{out.name}", outputs.ARRAY),
+        inputs=["lost.npy", data],
+    )
+    check_outputs(("--out", tmp_path / "other.npy", outputs.ARRAY), inputs=[data])
+
+
+def test_two_outputs_are_two_files(tmp_path):
+    a, b = tmp_path / "a.png", tmp_path / "b.png"
+    rule = "--figure must be another file than that of --out"
+    refused(rule, ("--out", a, outputs.FIGURE), ("--figure", a, outputs.FIGURE))
+    b.symlink_to(a)  # neither is there yet
+    refused(rule, ("--out", a, outputs.FIGURE), ("--figure", b, outputs.FIGURE))
+    check_outputs(("--out", a, outputs.FIGURE), ("--figure", None, outputs.FIGURE))
+
+
+def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "null.png").symlink_to(os.devnull)
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    with socket.socket(socket.AF_UNIX) as listener:
+        monkeypatch.chdir(tmp_path)  # the path of a socket is short
+        listener.bind("socket.png")
+        for name in ("pipe", "null", "socket"):
+            refused("not a device, a pipe", ("--out", tmp_path / f"{name}.png", outputs.FIGURE))
+    refused("not a folder", ("--out", tmp_path / "folder.png", outputs.FIGURE))
+    refused("symbolic links", ("--out", tmp_path / "loop.png", outputs.FIGURE))
+    refused("too long", ("--out", tmp_path / f"{'a' * 300}.png", outputs.FIGURE))
+    refused("a .png, .pdf, .svg file", ("--out", tmp_path / "a.gif", outputs.FIGURE))
+
+
+@pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5", "run.h5/run.h5"])
+def test_where_nothing_can_be_written(name, path):
+    if name.startswith("/proc") and not sys.platform.startswith("linux"):
+        pytest.skip("no /proc here")
+    with pytest.raises(ArgumentError, match="--out must be"):
+        check_writable(path.parent / name, "--out")
+
+
+def test_a_run_takes_the_place_of_a_run_and_of_nothing_else(path, tmp_path):
+    check_outputs(("--out", path, outputs.RUN))
+    (tmp_path / "empty.h5").touch()
+    check_outputs(("--out", tmp_path / "empty.h5", outputs.RUN))
+    (tmp_path / "text.h5").write_text("notes")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["examples"] = np.eye(3)
+    for name in ("text.h5", "data.h5"):
+        refused("or a run file of hopfed", ("--out", tmp_path / name, outputs.RUN))
+
+
+def test_read_only_folders_and_files(tmp_path):
+    """With the rights of nobody in particular, also where the tests run as root."""
+    code = (
+        "import os, sys\n"
+        "from hopfed._lib.outputs import check_writable\n"
+        "if os.geteuid() == 0:\n"
+        "    os.setuid(65534)\n"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n"
+        "        check_writable(path)\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, error)\n"
+    )
+    (tmp_path / "closed").mkdir(mode=0o555)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "kept.h5").touch(mode=0o444)
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):  # pytest's are for their owner alone
+        folder.chmod(folder.stat().st_mode | 0o011)
+    places = ("closed/run.h5", "open/kept.h5", "open/run.h5")
+    command = [sys.executable, "-c", code, *(str(tmp_path / place) for place in places)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = answer.stdout.splitlines()
+    assert len(lines) == 2
+    assert "writable (Permission denied)" in lines[0]
+    assert "writable (the file is read-only)" in lines[1]
+
+
+# What is written
+
+
+def test_files_have_the_modes_that_the_umask_leaves(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with replacing(tmp_path / "page.html") as temporary:
+            temporary.write_text("all")
+        with replacing(tmp_path / "secret", private=True) as temporary:
+            assert mode(temporary) == 0o600
+            temporary.write_text("all")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "page.html") == 0o640
+    assert mode(tmp_path / "secret") == 0o600
+    for name, then in (("page.html", 0o604), ("secret", 0o644)):
+        (tmp_path / name).chmod(then)
+        with replacing(tmp_path / name, private=name == "secret", durable=True) as temporary:
+            temporary.write_text("again")
+    assert mode(tmp_path / "page.html") == 0o604  # as its owner left it
+    assert mode(tmp_path / "secret") == 0o600
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.txt").symlink_to("there/file.txt")
+    for words in ("first", "second"):
+        with replacing(tmp_path / "link.txt") as temporary:
+            temporary.write_text(words)
+        assert (tmp_path / "link.txt").is_symlink()
+        assert (tmp_path / "there" / "file.txt").read_text() == words
+    assert os.listdir(tmp_path / "there") == ["file.txt"]
+
+
+def test_names_as_long_as_the_file_system_takes(tmp_path):
+    path = tmp_path / f"{'ä' * 120}.h5"
+    with replacing(path) as temporary:
+        temporary.write_text("all")
+        left = temporary.with_name(temporary.name.replace(temporary.name[-11:-3], "abcd1234"))
+        left.touch()
+    assert path.read_text() == "all"
+    remove_leftovers(path)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit])
+def test_an_error_while_writing_leaves_the_old_file(path, error):
+    before = path.read_bytes()
+
+    def write():
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("step", ["open", "fsync", "replace", "chmod"])
+def test_a_disk_that_is_full_at_any_step(path, monkeypatch, step):
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(outputs.os, step, full)
+    with pytest.raises(RunFileError, match=r"run.h5: cannot be written: No space left on device"):
+        Run("toy", {}, {}, {}).save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"), [(1 << 12, "ArgumentError"), (1 << 17, "RunFileError")]
+)
+def test_a_disk_that_fills_up(limit, error, path):
+    """At the start, and in the middle of a write; the limit on file sizes stands for the disk."""
+    before = path.read_bytes()
+    code = (
+        "import sys, numpy as np\n"
+        "from hopfed.runs import Run, check_writable\n"
+        "try:\n"
+        "    check_writable(sys.argv[1])\n"
+        "    Run('toy', {}, {'x': np.zeros(1 << 16)}, {}).save(sys.argv[1])\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, '|', error)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert answer.stdout.startswith(error + " |")
+    assert "File too large" in answer.stdout
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(path):
+    left, other = path.with_name(".run-abcd1234.h5"), path.with_name(".run-2-abcd1234.h5")
+    for name in (left, other):
+        name.touch()
+    remove_leftovers(path)
+    assert not left.exists()
+    assert other.exists()
+    assert path.exists()

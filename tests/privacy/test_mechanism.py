@@ -1,0 +1,393 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+from helpers import assert_close, sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.archetypes.overlap import retrieval
+from hopfed.cli import main
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.privacy import mechanism as privacy
+from hopfed.privacy.mechanism import (
+    GaussianMechanism,
+    accountant,
+    clip_rows,
+    clipped_operator,
+    noisy,
+    noisy_sketch,
+)
+from hopfed.privacy.recover import PrivateTracyWidom, private_spectrum, recover_private
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import DenseOperator, pool
+from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.sketch import SketchOperator, sketch_matrix
+from hopfed.theory import private
+
+MECHANISM = GaussianMechanism(epsilon=1.0, delta=1e-5)
+
+
+def operator(N=60, M=300, quality=0.6, seed=0, K=2):
+    return DenseOperator.from_examples(sample(K, N, M, quality, seed)[1])
+
+
+def released(change, diagonal=False):
+    """Vector that the noise covers: entries above the diagonal, and it over sqrt 2 if sent."""
+    upper = change[np.triu_indices(len(change), 1)]
+    return np.append(upper, np.diag(change) / np.sqrt(2)) if diagonal else upper
+
+
+# --- sensitivity
+
+
+@given(N=st.integers(2, 40), seed=st.integers(0, 10**6), width=st.integers(1, 40))
+def test_no_replaced_example_changes_more_than_the_sensitivity(N, seed, width):
+    x, y = np.random.default_rng(seed).choice([-1.0, 1.0], size=(2, N))
+    change = np.outer(x, x) - np.outer(y, y)
+    assert (np.diag(change) == 0).all()
+    assert np.linalg.norm(released(change)) <= MECHANISM.sensitivity(N) * (1 + 1e-12)
+    Omega = sketch_matrix(N, min(width, N), seed)
+    bound = MECHANISM.sensitivity(N, sketch=True)
+    assert np.linalg.norm(change @ Omega) <= bound * (1 + 1e-12)
+    removal = GaussianMechanism(1.0, 1e-5, neighbours="add_remove")
+    assert np.linalg.norm(released(np.outer(x, x))) <= removal.sensitivity(N)
+    assert np.linalg.norm(np.outer(x, x) @ Omega) <= removal.sensitivity(N, sketch=True) + 1e-9
+
+
+def test_orthogonal_examples_reach_it():
+    x, y = np.ones(8), np.repeat([1.0, -1.0], 4)
+    change = np.outer(x, x) - np.outer(y, y)
+    assert np.linalg.norm(released(change)) == pytest.approx(MECHANISM.sensitivity(8), rel=1e-14)
+    whole = np.linalg.norm(change @ sketch_matrix(8, 8, 0))
+    assert whole == pytest.approx(MECHANISM.sensitivity(8, sketch=True), rel=1e-12)
+
+
+@given(
+    N=st.integers(2, 20), seed=st.integers(0, 10**6), clip=st.floats(0.1, 3), spike=st.booleans()
+)
+def test_no_clipped_row_changes_more_than_the_sensitivity(N, seed, clip, spike):
+    rows = np.random.default_rng(seed).standard_normal((2, N)) * 10
+    if spike:  # all of a row in one site: the worst for the diagonal
+        rows = 1e3 * np.eye(N)[:2]
+    x, y = clip_rows(rows, clip)
+    change = np.outer(x, x) - np.outer(y, y)
+    mechanism = GaussianMechanism(1.0, 1e-5, clip=clip)
+    bound = mechanism.sensitivity(N) * (1 + 1e-12)
+    assert np.linalg.norm(released(change, diagonal=True)) <= bound
+    if spike:
+        reached = np.linalg.norm(released(change, diagonal=True))
+        assert reached == pytest.approx(mechanism.sensitivity(N), rel=1e-12)
+
+
+def test_clipping_shortens_long_rows_only_and_keeps_their_directions():
+    rows = np.random.default_rng(0).standard_normal((50, 9))
+    rows[::2] *= 20
+    clipped = clip_rows(rows, 1.0)
+    norms = np.linalg.norm(rows, axis=1)
+    np.testing.assert_allclose(np.linalg.norm(clipped, axis=1), np.minimum(norms, 3.0), rtol=1e-12)
+    np.testing.assert_allclose(clipped * norms[:, None], rows * np.minimum(norms, 3.0)[:, None])
+    signs = np.where(rows > 0, 1.0, -1.0)
+    np.testing.assert_array_equal(clip_rows(signs, 1.0), signs)
+
+
+# --- noise
+
+
+def test_noise_is_symmetric_of_the_calibrated_scale_and_spares_the_diagonal():
+    own = operator(N=200)
+    got = noisy(own, MECHANISM, np.random.default_rng(1))
+    draw = got.matrix - own.matrix
+    np.testing.assert_array_equal(draw, draw.T)
+    np.testing.assert_array_equal(np.diag(got.matrix), 300.0)
+    upper = released(draw)
+    scale = MECHANISM.noise_multiplier * 200
+    assert got.noise == pytest.approx(scale**2)
+    assert np.std(upper) == pytest.approx(scale, rel=0.03)  # 19,900 entries: 6 standard errors
+    assert abs(np.mean(upper)) < 4 * scale / np.sqrt(upper.size)
+    top = np.linalg.eigvalsh(draw / got.mass)[-1]
+    assert top == pytest.approx(got.radius, rel=0.05)
+    assert got.trace == 200.0
+    assert got.nbytes == 4 * 200 * 199 // 2
+
+
+def test_no_privacy_adds_no_noise():
+    own = operator()
+    got = noisy(own, GaussianMechanism(np.inf, 1e-5), np.random.default_rng(0))
+    assert_close(got.matrix, own.matrix, rtol=0)
+    assert got.radius == 0.0
+
+
+def test_pooled_noise_has_the_predicted_radius():
+    owners = [operator(seed=s) for s in range(5)]
+    rng = np.random.default_rng(2)
+    pooled = pool([noisy(own, MECHANISM, rng) for own in owners])
+    z = MECHANISM.noise_multiplier
+    assert pooled.radius == pytest.approx(float(private.noise_radius(z, 60, 1500, clients=5)))
+    assert (pooled * 0.1).radius == pytest.approx(pooled.radius)
+    draw = pooled.matrix - pool(owners).matrix
+    assert np.std(released(draw)) == pytest.approx(np.sqrt(pooled.noise), rel=0.1)
+    with pytest.raises(ArgumentError, match="one form"):
+        pooled + owners[0]
+
+
+def test_rounds_scale_the_noise_as_one_release_of_greater_sensitivity():
+    many = GaussianMechanism(1.0, 1e-5, rounds=9)
+    assert many.scale(10) == pytest.approx(3 * MECHANISM.scale(10))
+
+
+def test_rows_that_are_not_signs_get_noise_on_the_diagonal_too():
+    rows = np.random.default_rng(3).standard_normal((400, 300))
+    own = clipped_operator(rows, 0.5)
+    mechanism = GaussianMechanism(1.0, 1e-5, clip=0.5)
+    got = noisy(own, mechanism, np.random.default_rng(4))
+    draw = got.matrix - own.matrix
+    scale = MECHANISM.noise_multiplier * 300 * 0.25
+    assert np.std(released(draw)) == pytest.approx(scale, rel=0.03)
+    assert np.std(np.diag(draw)) == pytest.approx(np.sqrt(2) * scale, rel=0.2)
+    assert got.nbytes == 4 * 300 * 301 // 2
+
+
+def test_a_nominal_number_takes_the_place_of_one_that_is_not_public():
+    mechanism = GaussianMechanism(1.0, 1e-5, neighbours="add_remove")
+    got = noisy(operator(M=297), mechanism, np.random.default_rng(0), nominal=300)
+    assert (got.mass, got.mass2, got.trace) == (300.0, 300.0, 60.0)
+    assert (np.diag(got.matrix) == 300).all()
+    assert got.noise == pytest.approx(MECHANISM.scale(60) ** 2 / 2)
+    with pytest.raises(ArgumentError, match="nominal must be given under add_remove"):
+        noisy(operator(), mechanism, np.random.default_rng(0))
+
+
+# --- sketch
+
+
+def test_sketch_gets_independent_noise_of_its_own_scale():
+    own = SketchOperator.of(operator(N=150), width=40, seed=1)
+    got = noisy_sketch(own, MECHANISM, np.random.default_rng(5))
+    draw = got.sketch - own.sketch
+    scale = MECHANISM.noise_multiplier * np.sqrt(2) * 150
+    assert np.std(draw) == pytest.approx(scale, rel=0.05)
+    assert got.trace == pytest.approx(150.0)
+    assert (got + got).noise == pytest.approx(2 * scale**2)
+    assert (got * 3.0).noise == pytest.approx(9 * scale**2)
+    free = noisy_sketch(own, GaussianMechanism(np.inf, 1e-5), np.random.default_rng(5))
+    np.testing.assert_array_equal(free.factors().rows, own.factors().rows)
+
+
+def test_a_noisy_sketch_still_shows_a_strong_archetype():
+    xi, x = sample(1, 200, 20_000, 0.5, 6)
+    own = SketchOperator.from_examples(x, width=60, seed=2)
+    got = noisy_sketch(own, GaussianMechanism(8.0, 1e-5), np.random.default_rng(7))
+    leading = eigenpairs(got, 1).vectors[:, 0]
+    assert (leading @ xi[0]) ** 2 / 200 > 0.8
+
+
+# --- accounting
+
+
+@pytest.mark.parametrize(("epsilon", "rounds"), [(0.5, 1), (2.0, 100)])
+def test_the_library_agrees_with_the_closed_form(epsilon, rounds):
+    pytest.importorskip("dp_accounting")
+    z = GaussianMechanism(epsilon, 1e-5, rounds=rounds).noise_multiplier
+    assert accountant(z, rounds, delta=1e-5) == pytest.approx(epsilon, rel=1e-4)
+
+
+def test_sampling_amplifies_and_replacing_costs_more_than_removing():
+    pytest.importorskip("dp_accounting")
+    whole = accountant(8.0, 3, delta=1e-5)
+    replaced, rarely = (accountant(8.0, 3, delta=1e-5, sampling=p) for p in (0.5, 0.1))
+    assert whole > replaced > 2 * rarely > 0
+    # The same noise has a larger multiplier relative to the smaller sensitivity.
+    root = np.sqrt(2)
+    removed = accountant(8.0 * root, 3, delta=1e-5, sampling=0.5, neighbours="add_remove")
+    assert removed < replaced
+    assert removed < accountant(8.0, 3, delta=1e-5, sampling=0.5, neighbours="add_remove") < whole
+
+
+def test_a_missing_accountant_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(BackendError, match=r"pip install 'hopfed\[privacy\]'"):
+        accountant(1.0, delta=1e-5)
+
+
+# --- counting and recovery
+
+
+def test_without_noise_the_count_is_that_of_the_clean_rule():
+    for seed in range(5):
+        own = operator(N=150, M=400, quality=0.7, seed=seed, K=4)
+        values = eigenpairs(own, 0).values
+        clean, got = (
+            rule(Sample(values, 150, 400)) for rule in (TracyWidom(0.01), PrivateTracyWidom(0.01))
+        )
+        assert got.khat == clean.khat == 4
+        assert got.variance == pytest.approx(clean.variance, abs=1e-4)
+        np.testing.assert_allclose(got.strengths, clean.strengths, rtol=1e-3)
+        np.testing.assert_allclose(got.overlaps, clean.overlaps, rtol=1e-3)
+        assert got.threshold == pytest.approx(clean.threshold, rel=1e-3)
+
+
+def test_false_alarms_beside_noise_near_the_stated_rate():
+    # 80 nulls at 20%: two and a half standard errors are 11 points.
+    alarms = 0
+    for seed in range(80):
+        own = operator(N=50, M=150, quality=0.0, seed=seed, K=1)
+        got = noisy(own, GaussianMechanism(2.0, 1e-5), np.random.default_rng(seed))
+        alarms += private_spectrum(got, 0.2)[1].khat > 0
+    assert 0.09 < alarms / 80 < 0.31
+
+
+def test_spikes_are_debiased_for_the_noise():
+    xi, x = sample(1, 150, 30_000, 0.5, 1)
+    got = noisy(DenseOperator.from_examples(x), MECHANISM, np.random.default_rng(9))
+    rank = private_spectrum(got)[1]
+    assert rank.khat == 1
+    assert rank.quality == pytest.approx(0.5, abs=0.02)
+    assert rank.variance * rank.strengths[0] == pytest.approx(150 * 0.25, rel=0.05)
+    given_quality = private_spectrum(got, quality=0.5)[1]
+    assert given_quality.variance == 0.75
+
+
+def test_many_archetypes_do_not_hide_in_the_trace():
+    xi, x = sample(24, 200, 40_000, 0.8, 2)
+    got = noisy(
+        DenseOperator.from_examples(x), GaussianMechanism(4.0, 1e-5), np.random.default_rng(3)
+    )
+    # With the whole trace taken for noise the threshold would be .64 higher.
+    assert private_spectrum(got, 0.01)[1].khat == 24
+
+
+def test_archetypes_are_recovered_from_noisy_clients():
+    xi, x = sample(3, 128, 20 * 500, 0.6, 4)
+    rng = np.random.default_rng(5)
+    mechanism = GaussianMechanism(2.0, 1e-5)
+    owners = [DenseOperator.from_examples(part) for part in np.array_split(x, 20)]
+    found = recover_private(pool([noisy(own, mechanism, rng) for own in owners]), seed=0)
+    assert found.status == "ok"
+    assert found.quality == pytest.approx(0.6, abs=0.03)
+    score = retrieval(found.patterns, xi)
+    assert score.found(0.97) == 3
+    assert score.false_discoveries == 0
+
+
+def test_too_much_noise_shows_nothing_and_says_so():
+    own = operator(N=100, M=500, quality=0.5)
+    mechanism = GaussianMechanism(0.1, 1e-5)
+    found = recover_private(noisy(own, mechanism, np.random.default_rng(0)), seed=0)
+    assert (found.status, found.khat, len(found)) == ("no signal", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "argument"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"rounds": 0}, "rounds"),
+        ({"clip": 0.0}, "clip"),
+        ({"neighbours": "swap"}, "neighbours"),
+    ],
+)
+def test_a_mechanism_that_breaks_a_rule_is_named(wrong, argument):
+    with pytest.raises(ArgumentError) as error:
+        GaussianMechanism(**({"epsilon": 1.0, "delta": 1e-5} | wrong))
+    assert error.value.argument == argument
+
+
+def test_operators_that_must_not_be_released_are_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ArgumentError, match="one without noise"):
+        noisy(noisy(operator(), MECHANISM, rng), MECHANISM, rng)
+    with pytest.raises(ArgumentError, match="weight one"):
+        noisy(operator() * 0.5, MECHANISM, rng)
+    real = clipped_operator(rng.standard_normal((50, 60)), 2.0)
+    with pytest.raises(ArgumentError, match=r"rows no longer|\+-1 examples"):
+        noisy(real, MECHANISM, rng)
+    with pytest.raises(ArgumentError, match="rows no longer"):
+        noisy(real, GaussianMechanism(1.0, 1e-5, clip=0.1), rng)
+    sketch = SketchOperator.of(operator(), width=10, seed=0)
+    with pytest.raises(ArgumentError, match="clip must be None for sketches"):
+        noisy_sketch(sketch, GaussianMechanism(1.0, 1e-5, clip=1.0), rng)
+    with pytest.raises(ArgumentError, match="nominal must be a finite number above 0"):
+        noisy(operator(), MECHANISM, rng, nominal=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: accountant(-1.0, delta=1e-5), "multiplier"),
+        (lambda: accountant(1.0, 0, delta=1e-5), "rounds"),
+        (lambda: accountant(1.0, delta=0.0), "delta"),
+        (lambda: accountant(1.0, delta=1e-5, sampling=0.0), "sampling"),
+        (lambda: accountant(1.0, delta=1e-5, neighbours="swap"), "neighbours"),
+        (lambda: PrivateTracyWidom(alpha=0.0), "alpha"),
+        (lambda: PrivateTracyWidom(noise_radius=-1.0), "noise_radius"),
+        (lambda: clip_rows(np.ones((2, 2)), 0.0), "clip"),
+        (lambda: privacy.clipped_operator(np.ones((2, 2)), np.inf), "clip"),
+    ],
+)
+def test_bad_arguments_are_named(call, argument):
+    with pytest.raises(ArgumentError) as raised:
+        call()
+    assert raised.value.argument == argument
+
+
+# --- hopfed theory plan
+
+
+@pytest.fixture
+def plan(capsys):
+    """Run `hopfed theory plan LINE`; answer (exit status, stdout, stderr)."""
+
+    def call(line):
+        status = 0
+        try:
+            main(["theory", "plan", *line.split()])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def test_the_plan_is_printed_with_and_without_privacy(plan):
+    line = "--r 0.4 --N 150 --exposure 0.5,0.1"
+    budget = "--epsilon 1 --delta 1e-6 --clients 20 --rounds 4"
+    status, out, err = plan(f"{line} {budget} --json")
+    assert (status, err) == (0, "")
+    got = json.loads(out)
+    z = private.noise_multiplier(1.0, 1e-6, 4)
+    want = private.plan(0.4, [0.5, 0.1], 150, z, 20)
+    assert [row["M"] for row in got["private_plan"]] == want.samples.tolist()
+    assert got["privacy"][0] == {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "clients": 20,
+        "rounds": 4,
+        "noise_multiplier": z,
+    }
+    assert json.loads(plan(f"{line} --json")[1]) == {"plan": got["plan"]}
+    assert len(plan(f"{line} {budget}")[1].splitlines()) == 3 + 1 + 2 + 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--clients 2", "--epsilon must be given beside --clients"),
+        ("--delta 1e-5", "--epsilon must be given beside --delta"),
+        ("--epsilon 0", "epsilon must be a finite number above 0"),
+        ("--epsilon 1 --delta 0", "delta must be a number in (0, 1)"),
+        ("--epsilon 1 --clients 0", "clients must be a whole number of at least 1"),
+        ("--epsilon 1 --rounds 0", "rounds must be a whole number of at least 1"),
+        ("--epsilon 1 --figure plan.png", "--figure must be left out beside --epsilon"),
+    ],
+)
+def test_what_is_wrong_with_a_budget_is_one_line(plan, line, words):
+    status, out, err = plan(f"--r 0.4 --N 150 --exposure 0.5 {line}")
+    assert (status, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1

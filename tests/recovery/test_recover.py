@@ -1,0 +1,234 @@
+"""The pipeline as a whole, scored against a truth it never sees."""
+
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hopfed
+from hopfed.archetypes.overlap import retrieval
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import pack
+from hopfed.recovery.recover import run_recovery, split
+
+
+def complete(found, xi, level=0.99):
+    score = retrieval(found.patterns, xi)
+    return score.found(level) == len(xi) and score.false_discoveries == 0
+
+
+@pytest.mark.parametrize(
+    ("K", "N", "M", "quality"), [(6, 400, 1000, 0.8), (40, 400, 4000, 0.8), (30, 1000, 4000, 0.6)]
+)
+def test_every_archetype_and_none_false(K, N, M, quality):
+    for seed in range(3):
+        xi, eta = sample(K, N, M, quality, seed)
+        found = hopfed.recover(eta, seed=seed)
+        assert complete(found, xi)
+        assert found.status == "ok"
+        assert found.khat == K
+        assert found.quality == pytest.approx(quality, abs=0.01)
+        assert found.exposures.sum() == pytest.approx(1, abs=0.02)
+        np.testing.assert_allclose(found.scores, found.predicted_scores, atol=0.02)
+
+
+def test_many_archetypes_from_one_file_as_from_five():
+    xi, eta = sample(140, 1000, 10000, 0.8, 1)
+    for clients in ([eta], np.array_split(eta, 5)):
+        assert complete(hopfed.recover(clients, seed=1), xi)
+
+
+def test_lam_alone_needs_one_operator_only():
+    xi, eta = sample(80, 1000, 10000, 0.8, 2)
+    run = run_recovery(np.array_split(eta, 3), seed=2, method="lam")
+    assert complete(run.archetypes, xi)
+    assert run.exchanges == 2  # the operator, and what each client's noise is
+
+
+def test_ica_baseline_finds_nearly_all_of_few_archetypes():
+    xi, eta = sample(6, 400, 2000, 0.8, 3)
+    score = retrieval(hopfed.recover(eta, seed=3, method="ica").patterns, xi)
+    assert score.found() >= 5
+    assert score.false_discoveries == 0
+
+
+def test_patterns_point_the_way_of_the_examples():
+    xi, eta = sample(8, 300, 2000, 0.7, 4)
+    found = hopfed.recover(eta, seed=4)
+    overlap = found.patterns.astype(float) @ xi.T / 300
+    np.testing.assert_allclose(overlap.max(axis=1), 1, atol=0.02)
+
+
+def test_exposures_follow_the_mixture():
+    exposures = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    xi, eta = sample(5, 400, 4000, 0.7, 5, exposures=exposures)
+    found = hopfed.recover(eta, seed=5)
+    best = retrieval(found.patterns, xi).best
+    np.testing.assert_allclose(found.exposures, exposures[best], atol=0.02)
+    assert (np.diff(found.exposures) <= 0).all()
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_gauge_of_the_whole_pipeline(seed):
+    xi, eta = sample(5, 150, 500, 0.8, seed)
+    D = np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), size=150)
+    for method in ("auto", "lam"):
+        one = hopfed.recover(eta, seed=7, method=method)
+        two = hopfed.recover(eta * D, seed=7, method=method)
+        assert one.status == two.status == "ok"
+        np.testing.assert_array_equal(two.patterns, one.patterns * D)
+        np.testing.assert_allclose(two.exposures, one.exposures, atol=1e-5)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32))
+def test_order_of_examples_and_clients_does_not_matter(seed):
+    xi, eta = sample(5, 150, 600, 0.8, seed)
+    order = np.random.default_rng(seed).permutation(600)
+    clients = np.array_split(eta, 4)
+    want = hopfed.recover(clients, seed=1).patterns
+    for other in (clients[::-1], [c[::-1] for c in clients], np.array_split(eta[order], 3)):
+        np.testing.assert_array_equal(hopfed.recover(other, seed=1).patterns, want)
+
+
+def test_same_seed_same_result():
+    eta = sample(20, 300, 1500, 0.7, 8)[1]
+    one, two = (hopfed.recover(eta, seed=5, method="lam") for _ in range(2))
+    np.testing.assert_array_equal(one.patterns, two.patterns)
+    np.testing.assert_array_equal(one.scores, two.scores)
+
+
+def test_wide_data_over_clients_go_by_krylov():
+    xi, eta = sample(8, 3000, 900, 0.8, 9)
+    run = run_recovery(np.array_split(eta, 3), seed=9)
+    assert complete(run.archetypes, xi)
+    assert run.exchanges >= 3
+    assert max(run.traffic.up) < run.dense_nbytes / 4
+
+
+def test_refit_brings_weak_patterns_to_the_bound_of_true_labels():
+    xi, eta = sample(10, 400, 4000, 0.15, 10)
+    plain, refit = (hopfed.recover(eta, seed=1, refit=f) for f in (False, True))
+    before, after = (retrieval(f.patterns, xi).magnetisation.mean() for f in (plain, refit))
+    assert len(plain) >= 5
+    assert after > before
+
+
+def test_correlated_archetypes(silhouettes):
+    for picks, M, quality in (((6, 4, 9), 336, 0.6), (range(0, 100, 8), 3000, 0.8)):
+        xi = silhouettes[list(picks)]
+        for seed in range(3):
+            eta = draw_examples(xi, M, quality, np.random.default_rng(seed))[0]
+            assert complete(hopfed.recover(eta, seed=seed), xi)
+
+
+def test_correlated_stand_in():
+    # Blocks of shared sites give overlaps up to .8 without any file.
+    rng = np.random.default_rng(11)
+    common = rng.choice([-1, 1], size=400)
+    xi = np.array([np.where(rng.random(400) < 0.8, common, -common) for _ in range(8)], np.int8)
+    eta = draw_examples(xi, 3000, 0.8, rng)[0]
+    assert complete(hopfed.recover(eta, seed=0), xi)
+
+
+def test_raw_digits_are_not_noisy_archetypes_and_it_says_so(mnist_digits):
+    found = hopfed.recover(mnist_digits, seed=0)
+    assert found.status == "poor fit"
+    assert "do not look like noisy archetypes" in found.advice
+    assert len(found) < found.khat / 2
+
+
+def test_smooth_mixtures_are_not_noisy_archetypes_either():
+    # Signs of Gaussian fields: many signal directions, no binary pattern behind them.
+    rng = np.random.default_rng(12)
+    eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
+    found = hopfed.recover(eta, seed=0)
+    assert found.status == "poor fit"
+    assert len(found) < found.khat / 2
+
+
+@pytest.mark.parametrize(
+    ("N", "M", "qualities"),
+    [
+        (400, 400, (0.9, 0.9, 0.9, 0.9, 0.0)),
+        (1000, 800, (0.9, 0.9, 0.9, 0.9, 0.1)),
+        (400, 400, (0.8, 0.2, 0.2)),
+        (400, 200, (0.95, 0.5)),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "lam"])
+def test_clients_of_unequal_quality_add_no_false_archetypes(N, M, qualities, method):
+    rng = np.random.default_rng(16)
+    xi = rademacher(3, N, rng)
+    clients = [draw_examples(xi, M, r, rng)[0] for r in qualities]
+    found = hopfed.recover(clients, seed=0, method=method)
+    assert complete(found, xi)
+    assert (found.khat, found.status) == (3, "ok")
+
+
+def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
+    rng = np.random.default_rng(17)
+    xi = rademacher(3, 400, rng)
+    mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in (0.95, 0.5)])
+    found = hopfed.recover(mixed, seed=0)
+    assert found.status == "poor fit"
+    assert "not that of one quality" in found.advice
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_complete_recovery_near_the_load_limit_is_no_poor_fit(seed):
+    # So many archetypes push the bulk of the spectrum off its law.
+    rng = np.random.default_rng(seed)
+    xi = rademacher(76, 200, rng)
+    found = hopfed.recover(draw_examples(xi, 2000, 0.8, rng)[0], seed=seed)
+    assert complete(found, xi)
+    assert found.status == "ok"
+
+
+def test_noise_alone_gives_nothing():
+    eta = np.random.default_rng(13).choice([-1, 1], size=(500, 200))
+    found = hopfed.recover(eta, seed=0)
+    assert (len(found), found.khat, found.status) == (0, 0, "no signal")
+
+
+def test_constant_columns_are_allowed_and_reported():
+    xi, eta = sample(4, 200, 800, 0.8, 14)
+    eta[:, [3, 70]] = 1
+    run = run_recovery(eta, seed=0)
+    assert run.constant_columns.tolist() == [3, 70]
+    assert len(run.archetypes) >= 4
+
+
+def test_tiny_inputs():
+    for eta in ([[1, 1], [1, -1]], np.ones((2, 1)), np.ones((5, 3)), [[0, 1, 1], [0, 1, 1]]):
+        found = hopfed.recover(np.array(eta), seed=0)
+        assert found.patterns.shape[1] == np.array(eta).shape[1]
+
+
+def test_split_deals_every_row_once():
+    packed = pack(sample(3, 70, 101, 0.8, 15)[1])
+    parts = split(packed, 4, seed=0)
+    assert sorted(len(p) for p in parts) == [25, 25, 25, 26]
+    rows = np.vstack([p.words for p in parts])
+    assert sorted(map(bytes, rows)) == sorted(map(bytes, packed.words))
+
+
+def test_bad_arguments():
+    eta = sample(2, 20, 30, 0.8, 0)[1]
+    with pytest.raises(ArgumentError, match="quality must be in"):
+        hopfed.recover(eta, seed=0, quality=0)
+    with pytest.raises(ArgumentError, match="method must be one of"):
+        hopfed.recover(eta, seed=0, method="magic")
+    with pytest.raises(ArgumentError, match="threshold must be tw"):
+        hopfed.recover(eta, seed=0, threshold="high")
+    with pytest.raises(ArgumentError, match="seed must be"):
+        hopfed.recover(eta, seed=-1)
+    with pytest.raises(ArgumentError, match="clients must be between"):
+        split(pack(eta), 16, seed=0)
+    with pytest.raises(DataError, match="same columns"):
+        hopfed.recover([eta, eta[:, :5]], seed=0)
+    with pytest.raises(DataError, match="array or a list"):
+        hopfed.recover([], seed=0)

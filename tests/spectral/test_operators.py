@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from helpers import sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError
+from hopfed.spectral.operators import (
+    DenseOperator,
+    FactorOperator,
+    PooledOperator,
+    average,
+    pool,
+)
+from hopfed.spectral.sketch import SketchOperator
+
+shapes = st.tuples(st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
+
+
+def draw(shape):
+    m, n, seed = shape
+    rng = np.random.default_rng(seed)
+    return rng.choice(np.array([-1, 1], np.int8), size=(m, n)), rng.standard_normal((n, 3))
+
+
+@given(shapes)
+def test_factor_and_dense_equal_the_definition(shape):
+    eta, X = draw(shape)
+    C = eta.T.astype(float) @ eta / len(eta)
+    for form in (FactorOperator, DenseOperator):
+        op = form.from_examples(eta)
+        np.testing.assert_allclose(op.matmat(X), C @ X, rtol=1e-10, atol=1e-10)
+        assert op.trace == pytest.approx(eta.shape[1])
+        assert op.n_examples == len(eta)
+
+
+@given(shapes)
+def test_a_sketch_as_wide_as_the_rank_is_exact(shape):
+    eta, X = draw(shape)
+    n = eta.shape[1]
+    op = SketchOperator.from_examples(eta, width=n, seed=3)
+    C = eta.T.astype(float) @ eta / len(eta)
+    np.testing.assert_allclose(op.matmat(X), C @ X, rtol=1e-5, atol=1e-5)
+
+
+@given(shapes, st.integers(1, 20))
+def test_batches_do_not_matter(shape, size):
+    eta, X = draw(shape)
+    parts = [eta[a : a + size] for a in range(0, len(eta), size)]
+    whole, built = DenseOperator.from_examples(eta), DenseOperator.from_examples(iter(parts))
+    np.testing.assert_array_equal(built.matrix, whole.matrix)
+    factor = FactorOperator.from_examples(iter(parts))
+    np.testing.assert_allclose(factor.matmat(X), whole.matmat(X), rtol=1e-10, atol=1e-10)
+    once = SketchOperator.from_examples(eta, width=1, seed=0).sketch
+    np.testing.assert_allclose(
+        SketchOperator.from_examples(iter(parts), width=1, seed=0).sketch, once, atol=1e-9
+    )
+
+
+@given(shapes, shapes)
+def test_addition_pools_examples_and_commutes(a, b):
+    x, X = draw(a)
+    y = draw((b[0], a[1], b[2]))[0]
+    both = np.vstack([x, y])
+    C = both.T.astype(float) @ both / len(both)
+    for make in (
+        FactorOperator.from_examples,
+        DenseOperator.from_examples,
+        lambda e: SketchOperator.from_examples(e, width=e.shape[1], seed=1),
+        lambda e: PooledOperator.over([FactorOperator.from_examples(e)]),
+    ):
+        left, right = make(x) + make(y), make(y) + make(x)
+        assert left.n_examples == len(both) == right.n_examples
+        np.testing.assert_allclose(left.matmat(X), C @ X, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(right.matmat(X), left.matmat(X), rtol=1e-6, atol=1e-6)
+        assert left.trace == pytest.approx(x.shape[1])
+
+
+def test_pooling_counts_is_exact_in_any_order():
+    parts = [sample(3, 30, m, 0.5, m)[1] for m in (5, 17, 40)]
+    ops = [DenseOperator.from_examples(p) for p in parts]
+    np.testing.assert_array_equal(pool(ops).matrix, pool(ops[::-1]).matrix)
+
+
+def test_equal_weights_and_the_examples_they_are_worth():
+    ops = [DenseOperator.from_examples(sample(2, 20, m, 0.8, m)[1]) for m in (10, 30)]
+    mean = average(ops)
+    want = (ops[0].matrix / 10 + ops[1].matrix / 30) / 2
+    np.testing.assert_allclose(mean.matmat(np.eye(20)), want, atol=1e-12)
+    assert mean.n_examples == pytest.approx(4 / (1 / 10 + 1 / 30))  # 1 / mean of 1 / M, times L
+
+
+@given(st.floats(1e-3, 1e3))
+def test_scaling_leaves_the_normalised_operator_alone(weight):
+    op = FactorOperator.from_examples(sample(2, 20, 15, 0.7, 0)[1])
+    scaled = weight * op
+    np.testing.assert_allclose(scaled.matmat(np.eye(20)), op.matmat(np.eye(20)), atol=1e-9)
+    assert scaled.n_examples == pytest.approx(op.n_examples)
+
+
+def test_gauge_and_permutation():
+    eta, _ = sample(3, 40, 25, 0.8, 4)[1], None
+    rng = np.random.default_rng(0)
+    D = rng.choice([-1, 1], size=40)
+    X = rng.standard_normal((40, 2))
+    for form in (FactorOperator, DenseOperator):
+        op, turned = form.from_examples(eta), form.from_examples((eta * D).astype(np.int8))
+        np.testing.assert_allclose(turned.matmat(X), D[:, None] * op.matmat(D[:, None] * X))
+        shuffled = form.from_examples(eta[rng.permutation(25)])
+        np.testing.assert_allclose(shuffled.matmat(X), op.matmat(X), atol=1e-12)
+
+
+def test_all_kinds_of_binary_values_are_one():
+    eta = sample(2, 30, 12, 0.8, 5)[1]
+    want = DenseOperator.from_examples(eta).matrix
+    for same in (eta > 0, (eta > 0).astype(np.uint8), eta.astype(np.float32), eta[:, ::1].tolist()):
+        np.testing.assert_array_equal(DenseOperator.from_examples(np.asarray(same)).matrix, want)
+
+
+def test_bytes():
+    eta = sample(2, 1000, 500, 0.8, 6)[1]
+    assert DenseOperator.from_examples(eta).nbytes == 1000 * 1001 // 2 * 2
+    assert SketchOperator.from_examples(eta, width=10, seed=0).nbytes == 4 * 1000 * 10 + 8
+    assert FactorOperator.from_examples(eta).nbytes == 500 * 16 * 8 + 500 * 4
+    assert FactorOperator.from_examples(eta).dense_nbytes == 4_000_000
+
+
+def test_what_does_not_add_says_so():
+    a = FactorOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])
+    b = DenseOperator.from_examples(sample(2, 20, 5, 0.8, 0)[1])
+    c = FactorOperator.from_examples(sample(2, 21, 5, 0.8, 0)[1])
+    with pytest.raises(ArgumentError, match="one form"):
+        a + b
+    with pytest.raises(ArgumentError, match="same sites"):
+        a + c
+    one, two = (SketchOperator.of(a, width=4, seed=s) for s in (0, 1))
+    with pytest.raises(ArgumentError, match="one seed and width"):
+        one + two
+    with pytest.raises(ArgumentError, match="weight must be a positive number"):
+        a * 0.0
+    with pytest.raises(ArgumentError, match="width must be between"):
+        SketchOperator.of(a, width=21, seed=0)
+    with pytest.raises(ArgumentError, match="at least one"):
+        pool([])

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError
+from hopfed.spectral.sharpening import (
+    dream,
+    iterate,
+    largest_step,
+    projector,
+    sharpened_product,
+    without_diagonal,
+)
+
+times = st.floats(0, 1e6)
+values = st.lists(st.floats(0, 10), min_size=1, max_size=20).map(np.array)
+
+
+@given(values, times)
+def test_dream_is_monotone_in_the_eigenvalue_and_keeps_zero_and_one(lam, t):
+    out = dream(np.sort(lam), t)
+    assert (np.diff(out) >= -1e-12).all()
+    np.testing.assert_allclose(dream(np.array([0.0, 1.0]), t), [0, 1], rtol=1e-12)
+
+
+@given(st.floats(0, 5), st.floats(0, 100), st.floats(0, 100))
+def test_dreaming_times_compose(lam, s, t):
+    # (1 + t) multiplies: the flow is logistic in log(1 + t).
+    once = dream(np.array([lam]), (1 + s) * (1 + t) - 1)
+    np.testing.assert_allclose(dream(dream(np.array([lam]), s), t), once, rtol=1e-9, atol=1e-300)
+
+
+def test_dream_at_the_ends():
+    lam = np.array([0.0, 0.3, 2.0])
+    np.testing.assert_array_equal(dream(lam, 0), lam)
+    np.testing.assert_array_equal(dream(lam, np.inf), [0, 1, 1])
+    np.testing.assert_allclose(dream(lam, 1e12), [0, 1, 1], atol=1e-11)
+
+
+@pytest.mark.parametrize(("eps", "tolerance"), [(0.02, 8e-3), (0.01, 4e-3), (0.0025, 1e-3)])
+def test_iteration_agrees_with_the_closed_form_to_order_eps(eps, tolerance):
+    rng = np.random.default_rng(0)
+    xi = rng.choice([-1.0, 1.0], size=(4, 60))
+    J = xi.T @ xi / 60
+    lam, V = np.linalg.eigh(J)
+    closed = (V * dream(np.maximum(lam, 0), 2.0)) @ V.T
+    stepped = iterate(J, eps=eps, steps=round(2 / eps))
+    assert np.abs(stepped - closed).max() < tolerance
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (12, 70), (70, 70), (90, 20), (30, 1)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("t", [0.0, 2.0, 1e6])
+def test_products_are_those_of_the_sharpened_eigenvalues(shape, weighted, t):
+    rng = np.random.default_rng(4)
+    x, X = rng.choice([-1.0, 1.0], size=shape), rng.standard_normal((shape[1], 3))
+    weights = rng.random(shape[0]) if weighted else np.ones(shape[0])
+    lam, V = np.linalg.eigh((x.T * weights) @ x / (shape[1] * weights.sum()))
+    wanted = (V * dream(np.where(lam < 1e-12, 0, lam), t)) @ (V.T @ X)
+    found = sharpened_product(kernels.pack(x), X, t, weights if weighted else None)
+    np.testing.assert_allclose(found, wanted, atol=1e-9 if t < 1e6 else 1e-6)
+
+
+def test_long_dreams_reach_the_projector():
+    rng = np.random.default_rng(1)
+    xi = rng.choice([-1.0, 1.0], size=(3, 40))
+    V = np.linalg.qr(xi.T)[0]
+    lam, U = np.linalg.eigh(xi.T @ xi / 40)
+    lam = np.where(lam < 1e-9, 0, lam)
+    np.testing.assert_allclose((U * dream(lam, 1e9)) @ U.T, projector(V), atol=1e-7)
+    np.testing.assert_allclose(projector(V) @ projector(V), projector(V), atol=1e-12)
+    np.testing.assert_allclose(projector(V) @ xi.T, xi.T, atol=1e-10)
+
+
+def test_removing_the_diagonal_of_binary_data_shifts_the_spectrum_by_one():
+    rng = np.random.default_rng(2)
+    eta = rng.choice([-1.0, 1.0], size=(50, 20))
+    C = eta.T @ eta / 50
+    shifted = np.linalg.eigvalsh(without_diagonal(C))
+    np.testing.assert_allclose(shifted, np.linalg.eigvalsh(C) - 1, atol=1e-12)
+
+
+def test_bad_arguments_name_themselves():
+    with pytest.raises(ArgumentError, match="t must be a dreaming time"):
+        dream(np.ones(2), -1.0)
+    for t in (-1.0, np.inf, np.nan):
+        with pytest.raises(ArgumentError, match="t must be a finite dreaming time"):
+            sharpened_product(kernels.pack(np.ones((2, 3))), np.ones((3, 1)), t)
+    with pytest.raises(ArgumentError, match="eps must be in"):
+        iterate(np.eye(4), eps=1.0)
+    assert 0 < largest_step(np.eye(4)) < 1
