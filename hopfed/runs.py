@@ -16,7 +16,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
@@ -193,10 +193,9 @@ def _count(path: str | Path, file: Any, name: str) -> int:
 
 def _mapping(path: str | Path, file: Any, name: str) -> dict[str, Any]:
     text = _word(path, file, name)
-    try:
+    value: Any = None
+    with suppress(ValueError):
         value = json.loads(text) if _depth(text) <= _DEEPEST else None
-    except ValueError:
-        value = None
     _require(isinstance(value, dict), path, f"{name} is not JSON with names and values")
     return dict(value)
 
