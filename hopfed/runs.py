@@ -26,20 +26,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.outputs import check_writable, remove_leftovers, replacing
+from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
-
-__all__ = [
-    "FORMAT",
-    "Run",
-    "blaming",
-    "check_writable",
-    "plain",
-    "provenance",
-    "remove_leftovers",
-    "replacing",
-    "require_seeds",
-]
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 

@@ -2,14 +2,15 @@
 
 *Noise.* Replacing one of a client's +-1 examples x by y changes its sums of products
 `S = eta^T eta` by `y y^T - x x^T`, of Frobenius norm at most `sqrt(2) N`, so the vector of the
-entries above the diagonal moves by at most `N`; the diagonal is always M. Symmetric noise of standard deviation `z N` on those entries, z the noise multiplier,
-makes S (epsilon, delta)-differentially private (`hopfed.privacy.mechanism` adds it).
+entries above the diagonal moves by at most `N`; the diagonal is always M. Symmetric noise of
+standard deviation `z N` on those entries, z the noise multiplier, makes S (epsilon,
+delta)-differentially private (`hopfed.privacy.mechanism` adds it).
 
 *Cost.* In the operator pooled over L clients, `C = sum S / M`, the noise is a semicircle of radius
 `2 z N^(3/2) sqrt(L) / M`. The bulk becomes the free convolution of Marchenko and Pastur's law with
 it, and the phase boundary `kappa = sqrt q` becomes `(kappa^2 - q)(kappa + q)^2 = kappa^2 t`, t the
 variance of the semicircle (a quarter of its radius squared) in units of the bulk variance squared.
-Outliers, overlaps and edges are those of `general_spikes` and `covariance`.
+Outliers, overlaps and edges: `general_spikes` and `covariance`.
 
 Parameters
 ----------
@@ -17,7 +18,6 @@ r, exposure, N, M, power, false_alarm, stronger : as in `planning`; M of all cli
 epsilon, delta, rounds : of the budget.
 multiplier : z, noise of a client over its sensitivity, at least 0.
 radius, clients : of the semicircle, at least 0; L, each with its own noise.
-
 Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `general_spikes`.
 """
 

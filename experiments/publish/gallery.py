@@ -23,11 +23,12 @@ from typing import Any
 
 import click
 
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
 from hopfed.experiments.publish.pictures import PICTURES, Picture
-from hopfed.runs import Run, replacing
+from hopfed.runs import Run
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # of a stored picture

@@ -11,7 +11,8 @@ import json
 from pathlib import Path, PurePath
 from typing import Any
 
-from hopfed.runs import Run, replacing
+from hopfed._lib.outputs import replacing
+from hopfed.runs import Run
 
 FOLDER = Path(__file__).parents[1] / "summaries"
 

@@ -68,8 +68,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
 
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
+    from hopfed._lib.outputs import ARRAY, check_outputs
     from hopfed.data.readers import read_examples
 
+    named = [path for path in (data, options["ca"], options["key"]) if path is not None]
+    check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
     limits = _limits(options)
     rows = read_examples(data)
     _check_size(rows.shape, limits)
@@ -135,7 +138,6 @@ def _join(
     from hopfed.hopfield.released import Released
 
     address(server, "--server")
-    _check_out(out_file)
     keys = private_key(key)
     folder = site_folder(home(), keys[1])
     ledger = Ledger(home() / "privacy")
@@ -170,8 +172,8 @@ def _join(
 
 def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) -> None:
     """Keep what the federation found."""
+    from hopfed._lib.outputs import replacing
     from hopfed.hopfield.client import unpack_patterns
-    from hopfed.runs import replacing
 
     packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
     patterns = unpack_patterns(packed, columns)
@@ -197,13 +199,3 @@ def _secret(folder: Path) -> int:
         with replacing_private(path) as temporary:
             temporary.write_text(str(held))
     return held
-
-
-def _check_out(out_file: Path | None) -> None:
-    from hopfed.runs import check_writable
-
-    if out_file is None:
-        return
-    if out_file.suffix != ".npy":
-        raise ArgumentError("--out", "a .npy file", out_file)
-    check_writable(out_file, "--out")

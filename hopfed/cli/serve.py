@@ -74,7 +74,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         finite = 0 < options[name] < float("inf")
         require(finite, f"--{name}", "a number above 0", options[name])
     config = _config(experiment, out_file, resume, options)
-    _check_out(out_file, resume)
+    _check_out(out_file, resume, options["keys"])
     keys = options["keys"]
     host, port = address(options["listen"], "--listen")
     limit = int(options["limit"] * 1e6)
@@ -150,13 +150,13 @@ def address(text: str, argument: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _check_out(path: Path, resume: bool) -> None:
+def _check_out(path: Path, resume: bool, keys: Path) -> None:
     """Refuse a run file that could not be written in the end, before anyone is waited for."""
-    from hopfed.runs import check_writable
+    from hopfed._lib.outputs import RUN, check_outputs
 
+    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")))
     if path.exists() and not resume:
         raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
-    check_writable(path, "--out")
 
 
 def _complete(path: Path) -> bool:

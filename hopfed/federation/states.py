@@ -21,10 +21,10 @@ from weakref import WeakSet, finalize, ref
 
 import numpy as np
 
+from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, RunFileError
 from hopfed.federation.contract import State
 from hopfed.federation.packing import chunks, pack, unpack
-from hopfed.runs import replacing
 
 BUDGET = 1 << 31  # bytes of states in memory
 OWN_FILE = 1 << 20  # bytes from which a state has a file of its own: about what a file costs

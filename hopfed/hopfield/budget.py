@@ -43,10 +43,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import PackedBits
-from hopfed.runs import replacing
 
 MARK = 16  # bytes
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError
 from hopfed.federation.messages import digest
 from hopfed.kernels import PackedBits
-from hopfed.runs import replacing
 
 RECORDED = "see the folder `released` in HOPFED_HOME"
 

@@ -209,7 +209,8 @@ def test_a_disk_that_fills_up(limit, error, path):
     before = path.read_bytes()
     code = (
         "import sys, numpy as np\n"
-        "from hopfed.runs import Run, check_writable\n"
+        "from hopfed._lib.outputs import check_writable\n"
+        "from hopfed.runs import Run\n"
         "try:\n"
         "    check_writable(sys.argv[1])\n"
         "    Run('toy', {}, {'x': np.zeros(1 << 16)}, {}).save(sys.argv[1])\n"

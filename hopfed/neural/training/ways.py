@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hopfed._lib.outputs import replacing
 from hopfed.neural.data.tensors import Augment, Tensors
 from hopfed.neural.training.stacked import MOST, ROOM, stacks, train_stacked
 from hopfed.neural.training.training import Job, Objective, Training, train_sequential
-from hopfed.runs import replacing
 
 TRIAL = 5  # steps that are timed at once
 REPEATS = 5  # of every timing at most

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError
-from hopfed.runs import replacing
 
 
 def private_folder(folder: Path) -> None:
