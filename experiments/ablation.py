@@ -1,6 +1,7 @@
 """What each ingredient of the recovery from one operator is good for.
 
-One thing at a time is left out of, or put into, the search with one operator (A3, A6, A7), all on
+One thing at a time is left out of, or put into, the search with one operator (theory/NOTES.md,
+"Search with one operator" and "Closed form of dreaming" and "Layered associative memory"), all on
 the same spectrum: 15 random archetypes of exposures 4:1, 40 of equal ones, and 26 letters, whose
 overlaps reach .88; r from .1 to 1. Theory says at which r the weakest direction leaves the bulk.
 Every variant gives up after three passes without a find. Archetypes and labels only score.

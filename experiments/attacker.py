@@ -1,13 +1,15 @@
 """A client that sends noise is shut out by its plasticity, and the archetypes are kept (Fig. 6).
 
 Five clients hold examples of K = 3 archetypes; those of the attackers are noise, or nearly so. For
-each rule of plasticity (A8) the federation runs over the same examples, and the weights of good
-clients and of attackers are compared, with the archetypes that the server remembers.
+each rule of plasticity (theory/NOTES.md, "Plasticity") the federation runs over the same examples,
+and the weights of good clients and of attackers are compared, with the archetypes that the server
+remembers.
 
-The rules disagree, as A8 says they must: to the entropy rule a batch of noise looks like a novel
-one. The agreement rule shuts noise out, and a client of quality .1, which does hold some signal,
-not quite. `structure`, ours, asks how much of a batch is signal, remembered or new. Without votes
-or carried evidence each round stands on its own examples; the memory is kept apart from it.
+The rules disagree, as they must (theory/NOTES.md, "Entropy rule"): to the entropy rule a batch of
+noise looks like a novel one. The agreement rule shuts noise out, and a client of quality .1, which
+does hold some signal, not quite. `structure`, ours, asks how much of a batch is signal, remembered
+or new. Without votes or carried evidence each round stands on its own examples; the memory is kept
+apart from it.
 
 Measured (paper preset, 20 seeds, last round, the worst of all seeds for an attacker): `structure`
 .501 for good clients and .008 for an attacker at r = .1; agreement 1 and .123; entropy .002 and

@@ -1,4 +1,6 @@
-"""Clients with noisy data profit from one with clean data, and from one another (A1, A5).
+"""Clients with noisy data profit from one with clean data, and from one another.
+
+Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 
 Each row is a federation of clients of given qualities, beside federations of one: the same clients
 on the same examples, each alone. The paper's rows (supplement; K = 3 and three clients are our
@@ -233,7 +235,9 @@ def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> Hopfi
 
 
 def foreseen(config: Config, row: Row, t: int) -> Arrays:
-    """Predict from the qualities what the pooled examples of rounds 0 .. t show (A5).
+    """Predict from the qualities what the pooled examples of rounds 0 .. t show.
+
+    Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 
     Returns
     -------

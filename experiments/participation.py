@@ -1,4 +1,6 @@
-"""Part of the clients, some of them late: what is found follows who was heard (Section 6, A10).
+"""Part of the clients, some of them late: what is found follows who was heard.
+
+Source: arXiv:2603.19902, Section 6; theory/NOTES.md, "Partial participation".
 
 Thirty clients hold half of eight archetypes each, of very unequal exposure. In a round a cohort is
 asked, and of some variants half of it answers up to three rounds late; what arrives then has the

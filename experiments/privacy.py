@@ -1,4 +1,6 @@
-"""Differentially private operators: archetypes are lost weakest first, where theory says so (A10).
+"""Differentially private operators: archetypes are lost weakest first, where theory says so.
+
+Source: theory/NOTES.md, "Semicircle beside the bulk".
 
 Fifty clients hold M = 512 examples each (q = N / M = .5 at a client, as in the supplement) of five
 archetypes of unequal exposure. Each releases its operator once with Gaussian noise that makes it

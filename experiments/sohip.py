@@ -1,10 +1,11 @@
 """SoHip among its baselines and a control: does a shared memory help? (Table 1, Figs. 3-7)
 
 The paper's memory is common to the batch, so at test time it is a constant added to the features:
-with a linear header an offset of the logits (`formulas`, B1 and B7; `tests/neural/test_sohip.py`
-folds it in). What `standalone-bias` learns, a free offset of the features, is all that is left of
-it then; the rows tell whether the way there matters. Three rows of ours keep to the same m numbers
-each way: a memory by class, one recalled by the sample, and archetypes in place of the mean.
+with a linear header an offset of the logits (theory/NOTES.md, "SoHip with a linear header";
+`tests/neural/test_sohip.py` folds it in). What `standalone-bias` learns, a free offset of the
+features, is all that is left of it then; the rows tell whether the way there matters. Three rows of
+ours keep to the same m numbers each way: a memory by class, one recalled by the sample, and
+archetypes in place of the mean.
 
 Sections, chosen by ``--set sections=methods,...``:
 

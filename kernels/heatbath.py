@@ -1,9 +1,9 @@
 """Serial heat-bath (Glauber) dynamics of many independent chains on a low-rank coupling.
 
 The energy is ``E(s) = -1/2 sum_{i != j} J_ij s_i s_j`` with ``J = W W^T``, W (N, R): the diagonal,
-a self-field that would freeze the spins, is left out (formula sheet A7, "what the dynamics
-needs"). Sites are visited in order; with the coefficients ``a = W^T s`` kept up to date the field
-``h_i = W_i . a - |W_i|^2 s_i`` costs R multiplications instead of N.
+a self-field that would freeze the spins, is left out (theory/NOTES.md, "Heat bath and
+self-field"). Sites are visited in order; with the coefficients ``a = W^T s`` kept up to date the
+field ``h_i = W_i . a - |W_i|^2 s_i`` costs R multiplications instead of N.
 
 Randomness. Site i of chain c in sweep t takes the 16-bit number in lane i % 8 of the Philox block
 with counter (i // 8, t, c, stream) and the seed as key, so a result depends neither on threads

@@ -1,7 +1,8 @@
 """Gram and second-moment matrices of +-1 data straight from the bits, exact in integers.
 
-For rows a, b of +-1 the inner product is ``<a, b> = N - 2 popcount(a xor b)`` (formula sheet A2,
-the Gram route): one exclusive-or and one population count do the work of 64 multiplications.
+For rows a, b of +-1 the inner product is ``<a, b> = N - 2 popcount(a xor b)`` (theory/NOTES.md,
+"Low-rank forms", the Gram route): one exclusive-or and one population count do the work of 64
+multiplications.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A word of bits selects which of 64 sums a number is added to (`cpu.products`), so that the data are
 never unpacked. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
-each function (formula sheet A2).
+each function (theory/NOTES.md, "Low-rank forms").
 """
 
 from __future__ import annotations

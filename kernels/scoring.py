@@ -1,9 +1,9 @@
 """Scores of candidate patterns, removal of duplicates, and the sign that sigma and -sigma share.
 
 The score of a pattern on an orthonormal basis V is ``(1/N) |V^T sigma|^2``, 1 inside its span
-(formula sheet A5, A7). sigma and -sigma solve the same problem, so overlaps count in absolute
-value, and the better of two candidates that are too close is kept: best first, not in order of
-arrival.
+(theory/NOTES.md, "Score and acceptance"). sigma and -sigma solve the same problem, so overlaps
+count in absolute value, and the better of two candidates that are too close is kept: best first,
+not in order of arrival.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def distinct(
     Going down in `score` (ties: in order of index), a pattern is kept when its overlap
     ``|<sigma, sigma'>| / N`` with every one kept before, and with every `known` one, is at most
     `overlap`. Genuine archetypes may resemble each other, so `overlap` should not be far below
-    0.9 (formula sheet A7).
+    0.9 (theory/NOTES.md, "Duplicates").
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Scrambled copies of examples: what is left when nothing but chance holds the entries together.
 
-The null of a rank rule (formula sheet A4): the largest eigenvalue of such copies is what noise
-alone reaches.
+The null of a rank rule (theory/NOTES.md, "Counting: shuffle null"): the largest eigenvalue of such
+copies is what noise alone reaches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What privacy costs: Gaussian noise on the operator, and what is still seen beside it (A10).
+"""What privacy costs: Gaussian noise on the operator, and what is still seen beside it.
+
+Source: theory/NOTES.md, "Privacy noise".
 
 *Noise.* Replacing one of a client's +-1 examples x by y changes its sums of products
 `S = eta^T eta` by `y y^T - x x^T`, of Frobenius norm at most `sqrt(2) N`, so the vector of the
@@ -133,9 +135,9 @@ def noise_threshold(
 
     The threshold of `covariance` for white noise with two shifts of order 1/N, both because an
     entry on the diagonal has no noise at all: that of the +-1 examples is constant, which their
-    excess kurtosis `k4` says and at radius 0 gives the factor `1 + k4 / sqrt(M N)` of A4; and the
-    privacy noise has none there, so that its edge is that of a full Gaussian matrix of `N - 5/2`
-    sites (1/2 as in Ma's scaling). Without the second a nominal 5% is 2% at N = 256.
+    excess kurtosis `k4` says and at radius 0 gives the factor `1 + k4 / sqrt(M N)` of the notes;
+    and the privacy noise has none there, so that its edge is that of a full Gaussian matrix of `N -
+    5/2` sites (1/2 as in Ma's scaling). Without the second a nominal 5% is 2% at N = 256.
 
     Parameters
     ----------
@@ -237,7 +239,9 @@ class PrivateFiniteSize(spikes.FiniteSize):
 def finite_size(
     archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int, radius: float
 ) -> PrivateFiniteSize:
-    """Predict outliers and overlaps of one draw beside a semicircle of `radius` (A5, A10).
+    """Predict outliers and overlaps of one draw beside a semicircle of `radius`.
+
+    Source: theory/NOTES.md, "Finite-size prediction" and "Semicircle beside the bulk".
 
     `archetypes`, `exposures`, and the errors, are those of `spikes.finite_size`.
 

@@ -1,4 +1,6 @@
-"""Search for archetypes with one operator only: annealed starts and exact deflation (A7).
+"""Search for archetypes with one operator only: annealed starts and exact deflation.
+
+Source: theory/NOTES.md, "Search with one operator" and "Deflation".
 
 Used when groups cannot be told apart (secure aggregation, the paper's own setting) and for what
 joint diagonalisation left over. Each pass starts many memories at mixtures ``sign(V c)`` (21) and

@@ -1,4 +1,7 @@
-"""From a counted spectrum to archetypes: candidates from joint and lam, decided by the fit (A7)."""
+"""From a counted spectrum to archetypes: candidates from joint and lam, decided by the fit.
+
+Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and "Exposure fit".
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,8 @@ class Archetypes:
     ----------
     patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
     scores : (K,) part of each pattern that lies in the signal subspace (18).
-    predicted_scores : (K,) what theory expects of an archetype with the same coefficients (A5).
+    predicted_scores : (K,) what theory expects of an archetype with the same coefficients
+        (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.
     quality : r of the example channel.
     khat : number of archetypes that the spectrum shows.
@@ -89,7 +93,10 @@ class Archetypes:
 
     @property
     def expected_overlaps(self) -> np.ndarray:
-        """(K,) overlap with its archetype to expect of a pattern read off this operator (A5)."""
+        """(K,) overlap with its archetype to expect of a pattern read off this operator.
+
+        Source: theory/NOTES.md, "Score and acceptance".
+        """
         return expected_overlap(self.predicted_scores)
 
 

@@ -1,4 +1,7 @@
-"""The baseline a user would otherwise reach for: leading eigenvectors and FastICA (A7)."""
+"""The baseline a user would otherwise reach for: leading eigenvectors and FastICA.
+
+Source: theory/NOTES.md, "Independent components".
+"""
 
 from __future__ import annotations
 

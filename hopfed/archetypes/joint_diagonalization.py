@@ -1,4 +1,6 @@
-"""Joint diagonalisation: archetypes from the differences between clients or groups (A7).
+"""Joint diagonalisation: archetypes from the differences between clients or groups.
+
+Source: theory/NOTES.md, "Joint diagonalisation".
 
 In the basis V each group g is a K x K matrix, ``A_g = V^T C_g V - s2 I``, about
 ``sum_mu w_mu^g a_mu a_mu^T``. Whitened by their mean, the archetypes' coefficients are orthogonal

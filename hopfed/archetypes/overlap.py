@@ -1,4 +1,7 @@
-"""Scores against the truth (A9). Nothing in this module is used to find anything."""
+"""Scores against the truth. Nothing in this module is used to find anything.
+
+Source: arXiv:2603.19902, eq. (31); theory/NOTES.md, "Magnetisation and false discoveries".
+"""
 
 from __future__ import annotations
 

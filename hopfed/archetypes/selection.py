@@ -1,4 +1,7 @@
-"""From candidates to archetypes: acceptance by theory, duplicates, and the exposure fit (A7)."""
+"""From candidates to archetypes: acceptance by theory, duplicates, and the exposure fit.
+
+Source: theory/NOTES.md, "Score and acceptance", "Duplicates" and "Exposure fit".
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.
 
 
 def expected_overlap(gamma: np.ndarray) -> np.ndarray:
-    """Overlap with its archetype to expect of a pattern that was read off a projection (A5).
+    """Overlap with its archetype to expect of a pattern that was read off a projection.
+
+    Source: theory/NOTES.md, "Score and acceptance".
 
     ``erf(sqrt(gamma / (1 - gamma) / 2))`` for the signs of a vector of squared cosine `gamma`:
     an eigenvector, a sum of examples, or what of an archetype lies in a signal subspace.
@@ -148,7 +153,9 @@ class ExposureFit:
 
 
 def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
-    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0`` (A7).
+    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``.
+
+    Source: theory/NOTES.md, "Exposure fit".
 
     The fit is made in the whitened metric, where every direction of the operator counts alike and
     the archetypes are orthonormal: rank-one matrices meet in ``(b_c . b_d)^2``, so the problem

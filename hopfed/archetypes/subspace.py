@@ -2,7 +2,8 @@
 
 The leading eigenvectors V (N, K) of C, the debiased spike strengths ``theta = s2 kappa`` and the
 squared cosines gamma. A pattern sigma is seen through its coefficients ``a = V^T sigma``; the
-operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T`` (A5, A7).
+operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T`` (theory/NOTES.md,
+"Exposure fit").
 """
 
 from __future__ import annotations
@@ -95,14 +96,17 @@ class Subspace:
 
         For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2`` with the direction cosines ``<p_k, u>``
         adding up to one; solved for the score this is a harmonic mean of gamma, weighted by
-        ``a_k^2`` (A5).
+        ``a_k^2`` (theory/NOTES.md, "Score and acceptance").
         """
         a2 = self.coefficients(patterns).astype(np.float64) ** 2
         total = np.maximum(a2.sum(axis=1), 1e-300)
         return total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
 
     def polish(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
-        """Follow the zero-noise dynamics of the projector, self-field removed, to rest (A7)."""
+        """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
+
+        Source: theory/NOTES.md, "Heat bath and self-field".
+        """
         V = self._basis
         xp = namespace(V)
         own = (V * V).sum(axis=1)

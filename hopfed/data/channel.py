@@ -1,4 +1,7 @@
-"""The example channel: archetypes, and noisy +-1 copies of them (A1; 3, 4)."""
+"""The example channel: archetypes, and noisy +-1 copies of them.
+
+Source: arXiv:2603.19902, eqs. (3), (4); theory/NOTES.md, "Archetypes and examples".
+"""
 
 from __future__ import annotations
 

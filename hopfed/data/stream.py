@@ -1,4 +1,6 @@
-"""A federation's examples: who sees what, and the draws themselves (A1; 22-26).
+"""A federation's examples: who sees what, and the draws themselves.
+
+Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
 
 A round mixture (`hopfed.data.schedules`) is dealt to clients by `supports` and `client_mixtures`,
 a number of examples by `budget`. An `ArchetypeStream` then draws the examples of any client and

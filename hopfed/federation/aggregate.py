@@ -1,4 +1,6 @@
-"""Means over participants: operators, parameters, memories, prototypes and header rows alike (B5).
+"""Means over participants: operators, parameters, memories, prototypes and header rows alike.
+
+Source: theory/NOTES.md, "Weighted means over participants".
 
 Every function takes one array per participant, of NumPy, CuPy or torch, and answers in kind. Parts
 are added in the order given, one at a time, so that the order of clients alone decides the bits.

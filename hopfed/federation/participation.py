@@ -1,4 +1,6 @@
-"""Who takes part in a round, who is late, who joins and leaves (A10).
+"""Who takes part in a round, who is late, who joins and leaves.
+
+Source: theory/NOTES.md, "Partial participation".
 
 Cohorts are drawn from (seed, round) and delays from (seed, round, client), so they do not depend
 on the engine. A client that is late answers to what it got, and its message arrives rounds later;

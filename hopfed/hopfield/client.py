@@ -67,7 +67,9 @@ def project_spec(K: int, groups: int) -> Spec:
 
 
 def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) -> Message:
-    """Sums of the examples nearest to each remembered pattern (the last exchange of A7).
+    """Sums of the examples nearest to each remembered pattern.
+
+    Source: theory/NOTES.md, "Refit by one more exchange".
 
     An example counts only where its overlap is what the quality lets expect: those of archetypes
     not yet known, and of noise, stay out.

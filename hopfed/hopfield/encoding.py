@@ -1,4 +1,6 @@
-"""Operators as messages: counts of the N x N matrix, leading factors, or a linear sketch (A2).
+"""Operators as messages: counts of the N x N matrix, leading factors, or a linear sketch.
+
+Source: theory/NOTES.md, "Low-rank forms" and "Linear sketches" and "Bytes on the wire".
 
 - "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
   the number of examples. For few sites.

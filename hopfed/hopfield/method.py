@@ -1,4 +1,8 @@
-"""The Hopfield federation as a method of `hopfed.federation` (A1-A8; Sections 2.2 and 3)."""
+"""The Hopfield federation as a method of `hopfed.federation`.
+
+Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators" and "Counting"
+and "Factorisation" and "Plasticity".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A federation whose clients release their operators with noise, and nothing else (A10).
+"""A federation whose clients release their operators with noise, and nothing else.
+
+Source: theory/NOTES.md, "Privacy noise".
 
 One exchange: counts with noise up, patterns down. Column sums, projections and votes would be
 further releases of the same examples, so the search works on the pooled operator alone, and

@@ -1,4 +1,6 @@
-"""The L-layer associative memory (A6; 6-12): layers of spins on one operator ``J = W W^T``.
+"""The L-layer associative memory: layers of spins on one operator ``J = W W^T``.
+
+Source: arXiv:2603.19902, eqs. (6) to (12); theory/NOTES.md, "Layered associative memory".
 
 Two Hamiltonians couple the layers: "linear" (6), ``g_ab sigma_a^T J sigma_b`` with
 ``g_ab = -repulsion`` between layers, and "quadratic" (8), which penalises the square of that
@@ -35,7 +37,8 @@ class LayeredMemory:
         the authors anneal from 0.3 / beta to 0.02 / beta (`noise_over_beta`).
     noise_over_beta : whether `noise` is divided by beta.
     warm_up : beta rises linearly from this part of its value to all of it.
-    self_field : keep the field of a spin on itself; without it most starts do not freeze (A7).
+    self_field : keep the field of a spin on itself; without it most starts do not freeze
+        (theory/NOTES.md, "Heat bath and self-field").
 
     Raises
     ------

@@ -1,4 +1,6 @@
-"""What becomes of a gradient that conflicts with another: projection (8)(14) and PCGrad (B3).
+"""What becomes of a gradient that conflicts with another: projection (8)(14) and PCGrad.
+
+Source: arXiv:2101.11296, eqs. (8), (14); theory/NOTES.md, "FedH2L projection".
 
 Gradients are dicts of tensors, taken as one vector; all of it also works under `torch.func.vmap`.
 """

@@ -1,4 +1,7 @@
-"""Public data, or seed set: a share of every node's examples that all know in advance (B3)."""
+"""Public data, or seed set: a share of every node's examples that all know in advance.
+
+Source: theory/NOTES.md, "Domains and public data".
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Differentially private operators: clipping, calibrated noise, accounting.
 
-A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise (A10). What
-is protected is one example, by which neighbouring data sets differ. Sensitivities:
+A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise
+(theory/NOTES.md, "Sensitivity and Gaussian mechanism"). What is protected is one example, by which
+neighbouring data sets differ. Sensitivities:
 
 - *replace* by another, +-1 examples: ``|x x^T - y y^T|_F^2 = 2 N^2 - 2 <x, y>^2``, at most
   ``2 N^2``, reached by orthogonal x and y. The diagonal cancels, so the vector of the entries above

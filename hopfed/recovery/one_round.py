@@ -8,7 +8,8 @@
    good clients from noisy ones; and the K x K projections of random groups (joint
    diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
-4. If asked for: archetypes down, sums of the examples nearest to each up (the refit of A7).
+4. If asked for: archetypes down, sums of the examples nearest to each up (theory/NOTES.md, "Refit
+by one more exchange").
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Leading eigenpairs of a Hebbian operator, with residuals and a status.
 
-Three routes, chosen by size (A2, form 2):
+Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
 
 - *gram*: R rows over N > R sites. The nonzero spectrum is that of the R x R Gram matrix; an
   eigenvector u of it lifts to ``v = rows^T sqrt(w) u / sqrt(lambda)``.

@@ -17,7 +17,9 @@ from hopfed.theory import spikes
 
 @dataclass(frozen=True)
 class NoiseProfile:
-    """Noise whose variance depends on the example: owners of different quality or weight (A4).
+    """Noise whose variance depends on the example: owners of different quality or weight.
+
+    Source: theory/NOTES.md, "Clients of unequal quality or weight".
 
     ``trace C_c = N`` for +-1 data: what an owner's trace holds outside of the k leading
     eigenvectors is spread over N - k directions of noise. Examples that enter C with a weight,
@@ -141,7 +143,9 @@ class Sample:
 
 
 def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
-    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point (A4, A7).
+    """Bulk variance ``s2 = 1 - sum(theta) / N`` beside debiased spikes, by fixed point.
+
+    Source: theory/NOTES.md, "Noise variance".
 
     Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
     s2. Raw eigenvalues in the place of debiased ones diverge for N > M.

@@ -285,7 +285,9 @@ class PooledOperator(HebbianOperator):
 def pool(
     operators: Sequence[HebbianOperator], weights: Sequence[float] | None = None
 ) -> HebbianOperator:
-    """Pool all examples: the sample-weighted mean of the clients' `operators` (A2).
+    """Pool all examples: the sample-weighted mean of the clients' `operators`.
+
+    Source: theory/NOTES.md, "Pooling operators".
 
     Parameters
     ----------

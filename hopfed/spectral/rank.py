@@ -2,7 +2,8 @@
 
 Every rule is a frozen dataclass; calling it with the descending eigenvalues of ``C`` answers a
 `RankEstimate`. All of them look at the spectrum *before* sharpening, where random-matrix theory
-holds, except `Fixed`, which is the paper's quick check on the sharpened one (A4; 43, 57-59).
+holds, except `Fixed`, which is the paper's quick check on the sharpened one (arXiv:2603.19902, eqs.
+(43), (57) to (59); theory/NOTES.md, "Counting").
 """
 
 from __future__ import annotations
@@ -114,7 +115,9 @@ class Counting:
 
 @dataclass(frozen=True)
 class TracyWidom:
-    """Sequential test against the Tracy-Widom law, false-alarm rate `alpha` (A4).
+    """Sequential test against the Tracy-Widom law, false-alarm rate `alpha`.
+
+    Source: theory/NOTES.md, "Counting: Tracy-Widom threshold".
 
     The k-th test compares the next eigenvalue with the quantile for the noise left beside k
     spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.

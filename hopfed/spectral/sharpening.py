@@ -1,4 +1,7 @@
-"""Sharpening ("unlearning", "dreaming") of a Hebbian operator (A3; 17, 53-56).
+"""Sharpening ("unlearning", "dreaming") of a Hebbian operator.
+
+Source: arXiv:2603.19902, eqs. (17), (53) to (56); theory/NOTES.md, "Unlearning iteration" and
+"Closed form of dreaming".
 
 The paper's iteration ``J <- J + eps_n (J - J^2)`` acts on eigenvalues alone and has a closed
 form: one eigendecomposition of a thin factor, or one solve where only products with the sharpened
@@ -40,7 +43,9 @@ def dream(eigenvalues: Array, t: float) -> Array:
 
 
 def sharpened_product(p: PackedBits, X: Array, t: float, weights: Array | None = None) -> Array:
-    """Return ``J(t) X`` for ``J(t) = (1 + t) J (1 + t J)^-1``, without the operator J (A3).
+    """Return ``J(t) X`` for ``J(t) = (1 + t) J (1 + t J)^-1``, without the operator J.
+
+    Source: theory/NOTES.md, "Closed form of dreaming".
 
     With R the rows of ``J = R^T R``, ``J(t) X = (1 + t) R^T (1 + t R R^T)^-1 R X``: one Cholesky
     decomposition of the smaller side instead of all its eigenvectors.
@@ -88,7 +93,9 @@ def _solve(A: Array, t: float, B: Array) -> Array:
 
 
 def largest_step(J: Array) -> float:
-    """Upper bound on the step eps of the iteration (A3), from the trace of J (N, N).
+    """Upper bound on the step eps of the iteration, from the trace of J (N, N).
+
+    Source: arXiv:2603.19902, eq. (54); theory/NOTES.md, "Unlearning iteration".
 
     Examples
     --------

@@ -25,8 +25,8 @@ def null_eigenvalues(
     ----------
     operators : the clients' exact operators; each client scrambles its own rows.
     null : "signs" flips every entry with probability 1/2; "permute" permutes every column on its
-        own, which keeps the column means (A4). Packed rows on a device are scrambled there, by
-        the draws of the host.
+        own, which keeps the column means (theory/NOTES.md, "Counting: shuffle null"). Packed rows
+        on a device are scrambled there, by the draws of the host.
 
     Returns
     -------

@@ -57,7 +57,9 @@ class SketchOperator(HebbianOperator):
         return cls(n, operator.mass, operator.mass2, Y, trace, seed)
 
     def factors(self) -> FactorOperator:
-        """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form (A2).
+        """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form.
+
+        Source: theory/NOTES.md, "Linear sketches".
 
         The shift makes the Cholesky factor of ``Omega^T Y`` exist in finite precision and is
         taken off the eigenvalues again. It starts at the rounding of float64 and grows where Y was

@@ -101,7 +101,10 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*serve, "--columns", "60", "--wait", "nan"), "--wait must be a number above 0"),
         ((*serve, "--columns", "60", "--limit", "inf"), "--limit must be a number above 0"),
         ((*serve[:-1], str(tmp_path), "--columns", "60"), "--out must be a .h5"),
-        ((*serve[:-1], str(tmp_path / "no" / "x.h5"), "--columns", "60"), "--out must be in a folder"),
+        (
+            (*serve[:-1], str(tmp_path / "no" / "x.h5"), "--columns", "60"),
+            "--out must be in a folder",
+        ),
         ((*serve, "--columns", "60", "--listen", "here"), "--listen must be HOST:PORT"),
         (("certs", str(tmp_path / "keys"), "--clients", "0"), "clients must be at least 1"),
     ):

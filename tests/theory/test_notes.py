@@ -115,3 +115,14 @@ def test_formulas_survive_markdown():
             assert not re.search(r"\\[^a-zA-Z ]|[})|\]]_|\*|<\w", formula), formula
     for formula in re.findall(r"```math\n(.*?)\n```", TEXT, re.DOTALL):
         assert formula.count("{") == formula.count("}"), formula
+
+
+def test_sections_that_the_code_cites_exist_and_nothing_cites_by_code():
+    root = NOTES.parents[1]
+    titles = {m[1].strip() for m in re.finditer(r"(?m)^#+ (.*)$", NOTES.read_text())}
+    folders = ("hopfed", "kernels", "theory", "experiments", "figures")
+    for path in (p for folder in folders for p in (root / folder).rglob("*.py")):
+        text = re.sub(r"\s*\n\s*#?\s*", " ", path.read_text())
+        for cited in re.finditer(r'theory/NOTES\.md,? ((?:"[^"]+"(?:,? and |, )?)+)', text):
+            assert set(re.findall(r'"([^"]+)"', cited[1])) <= titles, path
+        assert not re.search(r"\([AB]\d{1,2}[;,)]", text), path

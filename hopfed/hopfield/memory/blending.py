@@ -1,4 +1,6 @@
-"""Evidence alone, or blended with what is remembered (A2; 30, 44).
+"""Evidence alone, or blended with what is remembered.
+
+Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Broadcast and blend".
 
 - "separate" (ours): the operator is the evidence; archetypes are remembered beside it.
 - "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal

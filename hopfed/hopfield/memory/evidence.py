@@ -1,4 +1,6 @@
-"""What the rounds have shown so far: one weighted operator, and the law of its noise (A8).
+"""What the rounds have shown so far: one weighted operator, and the law of its noise.
+
+Source: theory/NOTES.md, "Evidence over rounds".
 
 Operators of clients and rounds are added with weights; older ones fade by `carry` each round. The
 sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory hold

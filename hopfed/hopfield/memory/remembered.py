@@ -1,4 +1,6 @@
-"""Archetypes kept from round to round, renewed where something surer is known (A7, A8).
+"""Archetypes kept from round to round, renewed where something surer is known.
+
+Source: theory/NOTES.md, "Renewing what is remembered".
 
 Remembered archetypes stand apart from the evidence: what is no longer exposed fades from the
 operator and not from here, so nothing is forgotten. Each was read off something, the evidence or

@@ -1,4 +1,6 @@
-"""Sign agreement: how often a batch of examples has the signs of the memory (46-49, A8).
+"""Sign agreement: how often a batch of examples has the signs of the memory.
+
+Source: arXiv:2603.19902, eqs. (46) to (49); theory/NOTES.md, "Sign agreement".
 
 The memory says ``A_ij = sum_k xi_ki xi_kj`` of a pair of sites, the batch says
 ``B_ij = sum_m eta_mi eta_mj``; p is the share of pairs on which their signs agree. It is read off

@@ -1,7 +1,7 @@
 """What a batch holds: the shares of its variance that memory explains, and that novelty does.
 
 A remembered archetype is a known spike. The rest of the spectrum, with memory projected out, shows
-what is new by its outliers; pure noise has none (A5, A8).
+what is new by its outliers; pure noise has none (theory/NOTES.md, "Structure rule").
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha
 def novel_shares(
     rows: PackedBits, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
 ) -> np.ndarray:
-    """Shares of the batch's variance in the structures outside of the memory (A5, A8).
+    """Shares of the batch's variance in the structures outside of the memory.
+
+    Source: theory/NOTES.md, "Structure rule".
 
     The remembered archetypes are known spikes: with them projected out, what is left of the +-1
     channel is noise on N - K' sites, and novelty. Outliers of ``P C P`` above the Tracy-Widom

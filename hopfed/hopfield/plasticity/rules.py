@@ -1,4 +1,6 @@
-"""Plasticity: the weight w of a client's fresh data in the blend with the memory (44-52, A8).
+"""Plasticity: the weight w of a client's fresh data in the blend with the memory.
+
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity".
 
 A rule reads a batch beside the broadcast memory and answers with w: 1 follows the data, 0 keeps
 the memory. The paper's two rules contradict each other. A pure-noise batch disagrees with memory
@@ -180,7 +182,9 @@ class Entropy(_Rule):
 
 @dataclass(frozen=True)
 class Agreement(_Rule):
-    """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees (A8).
+    """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
+
+    Source: theory/NOTES.md, "Agreement rule".
 
     Noise is shut out, and so is novelty. `reference` says what p0 is: "example" as in `Entropy`,
     "batch" for M examples with the exposures that the batch itself shows (each example counted
@@ -211,7 +215,9 @@ class Agreement(_Rule):
 
 @dataclass(frozen=True)
 class Structure(_Rule):
-    """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)`` (ours, after A8).
+    """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)``.
+
+    Source: theory/NOTES.md, "Structure rule".
 
     ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
     archetypes and by structure outside of them; the rest is noise. Their sum, relative to the
@@ -256,7 +262,9 @@ class Structure(_Rule):
 
 @dataclass(frozen=True)
 class Smoothing:
-    """How the weight follows its rule over the rounds (52 and the authors' variants, A8).
+    """How the weight follows its rule over the rounds.
+
+    Source: arXiv:2603.19902, eq. (52); theory/NOTES.md, "Smoothing of the weight".
 
     ``dw = a (w_new - w) + momentum dw_before``, then ``|dw| <= limit`` and w within [0, 1].
 

@@ -33,7 +33,9 @@ def iid(labels: np.ndarray, clients: int, seed: int) -> Clients:
 
 
 def by_classes(labels: np.ndarray, clients: int, seed: int, per_client: int) -> Clients:
-    """Give every client examples of exactly `per_client` classes, sizes unequal (B2).
+    """Give every client examples of exactly `per_client` classes, sizes unequal.
+
+    Source: arXiv:2312.09006, Section 6; theory/NOTES.md, "Data splits of the neural experiments".
 
     As in FedSSA, which follows Shamsian et al. (2021): every class has the same number of
     clients, up to one, and is shared out among them in proportion to weights drawn uniformly
@@ -82,7 +84,9 @@ def dirichlet(
     minimum: int = 1,
     redistribute: bool = False,
 ) -> Clients:
-    """Share every class out among the clients by weights from a symmetric Dirichlet law (B4).
+    """Share every class out among the clients by weights from a symmetric Dirichlet law.
+
+    Source: arXiv:2111.09360, Section 5; theory/NOTES.md, "Data splits of the neural experiments".
 
     Parameters
     ----------
@@ -126,10 +130,11 @@ def pachinko(
 ) -> Clients:
     """Pachinko allocation: every client draws a coarse label, then a fine one, for each example.
 
-    As in Reddi et al. (2021) and kNN-Per (B4): a client's law over coarse labels is Dirichlet of
-    `alpha`, that over the fine labels of each coarse one Dirichlet of `beta`; examples are drawn
-    without replacement, and a label that is used up leaves the law. All clients get
-    ``n // clients`` examples; later ones choose from what is left.
+    As in Reddi et al. (2021) and kNN-Per (arXiv:2111.09360, Section 5; theory/NOTES.md, "Data
+    splits of the neural experiments"): a client's law over coarse labels is Dirichlet of `alpha`,
+    that over the fine labels of each coarse one Dirichlet of `beta`; examples are drawn without
+    replacement, and a label that is used up leaves the law. All clients get ``n // clients``
+    examples; later ones choose from what is left.
 
     Parameters
     ----------

@@ -169,7 +169,9 @@ def partition(
 
 
 def hold_out(part: Partition, share: float = 0.2, seed: int = 0) -> tuple[Partition, Partition]:
-    """Return the clients that train and those unseen until the end, drawn at random (B4).
+    """Return the clients that train and those unseen until the end, drawn at random.
+
+    Source: arXiv:2111.09360, Section 5; theory/NOTES.md, "Data splits of the neural experiments".
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Domains that are rotations of one set of images, as Rotated MNIST (B3, B7)."""
+"""Domains that are rotations of one set of images, as Rotated MNIST.
+
+Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
+"""
 
 from __future__ import annotations
 

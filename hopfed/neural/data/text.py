@@ -1,4 +1,7 @@
-"""Next-character prediction as in LEAF: 80 characters in, the next one out (B4)."""
+"""Next-character prediction as in LEAF: 80 characters in, the next one out.
+
+Source: arXiv:1812.01097; theory/NOTES.md, "Text of the neural experiments".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Groups of memories found by the Hopfield tools of this package; ours, beyond SoHip (B1).
+"""Groups of memories found by the Hopfield tools of this package; ours, beyond SoHip.
+
+Source: theory/NOTES.md, "Groups of memories".
 
 Memories are binarised, and `hopfed.recovery.recover.recover` looks for archetypes in them: patterns
 that stand above the noise, none where the evidence does not reach. A mean over all memories, the

@@ -1,4 +1,6 @@
-"""A client's examples as an associative memory: Hopfield retrieval, and class archetypes (B4).
+"""A client's examples as an associative memory: Hopfield retrieval, and class archetypes.
+
+Source: theory/NOTES.md, "Softmax retrieval is a neighbour vote" and "Recall energies".
 
 The softmax over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021):
 with keys X (n, d) and inverse temperature beta, ``q -> X^T softmax(beta X q)``. Its weights are

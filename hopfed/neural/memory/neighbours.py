@@ -1,4 +1,6 @@
-"""Nearest neighbours: exact and approximate search, kernels, votes, and the mix with a model (B4).
+"""Nearest neighbours: exact and approximate search, kernels, votes, and the mix with a model.
+
+Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
 
 Arrays in, arrays out (NumPy). FAISS finds candidates in float32; the distances of what it finds
 are then computed anew in float64, and ties go to the row that came first. So an exact search gives
@@ -26,7 +28,7 @@ from hopfed.neural.memory.store import blend
 KINDS = ("exact", "hnsw", "ivf")
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
-GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of lambda (B4)
+GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of lambda (theory/NOTES.md, "kNN-Per interpolation")
 
 EXTRA = 8  # candidates beyond k, among which float64 decides what float32 cannot
 ROUNDING = 64 * np.finfo(np.float32).eps  # of the squared norms: error of FAISS's distances
@@ -150,7 +152,8 @@ class Index:
 def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
     """Return the logarithm of a kernel of squared distances D.
 
-    "paper" (6): ``-sqrt(D) / sigma``, and "program" (B6): ``-D / (dim sigma)``.
+    "paper" (6): ``-sqrt(D) / sigma``, and "program" (arXiv:2111.09360, eq. (6); theory/NOTES.md,
+    "kNN-Per interpolation"): ``-D / (dim sigma)``.
 
     Examples
     --------
@@ -222,7 +225,7 @@ def choose_weight(
     """Return the lambda of `grid` by which most of the labels are met.
 
     Of several the one in the middle, the lower one of two: on a small validation set many tie, and
-    the first or the last of them would be an extreme (B7).
+    the first or the last of them would be an extreme (theory/NOTES.md, "kNN-Per interpolation").
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""A client's examples compressed to a few prototypes with soft labels, as by ProtoNN (B4).
+"""A client's examples compressed to a few prototypes with soft labels, as by ProtoNN.
+
+Source: theory/NOTES.md, "Compressed stores".
 
 After Gupta et al. (2017): a projection W to few dimensions, prototypes b_j there and their labels
 z_j are learned together,

@@ -1,4 +1,7 @@
-"""A model with a memory between its features and its header: the network of SoHip (B1, B7).
+"""A model with a memory between its features and its header: the network of SoHip.
+
+Source: arXiv:2603.25614, eqs. (2) to (15); theory/NOTES.md, "SoHip memory" and "SoHip with a linear
+header".
 
 The memory is `patterns` vectors of `width` numbers. What is recalled of it is added to the
 features through a decoder, and by default is common to all examples, as in the paper. Under one

@@ -1,4 +1,6 @@
-"""What is kept and what is replaced: blends, gates, and a bounded store (B5).
+"""What is kept and what is replaced: blends, gates, and a bounded store.
+
+Source: theory/NOTES.md, "Blends, gates and bounded stores".
 
 The Hopfield federation blends operators, SoHip gates memories, FedSSA fuses header rows and
 kNN-Per keeps examples: all with the three operations of this module, on arrays of NumPy, CuPy or

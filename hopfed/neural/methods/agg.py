@@ -13,10 +13,13 @@ from hopfed.neural.training.training import Plan
 
 @dataclass(frozen=True)
 class AGG(Stepwise):
-    """Aggregation, the baseline of the FedH2L paper (B3, B6); with `public` 0 it is its IND.
+    """Aggregation, the baseline of the FedH2L paper; with `public` 0 it is its IND.
+
+    Source: theory/NOTES.md, "Baselines".
 
     A round of FedH2L learns from ``(E + N - 1) B`` images (E local steps, N nodes, minibatches
-    of B), one step of AGG from B: set `images` for a row at equal images (B7).
+    of B), one step of AGG from B: set `images` for a row at equal images (theory/NOTES.md, "Domains
+    and public data").
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""APFL: each client mixes the weights of a local and the global model, and learns how much (B6)."""
+"""APFL: each client mixes the weights of a local and the global model, and learns how much.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

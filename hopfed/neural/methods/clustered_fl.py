@@ -1,4 +1,6 @@
-"""Clustered FL: FedAvg, whose clients part where their updates point different ways (B6).
+"""Clustered FL: FedAvg, whose clients part where their updates point different ways.
+
+Source: theory/NOTES.md, "Baselines".
 
 While the clients of a cluster still have a common way to go, it is FedAvg. When their mean update
 has become small though some of them would move far (a stationary point of the common loss that is

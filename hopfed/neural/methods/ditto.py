@@ -1,4 +1,7 @@
-"""Ditto: FedAvg's model, and beside it a personal one that is pulled towards it (B6)."""
+"""Ditto: FedAvg's model, and beside it a personal one that is pulled towards it.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

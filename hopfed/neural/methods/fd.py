@@ -1,4 +1,7 @@
-"""FD: each client also learns the soft labels that the other clients give to its classes (B6)."""
+"""FD: each client also learns the soft labels that the other clients give to its classes.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""FedAvg: the size-weighted mean of the participants' parameters, buffers too (B6)."""
+"""FedAvg: the size-weighted mean of the participants' parameters, buffers too.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

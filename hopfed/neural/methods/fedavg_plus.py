@@ -1,4 +1,7 @@
-"""FedAvg+: FedAvg, and a few epochs on a client's own examples before it classifies (B4, B6)."""
+"""FedAvg+: FedAvg, and a few epochs on a client's own examples before it classifies.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

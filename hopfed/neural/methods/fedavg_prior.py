@@ -1,4 +1,6 @@
-"""FedAvg times the client's label prior: what knowing the client's labels is worth alone (B7).
+"""FedAvg times the client's label prior: what knowing the client's labels is worth alone.
+
+Source: theory/NOTES.md, "Label prior".
 
     p(y | x) proportional to p_global(y | x) pi_client(y),
 

@@ -1,4 +1,7 @@
-"""FedClassAvg: LG-FedAvg with a pull towards the global header and a contrast of features (B6)."""
+"""FedClassAvg: LG-FedAvg with a pull towards the global header and a contrast of features.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

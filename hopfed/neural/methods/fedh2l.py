@@ -1,4 +1,7 @@
-"""FedH2L: peers teach each other by what they predict on public minibatches (B3, B7)."""
+"""FedH2L: peers teach each other by what they predict on public minibatches.
+
+Source: arXiv:2101.11296, eqs. (1) to (8), (14); theory/NOTES.md, "FedH2L mutual learning".
+"""
 
 from __future__ import annotations
 

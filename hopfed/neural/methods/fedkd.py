@@ -1,4 +1,7 @@
-"""FedKD: mutual distillation at adaptive weights, and updates of the shared model by SVD (B6)."""
+"""FedKD: mutual distillation at adaptive weights, and updates of the shared model by SVD.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

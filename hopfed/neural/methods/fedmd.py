@@ -22,7 +22,9 @@ from hopfed.neural.training.training import Forward, Phase, Plan, masked_mean
 
 @dataclass(frozen=True)
 class FedMD(Consulting):
-    """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit (B6).
+    """Li and Wang (2019): communicate, aggregate, distribute, digest, revisit.
+
+    Source: theory/NOTES.md, "Baselines".
 
     In steps, as FedH2L: the public minibatch of a round is that of all nodes together; its logits
     go up, their mean comes down to all, and a client makes `digest` steps on it and then `steps`

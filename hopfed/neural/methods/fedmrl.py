@@ -1,4 +1,7 @@
-"""FedMRL: own and shared features, projected, under two headers of nested width (B6)."""
+"""FedMRL: own and shared features, projected, under two headers of nested width.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""FedProto: features are drawn to the class prototypes of all clients (B6)."""
+"""FedProto: features are drawn to the class prototypes of all clients.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""FedProx: FedAvg with a pull towards the global model, gradient + mu (w - w_global) (B6)."""
+"""FedProx: FedAvg with a pull towards the global model, gradient + mu (w - w_global).
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

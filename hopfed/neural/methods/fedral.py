@@ -1,4 +1,7 @@
-"""FedRAL: a shared square matrix that turns the features of clients with unlike models (B6)."""
+"""FedRAL: a shared square matrix that turns the features of clients with unlike models.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

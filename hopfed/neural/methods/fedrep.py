@@ -1,4 +1,7 @@
-"""FedRep: the body is averaged, the head stays local; they are trained in turn (B6)."""
+"""FedRep: the body is averaged, the head stays local; they are trained in turn.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

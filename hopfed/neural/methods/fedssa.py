@@ -1,11 +1,14 @@
-"""FedSSA: header rows are averaged class by class, over the clients that have the class (B2).
+"""FedSSA: header rows are averaged class by class, over the clients that have the class.
+
+Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA header aggregation".
 
 A client sends the rows of its header for the classes it has seen, with their biases; the server
 averages every class over the participants that hold it (3); next time the client blends its own
 rows with those of the server (4), and trains all of its model (6). Rows of classes it has not
 seen keep their local history.
 
-What was decided where the source is silent, or unsafe (B7):
+What was decided where the source is silent, or unsafe (theory/NOTES.md, "FedSSA header
+aggregation"):
 
 - (4) as printed is a sum, ``theta^s + mu_t theta_k^s``, which multiplies the rows by
   prod(1 + mu_t): with T_stable = 20 accuracy fell by 18 and 39 points in trials. With T_stable = 2

@@ -1,4 +1,7 @@
-"""FML: a client's model and a small shared one learn from each other (B6)."""
+"""FML: a client's model and a small shared one learn from each other.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

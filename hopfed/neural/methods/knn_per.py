@@ -1,4 +1,6 @@
-"""kNN-Per: a global model and, at each client, a memory of its own examples (B4).
+"""kNN-Per: a global model and, at each client, a memory of its own examples.
+
+Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation".
 
 The global model h comes from FedAvg (13). A client stores (h's features, label) of its training
 examples (3); an example is classified by (7)
@@ -9,15 +11,15 @@ where p_memory are the labels of its k nearest neighbours, weighed by a kernel o
 (6). Nothing of it crosses the wire, so messages are FedAvg's, and a client that never took part
 has a personal model as soon as it has the global one.
 
-Where sources differ (B6): defaults are the paper's, kernel ``exp(-d / sigma)`` of the Euclidean
-distance and a mix of probabilities; the authors' program has ``exp(-D / (dim scale))`` of the
-squared distance, k = 7, and adds probabilities to raw logits. Decided here: lam is the one of the
-grid that meets most labels of the client's validation examples, which no training ever saw; on
-training examples the global model is overconfident and pulls lam to itself, and a store that is
-asked for its own points answers perfectly and pulls lam up (B7), so there each point is left out of
-the search for itself. Of several lam that do equally well it is the middle one. A handful of
-validation examples may choose any; the mean of lam given them is steadier (ours,
-``tune=posterior``).
+Where sources differ (theory/NOTES.md, "kNN-Per interpolation"): defaults are the paper's, kernel
+``exp(-d / sigma)`` of the Euclidean distance and a mix of probabilities; the authors' program has
+``exp(-D / (dim scale))`` of the squared distance, k = 7, and adds probabilities to raw logits.
+Decided here: lam is the one of the grid that meets most labels of the client's validation examples,
+which no training ever saw; on training examples the global model is overconfident and pulls lam to
+itself, and a store that is asked for its own points answers perfectly and pulls lam up
+(theory/NOTES.md, "kNN-Per interpolation"), so there each point is left out of the search for
+itself. Of several lam that do equally well it is the middle one. A handful of validation examples
+may choose any; the mean of lam given them is steadier (ours, ``tune=posterior``).
 
 Ours: the store may be compressed to prototypes, or read as a Hopfield network, of all examples
 or of class archetypes; see `hopfed.neural.memory.prototypes` and

@@ -1,4 +1,4 @@
-"""LG-FedAvg: the header is averaged, the body stays local (B6)."""
+"""LG-FedAvg: the header is averaged, the body stays local (theory/NOTES.md, "Baselines")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""pFedES: a small shared extractor before each client's model, trained in turn with it (B6)."""
+"""pFedES: a small shared extractor before each client's model, trained in turn with it.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

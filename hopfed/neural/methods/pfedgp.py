@@ -1,4 +1,7 @@
-"""pFedGP: a shared kernel on learned features, and at each client a Gaussian process (B6)."""
+"""pFedGP: a shared kernel on learned features, and at each client a Gaussian process.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""SoHip: clients exchange what they remember, m numbers each way, and nothing else (B1).
+"""SoHip: clients exchange what they remember, m numbers each way, and nothing else.
+
+Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory".
 
 As printed (Alg. 1): a batch's encoded features are averaged and gated to a short-term memory, which
 is consolidated into the client's long-term memory; that is fused with the collective memory of the
@@ -12,8 +14,9 @@ What the paper leaves open, and what is done here:
   one is sent.
 - A client classifies by its last long-term memory and the latest collective one; test examples
   change neither. The memory is then a constant, and with a linear header no more than an offset
-  of the logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``: the function class is Standalone's (B7). The
-  method `standalone-bias` is the control for that; `header="mlp"` leaves the argument behind.
+  of the logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``: the function class is Standalone's
+  (theory/NOTES.md, "SoHip with a linear header"). The method `standalone-bias` is the control for
+  that; `header="mlp"` leaves the argument behind.
 - The weights p_i are inputs of Alg. 1: data sizes that the server was told beforehand, once. They
   are not sent with the memories, so a message is m numbers and nothing else.
 - Encoders start from equal weights (of equal shapes). Nothing else aligns the memory spaces of

@@ -1,4 +1,7 @@
-"""Every client trains on its own examples alone: the floor of every table (B6)."""
+"""Every client trains on its own examples alone: the floor of every table.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Standalone with a learned vector added to the features: the control of SoHip's tables (B7).
+"""Standalone with a learned vector added to the features: the control of SoHip's tables.
+
+Source: theory/NOTES.md, "SoHip with a linear header".
 
 A memory common to all examples ends as a constant added to the features, so its gain, if there is
 one, comes from training with that constant there. Here it is a parameter, zero at the start,

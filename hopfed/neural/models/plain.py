@@ -41,7 +41,9 @@ def lenet(shape: Shape) -> Model:
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
-    """CNN-`number` of FedSSA (Table 3; B2): they differ in the second convolution and in FC1.
+    """CNN-`number` of FedSSA: they differ in the second convolution and in FC1.
+
+    Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
     Convolutions are unpadded, which gives the sizes in megabytes of that table for CIFAR-10 but
     for CNN-4 (printed 3.81, where its rows give 4.05). Images under 16 x 16 would shrink to

@@ -1,4 +1,6 @@
-"""The two-layer LSTM for next-character prediction of LEAF's Shakespeare task and kNN-Per (B4).
+"""The two-layer LSTM for next-character prediction of LEAF's Shakespeare task and kNN-Per.
+
+Source: theory/NOTES.md, "Text of the neural experiments".
 
 The cell is written out rather than taken from `nn.LSTM`: the fused kernels behind that have no
 batching rule, so that under `vmap` they run client by client, and their operations are not

@@ -100,8 +100,8 @@ def assign(
     ----------
     names : the architectures in use.
     clients : number of clients.
-    rule : "cycle", by which client k has ``names[k % len(names)]`` (FedSSA, B2), or a list with
-        one of `names` for each client.
+    rule : "cycle", by which client k has ``names[k % len(names)]`` (arXiv:2312.09006, Table 3;
+        theory/NOTES.md, "FedSSA models"), or a list with one of `names` for each client.
 
     Examples
     --------

@@ -65,7 +65,9 @@ def accuracies(
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """How every client's model does in every domain (B3).
+    """How every client's model does in every domain.
+
+    Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
 
     Attributes
     ----------

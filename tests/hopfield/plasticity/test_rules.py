@@ -91,7 +91,7 @@ def test_an_empty_memory_leaves_the_weight_to_the_data(rule_):
 
 @pytest.mark.parametrize(("N", "M"), SIZES)
 def test_the_papers_rules_contradict_each_other_on_noise(N, M):
-    # A8: at p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out.
+    # At p = 1/2 the entropy rule follows the noise, the agreement rule shuts it out.
     for seed in range(5):
         entropy, agreement = (read(f, N, M, 0.0, seed) for f in (Entropy(), Agreement()))
         assert entropy.agreement == agreement.agreement == pytest.approx(0.5, abs=0.03)
