@@ -2,9 +2,10 @@
 
 Examples of K = 6 archetypes of +-1, three strong and three so rare that most draws hold none or
 one example of them, are turned into a Hebbian operator, and its leading eigenpairs are compared
-with two predictions: the *plain* one (41, 42) from the nominal exposures and orthogonal archetypes,
-and the *finite-size* one from the exposures of the draw and the actual archetypes, whose only
-asymptotic part is the noise (`hopfed.theory.spikes.finite_size`). Labels and archetypes only score.
+with two predictions: the *plain* one (arXiv:2603.19902, eqs. (41), (42)) from the nominal exposures
+and orthogonal archetypes, and the *finite-size* one from the exposures of the draw and the actual
+archetypes, whose only asymptotic part is the noise (`hopfed.theory.spikes.finite_size`). Labels and
+archetypes only score.
 
 Measured (paper preset, 50 draws, +- standard error over draws): R^2 over draws of each of the nine
 strong outliers at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper reports;

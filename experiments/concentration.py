@@ -2,8 +2,8 @@
 
 The deviation ``||J - E J||`` of ``J = eta^T eta / (N M)`` is measured over M and compared with the
 explicit bounds of `hopfed.theory.concentration` at one level: Bernstein with the variance proxy of
-the mixture at hand, with the universal proxy 1/4, and in the form of the paper (36). All fall as
-``M^(-1/2)``. The mean is exact: it is known from the archetypes, which only the score sees.
+the mixture at hand, with the universal proxy 1/4, and in the form of the paper, eq. (36). All fall
+as ``M^(-1/2)``. The mean is exact: it is known from the archetypes, which only the score sees.
 
 The bound must not be passed more often than its level; how far above the measurement it lies is
 the price of holding for every N and M without a constant left open. At r = .9 the

@@ -10,9 +10,9 @@ field of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless asked for.
 
 Energies (theory/NOTES.md, "Energies of the layered memory"): ``-sum_a |A_a|^2 + lambda sum_{a != b}
 A_a . A_b - H sum_a cue . sigma_a`` (6), or with ``(lambda / N) sum_{a != b} (A_a . A_b)^2`` in the
-middle (8). As in the paper, the field leaves out factors of the gradient, so that what serial
-updates at zero noise never increase is the energy of 2 H in place of H and, if quadratic, of lambda
-/ 2 in place of lambda.
+middle (arXiv:2603.19902, eq. (8)). As in the paper, the field leaves out factors of the gradient,
+so that what serial updates at zero noise never increase is the energy of 2 H in place of H and, if
+quadratic, of lambda / 2 in place of lambda.
 
 Randomness is that of `heatbath`: layer a of block s is chain ``(first_block + s) L + a``.
 """

@@ -15,8 +15,8 @@ level, delta : probabilities in (0, 1).
 variance : the proxy v, in [0, 1/4]; in `bulk_band` the bulk variance.
 
 Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; the federated Hopfield
-paper, theorem 1 and (35)-(40). The bounds are for J, of trace 1; in the scale of `N J`, where the
-bulk variance is `1 - r^2`, multiply deviations by N.
+paper, theorem 1 and eqs. (35) to (40). The bounds are for J, of trace 1; in the scale of `N J`,
+where the bulk variance is `1 - r^2`, multiply deviations by N.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def bulk_band(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Band (39) that holds all but the outlying eigenvalues with probability `1 - delta`.
 
-    The Marchenko-Pastur edges, widened by (40)
+    The Marchenko-Pastur edges, widened by eq. (40)
     `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.
     The paper leaves C and C' open: they are the `constants`, and the lower end is cut at 0.
 

@@ -53,7 +53,8 @@ class Archetypes:
     Attributes
     ----------
     patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
-    scores : (K,) part of each pattern that lies in the signal subspace (18).
+    scores : (K,) part of each pattern that lies in the signal subspace (arXiv:2603.19902, eq.
+        (18)).
     predicted_scores : (K,) what theory expects of an archetype with the same coefficients
         (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.

@@ -18,7 +18,8 @@ class Retrieval:
 
     Attributes
     ----------
-    magnetisation : (K,) overlap of each archetype with its best pattern (31).
+    magnetisation : (K,) overlap of each archetype with its best pattern (arXiv:2603.19902, eq.
+        (31)).
     best : (C,) index of the archetype nearest to each pattern.
     false_discoveries : patterns with no archetype at |m| >= 0.9.
 

@@ -169,9 +169,10 @@ def client_mixtures(
 ) -> np.ndarray:
     """Restrict the round mixture to each client's support: ``pi[t, c, :]``, (T, L, K) (22).
 
-    Their mean over clients (23) is the round mixture itself only where every support is whole.
-    A client that holds none of a round's archetypes sees its own support in equal shares. With
-    `NoveltyRamp` that would show new archetypes too early, unless everyone holds an old one.
+    Their mean over clients (arXiv:2603.19902, eq. (23)) is the round mixture itself only where
+    every support is whole. A client that holds none of a round's archetypes sees its own support in
+    equal shares. With `NoveltyRamp` that would show new archetypes too early, unless everyone holds
+    an old one.
 
     Parameters
     ----------

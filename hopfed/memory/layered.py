@@ -4,8 +4,8 @@ Source: arXiv:2603.19902, eqs. (6) to (12); theory/NOTES.md, "Layered associativ
 
 Two Hamiltonians couple the layers: "linear" (6), ``g_ab sigma_a^T J sigma_b`` with
 ``g_ab = -repulsion`` between layers, and "quadratic" (8), which penalises the square of that
-overlap. Updates are synchronous (12) or serial, one spin at a time. Noise is the heat bath, or the
-authors' schedule that anneals the amplitude of the uniform variable.
+overlap. Updates are synchronous (arXiv:2603.19902, eq. (12)) or serial, one spin at a time. Noise
+is the heat bath, or the authors' schedule that anneals the amplitude of the uniform variable.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class LayeredMemory:
         """Relax blocks of L layers that all start at their cue, and keep what is known of them.
 
         `states`, `W`, `beta`, `updates` and `seed` are those of `run`. The result holds the states
-        (S, L, N), the energy of every block (6, 8), the score of every layer, and how many spins
-        the last update changed.
+        (S, L, N), the energy of every block (arXiv:2603.19902, eqs. (6), (8)), the score of every
+        layer, and how many spins the last update changed.
         """
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)

@@ -147,8 +147,8 @@ def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:
 
     Source: theory/NOTES.md, "Noise variance".
 
-    Each of the `leading` eigenvalues is turned into its spike strength by (60) under the current
-    s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
+    Each of the `leading` eigenvalues is turned into its spike strength by arXiv:2603.19902, eq.
+    (60), under the current s2. Raw eigenvalues in the place of debiased ones diverge for N > M.
 
     Parameters
     ----------

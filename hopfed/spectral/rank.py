@@ -35,8 +35,10 @@ class RankEstimate:
     khat : number of eigenvalues that are not noise.
     threshold : the value the (khat + 1)-th eigenvalue did not exceed.
     variance : bulk variance ``s2 = 1 - r^2``.
-    strengths : (khat,) spike strengths kappa in units of the bulk variance, by (60).
-    overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by (42).
+    strengths : (khat,) spike strengths kappa in units of the bulk variance, by arXiv:2603.19902,
+        eq. (60).
+    overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by
+        arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
 

@@ -73,7 +73,7 @@ class Reading:
     Attributes
     ----------
     weight : w in [0, 1], the share of the fresh data in the blend (44).
-    agreement : sign agreement p with the memory (46).
+    agreement : sign agreement p with the memory (arXiv:2603.19902, eq. (46)).
     error : standard error of p.
     memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
     novelty : share r_new^2 that structure outside of them explains.
