@@ -158,7 +158,10 @@ def _atom_distance(law: Law, d: float) -> float:
     """For q > 1: distance below t_min of the y that stands for the atom, 1 + q T = 0."""
 
     def defect(e: np.ndarray) -> np.ndarray:
-        return 1 - law.q * np.sum(law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1)
+        found: np.ndarray = 1 - law.q * np.sum(
+            law.w * law.t / (e[:, None] + (law.t - law.t[0])), axis=1
+        )
+        return found
 
     return float(
         increasing_root(defect, np.array([d]), np.array([law.q * np.sum(law.w * law.t)]))[0]

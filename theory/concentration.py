@@ -49,12 +49,14 @@ def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = Non
     floor = (1 - square) / _check.count("N", N)
     if exposures is None:
         top = np.minimum(square + floor, 0.5)
-        return (top * (1 - top))[()]
+        found: np.ndarray = (top * (1 - top))[()]
+        return found
     shares = _check.share("exposures", exposures)
     floor = np.broadcast_to(floor, np.broadcast_shapes(floor.shape, shares.shape[:-1]))[..., None]
     signal = np.minimum(square[..., None] * shares + floor, 1.0)
     spectrum = np.concatenate([signal, floor], axis=-1)
-    return np.max(spectrum * (1 - spectrum), axis=-1)[()]
+    found = np.max(spectrum * (1 - spectrum), axis=-1)[()]
+    return found
 
 
 def bernstein_tail(
@@ -80,7 +82,8 @@ def bernstein_tail(
     """
     u, v = _check.positive("deviation", deviation), _variance(variance)
     exponent = _check.count("M", M) * u**2 / (2 * v + 2 * u / 3)
-    return np.exp(np.minimum(np.log(2 * _check.count("N", N)) - exponent, 0.0))[()]
+    found: np.ndarray = np.exp(np.minimum(np.log(2 * _check.count("N", N)) - exponent, 0.0))[()]
+    return found
 
 
 def bernstein_deviation(
@@ -98,7 +101,8 @@ def bernstein_deviation(
     """
     log_ratio = np.log(2 * _check.count("N", N) / _check.probability("level", level))
     rate = log_ratio / _check.count("M", M)
-    return (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
+    found: np.ndarray = (rate / 3 + np.sqrt((rate / 3) ** 2 + 2 * _variance(variance) * rate))[()]
+    return found
 
 
 def paper_tail(
@@ -122,7 +126,8 @@ def paper_tail(
     u, v = _check.positive("deviation", deviation), _variance(variance)
     rate = np.minimum(u / np.maximum(v, np.finfo(np.float64).tiny), 1) * u
     rate = _check.positive("constant", constant) * _check.count("M", M) * rate
-    return np.exp(np.minimum(np.log(2 * _check.count("N", N)) - rate, 0.0))[()]
+    found: np.ndarray = np.exp(np.minimum(np.log(2 * _check.count("N", N)) - rate, 0.0))[()]
+    return found
 
 
 def bulk_band(

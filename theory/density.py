@@ -99,7 +99,8 @@ class _Component:
 
     def density(self, x: np.ndarray) -> np.ndarray:
         value = np.maximum(_hermite(self._theta(x), *self.series), 0.0)
-        return value / x if self.times_x else value
+        found: np.ndarray = value / x if self.times_x else value
+        return found
 
     def mass(self, x: np.ndarray) -> np.ndarray:
         theta = self._theta(np.clip(x, self.low, self.high))
@@ -241,7 +242,8 @@ def _integrate(rate: np.ndarray) -> np.ndarray:
     cosine = np.fft.rfft(np.concatenate([rate, rate[-2:0:-1]])).real / count
     k = np.arange(1, count)
     theta = np.pi * np.arange(count + 1) / count
-    return cosine[0] / 2 * theta + _sine_sum(cosine[1:count] / k, count)
+    found: np.ndarray = cosine[0] / 2 * theta + _sine_sum(cosine[1:count] / k, count)
+    return found
 
 
 def _hermite(theta: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -253,4 +255,5 @@ def _hermite(theta: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndar
     left, right = value[cell], value[cell + 1]
     a, b = slope[cell] * step, slope[cell + 1] * step
     rise = right - left
-    return left + u * (a + u * (3 * rise - 2 * a - b + u * (a + b - 2 * rise)))
+    found: np.ndarray = left + u * (a + u * (3 * rise - 2 * a - b + u * (a + b - 2 * rise)))
+    return found

@@ -144,7 +144,8 @@ def population_spike(theta: ArrayLike, population: Population) -> tuple[np.ndarr
     flat, offset = theta.ravel()[:, None], t[-1] - t
 
     def defect(d: np.ndarray) -> np.ndarray:
-        return 1 / flat[:, 0] - np.sum(w / (d[:, None] + offset), axis=1)
+        found: np.ndarray = 1 / flat[:, 0] - np.sum(w / (d[:, None] + offset), axis=1)
+        return found
 
     strength = flat[:, 0]
     distance = increasing_root(defect, strength * w[-1] * (1 - 1e-12), strength * (1 + 1e-12))

@@ -143,7 +143,8 @@ def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    return (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
+    found: np.ndarray = (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
+    return found
 
 
 def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -193,7 +194,8 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     with np.errstate(divide="ignore", invalid="ignore"):
         direct = plus / (2 * q * variance * z)
         reciprocal = 2 / minus
-    return np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
+    found: np.ndarray = np.where(np.abs(minus) >= np.abs(plus), reciprocal, direct)[()]
+    return found
 
 
 def sample(
@@ -227,7 +229,8 @@ def sample(
 
 def _rho(q: np.ndarray) -> np.ndarray:
     root = np.sqrt(q)
-    return np.minimum(root, 1 / root)
+    found: np.ndarray = np.minimum(root, 1 / root)
+    return found
 
 
 def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -251,7 +254,8 @@ def angle_cdf(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
     if small.any():
         bend = np.where(small, 0.0, bend)
         bend[small] = _bend_series(tau[small], rho[small])
-    return (tau + rho * sine + (1 - rho**2) * bend) / np.pi
+    found: np.ndarray = (tau + rho * sine + (1 - rho**2) * bend) / np.pi
+    return found
 
 
 def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -259,7 +263,8 @@ def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
     total = np.zeros_like(step)
     for j in range(_SERIES_TERMS + 2, 1, -1):
         total = total * step + 1 / j
-    return -(np.exp(2j * tau) * total).imag
+    found: np.ndarray = -(np.exp(2j * tau) * total).imag
+    return found
 
 
 def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -271,7 +276,8 @@ def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         block = slice(start, start + _BLOCK)
         tau[block] = _angle_quantile(p[block], _rho(q[block]))
     lower = (1 - np.sqrt(q)) ** 2
-    return (lower + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2).reshape(shape)
+    found: np.ndarray = (lower + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2).reshape(shape)
+    return found
 
 
 def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -308,9 +314,11 @@ def _first_angle(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
     if p.size > _GRID.size and np.ptp(rho) == 0:  # many levels of one law: tabulate it
         mass = angle_cdf(_GRID, rho[0])
         grid = np.cbrt(mass) / (np.cbrt(mass) + np.cbrt(np.maximum(1 - mass, 0)))
-        return np.interp(left / (left + right), grid, _GRID)
+        found: np.ndarray = np.interp(left / (left + right), grid, _GRID)
+        return found
     cubic = np.pi * left / (left + right)
-    return cubic + rho * (np.pi * p - cubic)
+    found = cubic + rho * (np.pi * p - cubic)
+    return found
 
 
 def _newton_step(

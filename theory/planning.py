@@ -55,7 +55,8 @@ def margin(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.
     """
     exposure = _check.fraction("exposure", exposure)
     sites, samples = _check.count("N", N), _check.count("M", M)
-    return (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
+    found: np.ndarray = (spikes.spike_strength(r, exposure, sites) / np.sqrt(sites / samples))[()]
+    return found
 
 
 def detectable(r: ArrayLike, exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarray:
@@ -91,7 +92,8 @@ def minimal_quality(exposure: ArrayLike, N: ArrayLike, M: ArrayLike) -> np.ndarr
     0.5
     """
     size = np.sqrt(_check.count("N", N) * _check.count("M", M))
-    return (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
+    found: np.ndarray = (1 / np.sqrt(1 + _check.fraction("exposure", exposure) * size))[()]
+    return found
 
 
 def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -176,7 +178,10 @@ def noise_threshold(
     centre, scale = tracy_widom.wishart_scaling(M, N)
     level = tracy_widom.isf(_check.probability("false_alarm", false_alarm))
     shift = spikes.edge_shift(r, M, N)
-    return ((1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M))[()]
+    found: np.ndarray = (
+        (1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M)
+    )[()]
+    return found
 
 
 def detection_power(
@@ -360,7 +365,8 @@ def _power(
     outside = kappa > spikes.threshold(q)
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
     missed = np.sum(weights * (1 - passes), axis=-1)
-    return 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
+    found: np.ndarray = 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
+    return found
 
 
 def _shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

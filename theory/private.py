@@ -120,7 +120,8 @@ def noise_radius(
     """
     z, size = _check.nonnegative("multiplier", multiplier), _check.count("N", N)
     pooled, owners = _check.count("M", M), _check.count("clients", clients)
-    return (2 * z * size**1.5 * np.sqrt(owners) / pooled)[()]
+    found: np.ndarray = (2 * z * size**1.5 * np.sqrt(owners) / pooled)[()]
+    return found
 
 
 def noise_threshold(
@@ -194,7 +195,8 @@ def minimal_samples(
     t = N**3 * (z / (1 - np.asarray(r, dtype=np.float64) ** 2)) ** 2
 
     def defect(M: np.ndarray) -> np.ndarray:
-        return (1 - N / (M * kappa**2)) * (kappa * M + N) ** 2 - t
+        found: np.ndarray = (1 - N / (M * kappa**2)) * (kappa * M + N) ** 2 - t
+        return found
 
     least = N / kappa**2  # the boundary without noise
     most = 2 * least + np.sqrt(2 * t) / kappa  # there the defect is at least 0
@@ -233,7 +235,8 @@ class PrivateFiniteSize(spikes.FiniteSize):
         signal = (gamma[:, None] * a).T @ p  # (K, N)
         noise = (gamma * (1 - gamma)) @ a**2 / archetypes.shape[1]
         ratio = signal / np.sqrt(2 * np.maximum(noise, 1e-300))[:, None]
-        return np.mean(archetypes * erf(ratio), axis=1)
+        found: np.ndarray = np.mean(archetypes * erf(ratio), axis=1)
+        return found
 
 
 def finite_size(
@@ -392,7 +395,8 @@ def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:
     z = np.asarray(z, dtype=np.float64)
     first = log_ndtr(1 / (2 * z) - epsilon * z)
     second = epsilon + log_ndtr(-1 / (2 * z) - epsilon * z)
-    return first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
+    found: np.ndarray = first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
+    return found
 
 
 def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:

@@ -124,7 +124,10 @@ def profile_spikes(
     top = 1 / edge.critical
 
     def left_side(mu: np.ndarray) -> np.ndarray:
-        return sites / q * mu * np.sum(share_of_signal / (1 - mu * variances[:, None]), axis=0)
+        result: np.ndarray = (
+            sites / q * mu * np.sum(share_of_signal / (1 - mu * variances[:, None]), axis=0)
+        )
+        return result
 
     margin = left_side(np.full(signal.shape, top))
     found = margin > 1
@@ -158,7 +161,8 @@ def _overlap(
     # F = (N / q) sum a^2 mu / (1 - mu v), and (mu / (1 - mu v))' = 1 / (1 - mu v)^2.
     rise = sites / q * np.sum(share_of_signal * resolvent**2, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):  # an archetype nobody has: 0 / 0, unused
-        return mu / q * fall / rise
+        found: np.ndarray = mu / q * fall / rise
+        return found
 
 
 def _clients(

@@ -38,7 +38,8 @@ def threshold(q: ArrayLike) -> np.ndarray:
     >>> float(threshold(0.25))
     0.5
     """
-    return np.sqrt(_check.positive("q", q))[()]
+    found: np.ndarray = np.sqrt(_check.positive("q", q))[()]
+    return found
 
 
 def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -62,7 +63,10 @@ def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.nda
     (3.75, 2.25)
     """
     above = np.maximum(_check.positive("kappa", kappa), threshold(q))
-    return (_check.positive("variance", variance) * (1 + above) * (1 + np.asarray(q) / above))[()]
+    found: np.ndarray = (
+        _check.positive("variance", variance) * (1 + above) * (1 + np.asarray(q) / above)
+    )[()]
+    return found
 
 
 def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
@@ -78,7 +82,8 @@ def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
     kappa = _check.positive("kappa", kappa)
     ratio = np.minimum(threshold(q) / kappa, 1.0)
     # As a product of differences, so that nothing cancels just above the threshold.
-    return ((1 - ratio) * (1 + ratio) / (1 + np.asarray(q) / kappa))[()]
+    found: np.ndarray = ((1 - ratio) * (1 + ratio) / (1 + np.asarray(q) / kappa))[()]
+    return found
 
 
 def strength(eigenvalue: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
@@ -156,7 +161,8 @@ def outlier_sd(
     if exposure is not None:
         excess = (1 / _check.fraction("exposure", exposure) - 3) * (kappa / (1 + kappa)) ** 2
     spread = np.sqrt(gap * (2 + excess * gap) / _check.count("M", M))
-    return (_check.positive("variance", variance) * (1 + kappa) * spread)[()]
+    found: np.ndarray = (_check.positive("variance", variance) * (1 + kappa) * spread)[()]
+    return found
 
 
 def spike_strength(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -176,7 +182,8 @@ def spike_strength(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarra
     """
     r = _check.probability("r", r)
     exposure = _check.share("exposure", exposure)
-    return (_check.count("N", N) * r**2 * exposure / ((1 - r) * (1 + r)))[()]
+    found: np.ndarray = (_check.count("N", N) * r**2 * exposure / ((1 - r) * (1 + r)))[()]
+    return found
 
 
 def excess_kurtosis(r: ArrayLike) -> np.ndarray:
@@ -188,7 +195,8 @@ def excess_kurtosis(r: ArrayLike) -> np.ndarray:
     (-2.0, 5.111111111111)
     """
     r = _check.real("r", r, "a number in [0, 1)", lambda a: (a >= 0) & (a < 1))
-    return ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
+    found: np.ndarray = ((6 * r**2 - 2) / ((1 - r) * (1 + r)))[()]
+    return found
 
 
 def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
@@ -208,7 +216,8 @@ def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
     1.02661
     """
     size = np.sqrt(_check.count("M", M) * _check.count("N", N))
-    return (1 + excess_kurtosis(r) / size)[()]
+    found: np.ndarray = (1 + excess_kurtosis(r) / size)[()]
+    return found
 
 
 @dataclass(frozen=True)
@@ -252,7 +261,8 @@ class FiniteSize:
     def scores(self) -> np.ndarray:
         """(K,) predicted `(1/N) xi^T V V^T xi` of each archetype, V the `rank` leading
         eigenvectors."""
-        return self.overlaps.sum(axis=0)
+        found: np.ndarray = self.overlaps.sum(axis=0)
+        return found
 
 
 def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) -> FiniteSize:
@@ -314,4 +324,5 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
 
 
 def _is_sign(entries: np.ndarray) -> np.ndarray:
-    return np.abs(entries) == 1
+    found: np.ndarray = np.abs(entries) == 1
+    return found

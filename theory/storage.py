@@ -73,7 +73,8 @@ def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
     """
     from scipy.special import erf
 
-    return erf(_critical_y(_check.nonnegative("t", t)))[()]
+    found: np.ndarray = erf(_critical_y(_check.nonnegative("t", t)))[()]
+    return found
 
 
 def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
@@ -193,9 +194,11 @@ def _kernel_inverse(patterns: np.ndarray, t: float) -> np.ndarray:
     if t == np.inf:
         if K >= N:
             raise ArgumentError("alpha", "below 1 for the projector", K / N)
-        return gram
+        found: np.ndarray = gram
+        return found
     time = _check.scalar("t", t, _check.nonnegative)
-    return (np.eye(K) + time * gram) / (1 + time)
+    found = (np.eye(K) + time * gram) / (1 + time)
+    return found
 
 
 def _sweep(
@@ -248,7 +251,8 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
         v = moved
         if done:
             break
-    return h**2 / (1 - linear * v + square * v**2)
+    found: np.ndarray = h**2 / (1 - linear * v + square * v**2)
+    return found
 
 
 def _critical_y(t: np.ndarray) -> np.ndarray:

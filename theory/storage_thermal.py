@@ -96,7 +96,8 @@ def spin_glass_temperature(alpha: ArrayLike) -> np.ndarray:
     >>> float(spin_glass_temperature(0.25))
     1.5
     """
-    return (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
+    found: np.ndarray = (1 + np.sqrt(_check.nonnegative("alpha", alpha)))[()]
+    return found
 
 
 def _temperature(value: ArrayLike) -> np.ndarray:

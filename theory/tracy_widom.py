@@ -56,7 +56,8 @@ def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
     (0.831908066203, 0.413224142505)
     """
     s, log_tail, _ = _evaluate(s, beta)
-    return np.where(s < _SWITCH, np.exp(log_tail), -np.expm1(log_tail))[()]
+    found: np.ndarray = np.where(s < _SWITCH, np.exp(log_tail), -np.expm1(log_tail))[()]
+    return found
 
 
 def sf(s: ArrayLike, beta: int = 1) -> np.ndarray:
@@ -68,7 +69,8 @@ def sf(s: ArrayLike, beta: int = 1) -> np.ndarray:
     '1.940814072646e-06'
     """
     s, log_tail, _ = _evaluate(s, beta)
-    return np.where(s < _SWITCH, -np.expm1(log_tail), np.exp(log_tail))[()]
+    found: np.ndarray = np.where(s < _SWITCH, -np.expm1(log_tail), np.exp(log_tail))[()]
+    return found
 
 
 def pdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
@@ -80,7 +82,8 @@ def pdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
     0.181419571221
     """
     _, log_tail, slope = _evaluate(s, beta)
-    return (np.exp(log_tail) * np.abs(slope))[()]
+    found: np.ndarray = (np.exp(log_tail) * np.abs(slope))[()]
+    return found
 
 
 def quantile(p: ArrayLike, beta: int = 1) -> np.ndarray:
@@ -188,7 +191,8 @@ def fredholm_cdf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
     0.831908066203
     """
     s, log_det, _ = _fredholm(s, beta, nodes)
-    return np.exp(log_det)[()]
+    found: np.ndarray = np.exp(log_det)[()]
+    return found
 
 
 def fredholm_sf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
@@ -200,7 +204,8 @@ def fredholm_sf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
     '1.9408140726e-06'
     """
     s, log_det, _ = _fredholm(s, beta, nodes)
-    return -np.expm1(log_det)[()]
+    found: np.ndarray = -np.expm1(log_det)[()]
+    return found
 
 
 def fredholm_pdf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
@@ -212,7 +217,8 @@ def fredholm_pdf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
     0.281388430903
     """
     s, log_det, slope = _fredholm(s, beta, nodes)
-    return (np.exp(log_det) * slope)[()]
+    found: np.ndarray = (np.exp(log_det) * slope)[()]
+    return found
 
 
 def _fredholm(s: ArrayLike, beta: int, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -165,7 +165,8 @@ def _inner(matrix: np.ndarray, x: np.ndarray) -> np.ndarray | None:
     if factor.diagonal().min() < 1e-7 * factor.diagonal().max():
         return None
     half = solve_triangular(factor, x.T, lower=True, check_finite=False)
-    return np.einsum("ij,ij->j", half, half)
+    found: np.ndarray | None = np.einsum("ij,ij->j", half, half)
+    return found
 
 
 def _image(x: np.ndarray, weights: np.ndarray, shrinkage: float) -> np.ndarray:
@@ -174,7 +175,8 @@ def _image(x: np.ndarray, weights: np.ndarray, shrinkage: float) -> np.ndarray:
     scaled = x * np.sqrt(weights / M)[:, None]
     image = (1 - shrinkage) * (scaled.T @ scaled)
     image[np.diag_indices(N)] += shrinkage
-    return image * (N / np.trace(image))
+    found: np.ndarray = image * (N / np.trace(image))
+    return found
 
 
 def _unit_rows(samples: np.ndarray) -> np.ndarray:
@@ -186,4 +188,5 @@ def _unit_rows(samples: np.ndarray) -> np.ndarray:
     if (peak == 0).any():
         raise ArgumentError("samples", "without rows of zeros", f"row {int(np.argmin(peak))}")
     x = x / peak
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+    found: np.ndarray = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return found

@@ -200,4 +200,5 @@ def _attract(
         return np.ones(len(patterns), bool)
     turned = np.where(rng.random(patterns.shape) < flips, -patterns, patterns)
     overlap = (_rest(turned, W).astype(np.float32) * patterns).mean(axis=1)
-    return overlap >= RETURN
+    found: np.ndarray = overlap >= RETURN
+    return found

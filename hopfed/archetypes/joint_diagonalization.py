@@ -129,7 +129,8 @@ def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
     fitted = space.refine(states)
     good, better = accepted(space, states), accepted(space, fitted)
     better &= ~good | (space.scores(fitted) > space.scores(states))
-    return np.where(better[:, None], fitted, states)[good | better]
+    found: np.ndarray = np.where(better[:, None], fitted, states)[good | better]
+    return found
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:

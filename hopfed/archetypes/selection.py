@@ -25,7 +25,8 @@ SPREADS = (
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
     """Which patterns score as theory says that an archetype would: bool (C,)."""
     floor = space.predicted_scores(patterns) - slack / np.sqrt(space.n_sites)
-    return space.scores(patterns) >= floor
+    found: np.ndarray = space.scores(patterns) >= floor
+    return found
 
 
 def expected_overlap(gamma: np.ndarray) -> np.ndarray:
@@ -85,14 +86,18 @@ def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     b = space.whitened(patterns)
     b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
     x = patterns.astype(np.float32)
-    return np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+    found: np.ndarray = np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+    return found
 
 
 def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Whether patterns (..., N) are as alike as two estimates of one archetype would be."""
     N = a.shape[-1]
     overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N
-    return overlap >= np.minimum(SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N))
+    found: np.ndarray = overlap >= np.minimum(
+        SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N)
+    )
+    return found
 
 
 def descend(space: Subspace, known: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -50,17 +50,18 @@ class Subspace:
     @property
     def n_sites(self) -> int:
         """N."""
-        return self.vectors.shape[0]
+        return int(self.vectors.shape[0])
 
     @property
     def dim(self) -> int:
         """K, the number of signal eigenvectors."""
-        return self.vectors.shape[1]
+        return int(self.vectors.shape[1])
 
     @property
     def signal(self) -> np.ndarray:
         """(K,) ``theta gamma``: the signal part of the operator in the basis V."""
-        return self.strengths * self.overlaps
+        found: np.ndarray = self.strengths * self.overlaps
+        return found
 
     def coefficients(self, patterns: np.ndarray) -> np.ndarray:
         """``V^T sigma`` of every pattern: (C, K)."""
@@ -85,11 +86,13 @@ class Subspace:
         its weight, are orthonormal: resemblance between archetypes drops out. Directions close to
         the threshold, of which gamma is poorly known, are damped by the floor.
         """
-        return self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric)
+        found: np.ndarray = self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric)
+        return found
 
     def scores(self, patterns: np.ndarray) -> np.ndarray:
         """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1] (18)."""
-        return (self.coefficients(patterns) ** 2).sum(axis=1) / self.n_sites
+        found: np.ndarray = (self.coefficients(patterns) ** 2).sum(axis=1) / self.n_sites
+        return found
 
     def predicted_scores(self, patterns: np.ndarray) -> np.ndarray:
         """Score that theory expects of an archetype with these patterns' coefficients: (C,).
@@ -100,7 +103,8 @@ class Subspace:
         """
         a2 = self.coefficients(patterns).astype(np.float64) ** 2
         total = np.maximum(a2.sum(axis=1), 1e-300)
-        return total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
+        found: np.ndarray = total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
+        return found
 
     def polish(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
         """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
@@ -172,4 +176,5 @@ def _pair_weights(overlaps: np.ndarray, energies: np.ndarray, n_sites: int) -> n
     H = overlaps.astype(np.float64) ** 2 - n_sites
     # Two copies of one pattern share its weight.
     ridge = 1e-6 * n_sites**2 * np.eye(len(H))
-    return np.maximum(np.linalg.solve(H + ridge, energies.astype(np.float64)), 0.0)
+    found: np.ndarray = np.maximum(np.linalg.solve(H + ridge, energies.astype(np.float64)), 0.0)
+    return found

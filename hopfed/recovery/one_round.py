@@ -149,7 +149,8 @@ class Federation:
             self.traffic.sent(c, {"columns": _form((self.n_sites,), np.int32)})
         sums = [to_host(kernels.column_sums(op.rows)) for op in self.clients]
         total = np.sum(sums, axis=0)
-        return total / sum(op.mass for op in self.clients)
+        found: np.ndarray = total / sum(op.mass for op in self.clients)
+        return found
 
     def refit(self, patterns: np.ndarray) -> np.ndarray:
         """Sign of the sum of the examples nearest to each pattern (exchange 4)."""

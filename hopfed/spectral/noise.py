@@ -59,7 +59,8 @@ class NoiseProfile:
         if self.captured is None:
             return np.full(len(self.weights), common)
         left = self.n_sites - self.captured[:, :k].sum(axis=1)
-        return np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
+        found: np.ndarray = np.clip(left / max(self.n_sites - k, 1), 1e-6, 1.0)
+        return found
 
     def variances(self, k: int, common: float = 1.0) -> np.ndarray:
         """(L,) noise variances as they enter C, `common` where the owners' are not known."""

@@ -339,7 +339,9 @@ def _unit_edge(m: int, n: int, alpha: float) -> float:
 
 def _shift(sample: Sample, k: int, s2: float) -> float:
     if sample.profile is not None:
-        return 1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
+        return float(
+            1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
+        )
     return _channel_shift(s2, max(round(sample.n_examples), 1), sample.n_sites)
 
 

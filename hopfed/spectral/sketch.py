@@ -124,7 +124,7 @@ class SketchOperator(HebbianOperator):
 
     @property
     def nbytes(self) -> int:  # noqa: D102
-        return 4 * self.sketch.size + 8
+        return int(4 * self.sketch.size + 8)
 
     def _added(self, other: Self) -> Self:
         if self.seed != other.seed or self.sketch.shape != other.sketch.shape:

@@ -53,11 +53,13 @@ class Tridiagonal:
     def values(self) -> np.ndarray:
         """(n,) eigenvalues of a positive semi-definite matrix, descending, rounding below 0 cut."""
         if len(self.diagonal) == 1:
-            return np.maximum(self.diagonal, 0.0)
+            found: np.ndarray = np.maximum(self.diagonal, 0.0)
+            return found
         values = scipy.linalg.eigvalsh_tridiagonal(
             self.diagonal, self.off_diagonal, check_finite=False
         )
-        return np.maximum(values[::-1], 0.0)
+        found = np.maximum(values[::-1], 0.0)
+        return found
 
     def vectors(self, count: int) -> np.ndarray:
         """(n, count) eigenvectors of the largest eigenvalues, in their order."""

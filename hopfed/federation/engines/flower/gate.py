@@ -193,7 +193,7 @@ def _decoded(headers: Mapping[bytes, bytes], name: str) -> bytes:
 def _age(signed: bytes) -> float:
     """Seconds since the moment that a client signed."""
     try:
-        return (now() - datetime.fromisoformat(signed.decode("ascii"))).total_seconds()
+        return float((now() - datetime.fromisoformat(signed.decode("ascii"))).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return math.inf
 

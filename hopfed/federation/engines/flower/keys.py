@@ -136,7 +136,8 @@ def read(path: Path, argument: str) -> bytes:
 def _public(path: Path) -> bytes:
     data = read(path, "--keys")
     try:
-        return asymmetric.public_key_to_bytes(asymmetric.bytes_to_public_key(data))
+        found: bytes = asymmetric.public_key_to_bytes(asymmetric.bytes_to_public_key(data))
+        return found
     except (ValueError, AttributeError):
         raise DataError(f"{path}: not a public key, as `hopfed certs` makes them") from None
 

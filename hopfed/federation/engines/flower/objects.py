@@ -96,4 +96,4 @@ def _repeated(content: bytes, children: list[str], contents: Contents) -> int:
     kind = inflatable_class_registry["Array"]
     order = json.loads(get_object_body(content, kind))["arraychunk_ids"]
     sizes = [len(contents(child) or b"") for child in children]
-    return sum(sizes[i] for i in order) - sum(sizes)
+    return int(sum(sizes[i] for i in order) - sum(sizes))

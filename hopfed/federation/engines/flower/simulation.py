@@ -97,4 +97,5 @@ class _Grid(InMemoryGrid):
         found = super().push_messages(messages)
         for message in messages:
             self._work.put(message.metadata.dst_node_id)
-        return found
+        result: Iterable[str] = found
+        return result
