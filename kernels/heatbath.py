@@ -26,6 +26,7 @@ from hopfed.kernels.layout import (
     SITES,
     check_counters,
     check_factor,
+    check_held,
     check_schedule,
     check_spins,
     lay_out,
@@ -89,6 +90,7 @@ def heat_bath(
     first_chain: int = 0,
     stop_score: float | None = None,
     score_weights: np.ndarray | None = None,
+    held: np.ndarray | None = None,
 ) -> HeatBath:
     """Run serial heat-bath sweeps at inverse temperature `beta` on the chains of `state`.
 
@@ -104,6 +106,7 @@ def heat_bath(
         the rounding of the coefficients.
     stop_score : a chain stops once its score, looked at every 4 sweeps, exceeds this.
     score_weights : (R,) weights of the score, 1 by default.
+    held : bool, broadcasts to (S, N): sites that keep their spin, and none without.
 
     Raises
     ------
@@ -131,16 +134,19 @@ def heat_bath(
         got = f"{weights.dtype} of shape {weights.shape}"
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, cold=False)[:3])
+    kept = check_held(held, state.shape)
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, cold=False)[:3])
 
 
 @with_twin("heatbath")
-def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
+def descend(
+    state: np.ndarray, W: np.ndarray, max_sweeps: int = 100, held: np.ndarray | None = None
+) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
 
     Parameters
     ----------
-    state, W : as in `heat_bath`; ``sign(0) = +1``.
+    state, W, held : as in `heat_bath`; ``sign(0) = +1``.
     max_sweeps : most sweeps over all sites.
 
     Examples
@@ -155,7 +161,8 @@ def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> Descent:
         raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, cold=True)
+    kept = check_held(held, state.shape)
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, cold=True)
     return Descent(out[0], out[1], out[3])
 
 
@@ -166,6 +173,7 @@ def _run(
     counters: tuple,
     weights: np.ndarray,
     stop: float,
+    held: np.ndarray,
     cold: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Lay W out for the compiled loop and run it on all cores."""
@@ -187,7 +195,7 @@ def _run(
     def task(_: int) -> None:
         run_chains(
             state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), cold, queue, used, score, settled, scratch(layout.rows.shape),
+            np.float32(stop), cold, held, queue, used, score, settled, scratch(layout.rows.shape),
         )  # fmt: skip
 
     for_each(task, range(min(thread_count(), len(state))))

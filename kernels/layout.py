@@ -69,6 +69,20 @@ def check_factor(W: Any, n: int) -> np.ndarray:
     return W
 
 
+def check_held(held: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return `held` broadcast to `shape` as bool, or (0, 0) where no site is held."""
+    if held is None:
+        return np.zeros((0, 0), np.bool_)
+    held = np.asarray(held)
+    try:
+        if held.dtype != np.bool_:
+            raise ValueError
+        return np.ascontiguousarray(np.broadcast_to(held, shape))
+    except ValueError:
+        got = f"{held.dtype} of shape {held.shape}"
+        raise ArgumentError("held", f"bool, of a shape that broadcasts to {shape}", got) from None
+
+
 def check_schedule(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """Return `value` broadcast to `shape` as float32, checked to be finite and at least 0."""
     rule = f"finite, at least 0, and of a shape that broadcasts to {shape}"

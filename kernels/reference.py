@@ -170,3 +170,29 @@ def distinct(
         if all(abs(s @ patterns[i]) <= overlap * len(s) for s in taken):
             kept.append(i)
     return kept
+
+
+def dense_field(c: np.ndarray, row: np.ndarray, energy: str, parameter: float) -> float:
+    """Field of a spin from the overlaps `c` without it, and its entries `row` in the patterns."""
+    up, down = c + row, c - row
+    if energy == "power":
+        return float((up**parameter - down**parameter).sum())
+    most = parameter * max(up.max(), down.max())
+    up, down = np.exp(parameter * up - most).sum(), np.exp(parameter * down - most).sum()
+    return float((np.log(up) - np.log(down)) / (2 * parameter))
+
+
+def dense_sweep(
+    state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float, sweeps: int = 100
+) -> np.ndarray:
+    """Serial descent on the dense or the exponential energy, ``sign(0) = +1``."""
+    state, xi = state.copy(), patterns.astype(np.float64)
+    for s in state:
+        for _ in range(sweeps):
+            before = s.copy()
+            for i in range(len(s)):
+                c = xi @ s - xi[:, i] * s[i]
+                s[i] = 1 if dense_field(c, xi[:, i], energy, parameter) >= 0 else -1
+            if (s == before).all():
+                break
+    return state

@@ -81,15 +81,26 @@ def _fill_slots(
     return busy
 
 
+@inner
+def _hold(held, spins, slot, t, n, cold):
+    """Set the thresholds of the `held` sites so that no field turns them."""
+    for i in range(n):
+        if held[i]:
+            t[slot, i] = -np.inf if spins[slot, i] > 0 else np.inf
+        elif cold:
+            t[slot, i] = 0
+
+
 @kernel
 def run_chains(
     state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
-    first_chain, weights, stop, cold, queue, used, score, settled, scratch,
+    first_chain, weights, stop, cold, held, queue, used, score, settled, scratch,
 ):  # fmt: skip
     """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
 
     rows, columns, overlaps, diagonal : see `layout.Layout`.
     betas : (S, sweeps), at least one sweep.
+    held : (S, N) bool, or (0, 0) where no site is held.
     scratch : as made by `heatbath.scratch`.
     """
     chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
@@ -109,6 +120,8 @@ def run_chains(
             if not cold:
                 sweep, number = np.uint64(first_sweep + used[c]), np.uint64(first_chain + c)
                 draw(k0, k1, stream, number, sweep, 0, lookup, bits, lanes, t, slot, n)
+            if len(held):
+                _hold(held[c], spins, slot, t, n, cold)
         for b in range(n_padded // SITES):
             for group in range(0, SLOTS, CHAINS):
                 if not running[group // CHAINS]:

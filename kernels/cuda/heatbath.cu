@@ -48,12 +48,13 @@ __device__ u32 visit(
 }
 
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of layout.py. betas (S, sweeps). Dynamic shared memory: rank floats.
+// of layout.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
+// shared memory: rank floats.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
     u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    int cold, i64* used, double* score, u32* settled) {
+    int cold, const i8* held, float hold, i64* used, double* score, u32* settled) {
     DYNAMIC_SHARED(float, a);
     __shared__ float part[WARPS][SITES];
     __shared__ u32 flipped, up;
@@ -79,6 +80,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
                     philox4x32(x, k0, k1);
                     limit = lookup[lane16(x, site % 8)];
                 }
+                if (hold > 0 && site < n && held[chain * n + site])
+                    limit = spin > 0 ? -hold : hold;  // no field turns it
                 for (int w = 1; w < WARPS; ++w) h += part[w][lane];
                 u32 now, mask = visit(
                     h, spin, diagonal[site], limit, beta, overlaps + first * SITES, &now);

@@ -17,7 +17,7 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
 from hopfed.kernels.heatbath import Descent, HeatBath
-from hopfed.kernels.layout import check_counters, check_schedule
+from hopfed.kernels.layout import check_counters, check_held, check_schedule
 from hopfed.kernels.philox import thresholds
 
 THREADS = 128  # of a block, as in heatbath.cu
@@ -35,6 +35,7 @@ def heat_bath(
     first_chain: int = 0,
     stop_score: float | None = None,
     score_weights: Any = None,
+    held: Any = None,
 ) -> HeatBath:
     """Run serial heat-bath sweeps on the chains of device array `state`, (S, N) int8 of +-1.
 
@@ -54,10 +55,11 @@ def heat_bath(
         got = f"{weights.dtype} of shape {weights.shape}"
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, cold=False)[:3])
+    kept = check_held(None if held is None else host(held), state.shape)
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, cold=False)[:3])
 
 
-def descend(state: Any, W: Any, max_sweeps: int = 100) -> Descent:
+def descend(state: Any, W: Any, max_sweeps: int = 100, held: Any = None) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; see `hopfed.kernels.descend`."""
     state = check_spins("state", state, "(chains, sites)", 2)
     W = check_factor(device_of("state", state), W, state.shape[1])
@@ -65,13 +67,14 @@ def descend(state: Any, W: Any, max_sweeps: int = 100) -> Descent:
         raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, cold=True)
+    kept = check_held(None if held is None else host(held), state.shape)
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, cold=True)
     return Descent(out[0], out[1], out[3])
 
 
 def _run(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
-    cold: bool,
+    held: np.ndarray, cold: bool,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Lay W out and run one block of threads for each chain."""
     device = device_of("state", state)
@@ -90,10 +93,13 @@ def _run(
     padded = np.zeros(rank, np.float32)
     padded[: len(weights)] = weights
     k0, k1, stream, first_sweep, first_chain = (np.uint32(int(x)) for x in counters)
+    # A kernel takes no empty array: where nothing is held it gets one byte that it does not read.
+    kept = xp.asarray(held.astype(np.int8) if held.size else np.zeros(1, np.int8))
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
         np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
-        first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold), used, score, settled,
+        first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold),
+        kept, np.float32(np.inf if held.size else 0), used, score, settled,
     )  # fmt: skip
     device.launch("heatbath", "heat_bath", (n_chains, 1), args, THREADS, shared_bytes(device, rank))
     return state, used, score, settled.astype(np.bool_)

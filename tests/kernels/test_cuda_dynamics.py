@@ -197,3 +197,13 @@ def test_devices_may_not_mix():
     state = one.xp.asarray(signs((2, 30)))
     with pytest.raises(ArgumentError, match="W must be on device 0"):
         heatbath.descend(state, other.xp.zeros((30, 2)))
+
+
+def test_held_sites_are_held_on_a_device(device):
+    state, W = signs((5, 70), 3), exact_factor(70, 6, 4)
+    held = np.random.default_rng(5).random((5, 70)) < 0.4
+    x, w = device.xp.asarray(state), device.xp.asarray(W)
+    assert_same(heatbath.descend(x, w, held=held), kernels.descend(state, W, held=held))
+    options = {"beta": 0.5, "sweeps": 7, "seed": 3, "held": device.xp.asarray(held)}
+    run = heatbath.heat_bath(x, w, **options)
+    assert_same(run, kernels.heat_bath(state, W, **(options | {"held": held})))

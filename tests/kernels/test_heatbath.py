@@ -198,3 +198,31 @@ def test_wrong_arguments():
             kernels.heat_bath(**arguments)
     with pytest.raises(ArgumentError, match="max_sweeps"):
         kernels.descend(state, W, max_sweeps=-1)
+
+
+def test_held_sites_keep_their_spins_and_the_others_feel_them():
+    rng = np.random.default_rng(5)
+    state = rng.choice(np.array([-1, 1], np.int8), (11, 70))
+    W = rng.integers(-8, 9, (70, 6)) / 32
+    held = rng.random((11, 70)) < 0.4
+    J = W @ W.T
+    np.fill_diagonal(J, 0)
+    wanted = state.astype(float)
+    for s, kept in zip(wanted, held, strict=True):
+        for _ in range(60):
+            before = s.copy()
+            for i in np.flatnonzero(~kept):
+                s[i] = 1 if J[i] @ s >= 0 else -1
+            if (s == before).all():
+                break
+    found = kernels.descend(state, W, held=held)
+    np.testing.assert_array_equal(found.state, wanted)
+    assert found.settled.all()
+    hot = kernels.heat_bath(state, W, beta=0.1, sweeps=9, seed=1, held=held).state
+    np.testing.assert_array_equal(hot[held], state[held])
+    assert (hot[~held] != state[~held]).any()
+    free = kernels.heat_bath(state, W, beta=0.1, sweeps=9, seed=1).state
+    none = kernels.heat_bath(state, W, beta=0.1, sweeps=9, seed=1, held=np.zeros(70, bool)).state
+    np.testing.assert_array_equal(none, free)
+    with pytest.raises(ArgumentError, match="held must be bool"):
+        kernels.descend(state, W, held=np.ones(69, bool))

@@ -1,0 +1,94 @@
+"""Serial sweeps of the dense and the exponential memory against plain NumPy."""
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels import reference
+from hopfed.kernels.cuda.emulator import HostArray
+
+CASES = [("power", 2), ("power", 3), ("power", 4), ("exponential", 0.3), ("exponential", 2.0)]
+
+
+def signs(shape, seed=0):
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+@pytest.mark.parametrize(("energy", "parameter"), CASES)
+@pytest.mark.parametrize("size", [(1, 1, 1), (3, 40, 7), (4, 61, 90)])
+def test_descent_equals_the_reference(energy, parameter, size):
+    S, N, K = size
+    state, xi = signs((S, N)), signs((K, N), 1)
+    found = kernels.dense_sweep(state, xi, energy=energy, parameter=parameter)
+    np.testing.assert_array_equal(found.state, reference.dense_sweep(state, xi, energy, parameter))
+    assert found.settled.all()
+
+
+def test_power_two_is_the_quadratic_energy():
+    state, xi = signs((6, 90)), signs((9, 90), 1)
+    found = kernels.dense_sweep(state, xi, parameter=2)
+    np.testing.assert_array_equal(found.state, kernels.descend(state, xi.T).state)
+    # E = -(N / 2) sum_mu (a_mu / N)^2: the couplings of Hebb's rule, at the same temperature.
+    options = {"beta": 2.0, "sweeps": 6, "seed": 4}
+    hot = kernels.dense_sweep(state, xi, parameter=2, **options).state
+    other = kernels.heat_bath(state, xi.T / 90**0.5, **options).state
+    assert (hot == other).all(axis=1).mean() >= 0.8  # a draw may fall between two roundings
+
+
+@pytest.mark.parametrize(("energy", "parameter"), [("power", 3), ("exponential", 0.5)])
+def test_the_boltzmann_distribution_is_reached(energy, parameter):
+    n, xi, beta = 4, signs((3, 4), 2), 0.8
+    all_states = np.array(np.meshgrid(*[[-1, 1]] * n, indexing="ij")).reshape(n, -1).T
+    a = all_states @ xi.T
+    if energy == "power":
+        E = -(n / parameter) * ((a / n) ** parameter).sum(axis=1)
+    else:
+        E = -np.log(np.exp(parameter * a).sum(axis=1)) / parameter
+    wanted = np.exp(-beta * E)
+    wanted /= wanted.sum()
+    chains = 20_000
+    run = kernels.dense_sweep(
+        np.ones((chains, n), np.int8), xi, energy=energy, parameter=parameter, beta=beta,
+        sweeps=25, seed=3,
+    )  # fmt: skip
+    number = ((run.state > 0) * 2 ** np.arange(n)[::-1]).sum(axis=1)
+    found = np.bincount(number, minlength=2**n) / chains
+    assert np.abs(found - wanted).max() < 5 * np.sqrt(wanted.max() / chains)
+
+
+def test_draws_do_not_depend_on_the_grouping_and_held_sites_stay():
+    state, xi = signs((5, 50)), signs((20, 50), 1)
+    options = {"parameter": 3, "beta": 0.5, "sweeps": 4, "seed": 9}
+    whole = kernels.dense_sweep(state, xi, **options).state
+    part = kernels.dense_sweep(state[2:], xi, first_chain=2, **options).state
+    np.testing.assert_array_equal(part, whole[2:])
+    held = signs((5, 50), 7) > 0
+    run = kernels.dense_sweep(state, xi, held=held, **options)
+    np.testing.assert_array_equal(run.state[held], state[held])
+    assert (run.state[~held] != state[~held]).any()
+    assert not run.settled.any()
+
+
+@pytest.mark.parametrize(
+    ("bad", "argument"),
+    [
+        ({"energy": "cubic"}, "energy"),
+        ({"parameter": 2.5}, "parameter"),
+        ({"parameter": 400, "energy": "exponential"}, "parameter"),
+        ({"weights": np.zeros(3)}, "weights"),
+        ({"patterns": signs((3, 9))}, "patterns"),
+        ({"sweeps": -1}, "sweeps"),
+        ({"held": np.ones(3)}, "held"),
+    ],
+)
+def test_bad_arguments_name_themselves(bad, argument):
+    options = {"state": signs((2, 8)), "patterns": signs((3, 8)), "parameter": 3} | bad
+    with pytest.raises(ArgumentError) as error:
+        kernels.dense_sweep(**options)
+    assert error.value.argument == argument
+
+
+def test_a_device_is_refused():
+    with pytest.raises(BackendError, match="CPU only"):
+        kernels.dense_sweep(HostArray(signs((2, 8)), None), signs((3, 8)), parameter=3)
