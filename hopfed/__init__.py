@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.archetypes.factorize import Archetypes
     from hopfed.errors import HopfedError
+    from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
 
     __version__: str
@@ -13,11 +14,12 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
 # Public name -> module. Loaded on first use, so that `import hopfed` stays light.
 _PUBLIC = {
     "Archetypes": "hopfed.archetypes.factorize",
+    "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
     "recover": "hopfed.recovery.recover",
 }
 
-__all__ = ["Archetypes", "HopfedError", "recover"]
+__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "recover"]
 
 
 def __getattr__(name: str) -> object:

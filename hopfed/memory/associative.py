@@ -1,0 +1,391 @@
+"""The associative memory: patterns are stored by a rule, and recalled from parts of themselves.
+
+Nothing of size N x N is formed. The quadratic rules hold a factor of their couplings with one
+column for a pattern, the dense and exponential rules the patterns alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels.dispatch import on_device
+from hopfed.memory import couplings, dynamics, energies, graded
+from hopfed.memory.couplings import Couplings
+from hopfed.memory.cues import as_cues, as_patterns, is_graded
+from hopfed.memory.operator_factor import operator_factor
+from hopfed.memory.rules import Exponential, Layered, Rule, rule_named
+from hopfed.spectral.operators import HebbianOperator
+
+ORDERS = ("serial", "synchronous")
+
+
+@dataclass(frozen=True, eq=False)
+class Recall:
+    """What a memory made of cues.
+
+    Attributes
+    ----------
+    states : (S, N) int8 of +-1; (S, L, N) of a layered memory; float means of a graded one.
+    overlaps : (S, K) with the stored patterns, ``xi . s / N``; (S, L, K) of a layered memory;
+        the responsibilities of a graded one; K = 0 where an operator was stored.
+    energy : (S,) of the states, in the units of `AssociativeMemory.energy`.
+    updates : (S,) sweeps or synchronous updates made.
+    converged : (S,) whether a step without noise would change nothing.
+
+    Examples
+    --------
+    >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
+    >>> found = memory.recall(np.array([[1, -1, 1, -1]]))
+    >>> found.states.tolist(), found.overlaps.tolist(), found.converged.tolist()
+    ([[1, 1, 1, -1]], [[1.0]], [True])
+    """
+
+    states: Array = field(repr=False)
+    overlaps: np.ndarray = field(repr=False)
+    energy: np.ndarray
+    updates: np.ndarray
+    converged: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class AssociativeMemory:
+    """Stored patterns and the rule that recalls them; made by `store`, never changed in place.
+
+    Attributes
+    ----------
+    rule : one of `hopfed.memory.rules`.
+    patterns : int8 (K, N) of +-1, or float64 (K, N) in [-1, 1] where they are graded; (0, N) where
+        an operator was stored.
+    weights : (K,) above 0: how strongly each is stored.
+    couplings : factor of the couplings of a projector or dreamed memory.
+    factor : (N, R) float64, that of a stored operator.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), (20, 200))
+    >>> cues = np.where(rng.random(xi.shape) < 0.2, -xi, xi)
+    >>> for rule in ("hebb", "projector", "dense", "exponential"):
+    ...     found = AssociativeMemory.store(xi, rule).recall(cues)
+    ...     print(rule, round(float(found.overlaps.diagonal().mean()), 3))
+    hebb 0.998
+    projector 1.0
+    dense 1.0
+    exponential 1.0
+    """
+
+    rule: Rule
+    patterns: np.ndarray = field(repr=False)
+    weights: np.ndarray = field(repr=False)
+    couplings: Couplings | None = field(default=None, repr=False)
+    factor: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def store(
+        cls,
+        source: Any,
+        rule: str | Rule = "",
+        *,
+        weights: Any = None,
+        rank: int | None = None,
+    ) -> AssociativeMemory:
+        """Store patterns, a Hebbian operator, or what was recovered.
+
+        Parameters
+        ----------
+        source : (K, N) of +-1 or booleans; of means in [-1, 1], graded patterns; a recovery or its
+            archetypes; or a `HebbianOperator`, of which the signal subspace is stored.
+        rule : name or settings, see `hopfed.memory.rules`; "hebb" when left out, and "exponential"
+            for graded patterns, which have no other.
+        weights : (K,) above 0, 1 when left out; for graded patterns their shares.
+        rank : components of an operator; the Tracy-Widom test counts them when left out.
+
+        Raises
+        ------
+        ArgumentError : an unknown rule, patterns that are not of this kind, a rule that does not
+            take them.
+
+        Examples
+        --------
+        >>> AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "projector")
+        AssociativeMemory(rule=Projector())
+        """
+        if isinstance(source, HebbianOperator):
+            chosen = rule_named(rule or "hebb")
+            require(chosen.quadratic, "rule", "quadratic for an operator", chosen.name)
+            require(weights is None, "weights", "left out for an operator", "given")
+            W = operator_factor(source, chosen.time, rank)
+            return cls(chosen, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
+        source = getattr(source, "archetypes", source)
+        patterns = as_patterns(getattr(source, "patterns", source))
+        chosen = rule_named(rule or ("exponential" if is_graded(patterns) else "hebb"))
+        if is_graded(patterns):
+            exponential = isinstance(chosen, Exponential)
+            require(exponential, "rule", "exponential for graded patterns", chosen.name)
+        mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
+        fits = mass.shape == (len(patterns),) and bool((np.isfinite(mass) & (mass > 0)).all())
+        require(fits, "weights", f"{len(patterns)} numbers above 0", weights)
+        return cls(chosen, patterns, mass)._with_couplings()
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    @property
+    def n_sites(self) -> int:
+        """N."""
+        return int(self.patterns.shape[1])
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether the patterns are means, not signs."""
+        return is_graded(self.patterns)
+
+    def recall(
+        self,
+        cues: Any,
+        *,
+        observed: Any = None,
+        hold: bool = True,
+        temperature: Any = 0.0,
+        updates: int = 100,
+        order: str = "serial",
+        seed: int = 0,
+        first_update: int = 0,
+    ) -> Recall:
+        """Recall from cues.
+
+        Where a cue has gaps, the sites that were observed keep their spins, and the others start at
+        the sign of the field that those exert. Where it has none, all sites may turn.
+
+        Parameters
+        ----------
+        cues : (S, N) or (N,) of +1, -1, and 0 or NaN for "not observed"; or booleans.
+        observed : bool, broadcasts to (S, N): False marks further gaps.
+        hold : False lets the observed sites of a cue with gaps turn as well.
+        temperature : T, at least 0; or one for each update, never rising. The heat bath samples
+            ``exp(-E / T)`` in serial order; layers see the energy of their kernel
+            (theory/NOTES.md, Field and update of the layered memory).
+        updates : most sweeps, or synchronous updates.
+        order : "serial", one spin at a time, or "synchronous", all at once.
+        seed, first_update : of the noise; a run of 10 updates continues one of 5 that had the same
+            seed with ``first_update=5``.
+
+        Raises
+        ------
+        ArgumentError : cues of another width or other values, settings out of range.
+        BackendError : the serial order of the dense and exponential rules on a device.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1, -1], [1, -1, 1, 1, -1]]))
+        >>> memory.recall(np.array([1, -1, 0, 0, 0])).states.tolist()
+        [[1, -1, 1, 1, -1]]
+        """
+        require(order in ORDERS, "order", f"one of {', '.join(ORDERS)}", repr(order))
+        times = dynamics.Schedule.of(temperature, updates, seed, first_update)
+        states, seen = as_cues(cues, observed, self.n_sites)
+        require(len(self) > 0 or self.factor is not None, "memory", "not empty", "no patterns")
+        if self.is_graded:
+            require(times.hot == 0, "temperature", "0 for graded patterns", temperature)
+            return self._completed(states, hold)
+        held = None
+        if seen is not None:
+            known = "without gaps for a layered memory"
+            require(not isinstance(self.rule, Layered), "cues", known, "gaps")
+            states = self._filled(states, seen)
+            held = seen & ~seen.all(axis=1, keepdims=True) if hold else None
+        found, used, settled = self._run(states, times, order, held)
+        flat = to_host(found).reshape(-1, self.n_sites)
+        overlaps = self._sums(flat) / self.n_sites
+        energy = self._layer_energy(to_host(found)) if found.ndim == 3 else self.energy(flat)
+        overlaps = overlaps.reshape(*found.shape[:-1], len(self))
+        return Recall(found, overlaps, energy, used, settled)
+
+    def add(self, patterns: Any, weights: Any = None) -> AssociativeMemory:
+        """Return the memory with more patterns; O(K N) a pattern, whatever the rule.
+
+        Parameters
+        ----------
+        patterns : (P, N) or (N,), of the kind of those stored.
+        weights : (P,), 1 when left out.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1, 1]]), "projector")
+        >>> len(memory.add(np.array([1, -1, 1, 1])))
+        2
+        """
+        self._changeable()
+        more = as_patterns(np.atleast_2d(patterns))
+        if self.is_graded:
+            more = more.astype(np.float64)
+        require(is_graded(more) == self.is_graded, "patterns", "of the kind of those stored", "not")
+        same = more.shape[1] == self.n_sites
+        require(same, "patterns", f"of {self.n_sites} sites", more.shape[1])
+        mass = np.ones(len(more)) if weights is None else np.asarray(weights, np.float64)
+        fits = mass.shape == (len(more),) and bool((np.isfinite(mass) & (mass > 0)).all())
+        require(fits, "weights", f"{len(more)} numbers above 0", weights)
+        joined = replace(
+            self,
+            patterns=np.concatenate([self.patterns, more]),
+            weights=np.concatenate([self.weights, mass]),
+        )
+        if self.couplings is None:
+            return joined._with_couplings()
+        factor = self.couplings
+        for x in _weighed(more, mass):
+            factor = factor.add(x)
+        return replace(joined, couplings=factor)
+
+    def remove(self, which: Any) -> AssociativeMemory:
+        """Return the memory without the patterns at the indices `which`; O(K N) a pattern.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1], [1, 1, 1]]))
+        >>> memory.remove([0, 2]).patterns.tolist()
+        [[1, -1, -1]]
+        """
+        self._changeable()
+        rows = np.unique(np.atleast_1d(np.asarray(which, np.int64)))
+        inside = bool(((rows >= 0) & (rows < len(self))).all())
+        require(inside, "which", f"indices in 0 .. {len(self) - 1}", which)
+        kept = np.delete(np.arange(len(self)), rows)
+        left = replace(self, patterns=self.patterns[kept], weights=self.weights[kept])
+        if self.couplings is None:
+            return left
+        factor = self.couplings
+        for k in rows[::-1]:
+            factor = factor.remove(int(k))
+        return replace(left, couplings=factor)
+
+    def forget(self, keep: float, floor: float = 0.0) -> AssociativeMemory:
+        """Return the memory with all weights times `keep`, without those that end below `floor`.
+
+        What is added later then stands out: with `keep` below 1 before each `add`, old patterns
+        fade and the newest stay retrievable for ever (Mezard, Nadal, Toulouse 1986). The projector
+        has no weights in it: there a pattern stays whole until it falls below the floor. Dreamed
+        couplings are built anew.
+
+        Parameters
+        ----------
+        keep : in (0, 1].
+        floor : least weight that is kept.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1]])).forget(0.5)
+        >>> memory.add(np.array([1, -1, 1])).forget(0.5, floor=0.3).weights.tolist()
+        [0.5]
+        """
+        self._changeable()
+        require(0 < keep <= 1, "keep", "in (0, 1]", keep)
+        weights = self.weights * keep
+        left = self.remove(np.flatnonzero(weights < floor))
+        faded = replace(left, weights=weights[weights >= floor])
+        dreamed = self.couplings is not None and self.couplings.ridge > 0
+        return faded._with_couplings() if dreamed else faded
+
+    def energy(self, states: np.ndarray) -> np.ndarray:
+        """Energy (S,) of states (S, N) on the host.
+
+        ``-1/2 sum_{i != j} J_ij s_i s_j``, or that of the dense or the exponential rule
+        (theory/NOTES.md, Recall energies); with n = 2 the dense one is Hebb's, less a constant.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
+        >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
+        [-1.5]
+        """
+        if not self.rule.quadratic:
+            return energies.energy(self._sums(states), self.rule, self.n_sites, self.weights)
+        W, scale = self.coupling_factor
+        field_sums = states.astype(np.float64) @ W
+        diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
+        return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
+
+    @cached_property
+    def coupling_factor(self) -> tuple[np.ndarray, float]:
+        """(W, scale) with ``J = scale W W^T``: W (N, R) float32, whole numbers for Hebb's rule."""
+        if self.factor is not None:
+            return self.factor.astype(np.float32), 1.0
+        if self.couplings is not None:
+            rows = np.ascontiguousarray(self.couplings.rows.T, np.float32)
+            return rows, self.couplings.gain
+        root = np.sqrt(self.weights).astype(np.float32)
+        return np.ascontiguousarray(self.patterns.T * root), 1 / self.n_sites
+
+    def _with_couplings(self) -> AssociativeMemory:
+        """Return the memory with the factor that its rule needs."""
+        if not self.rule.quadratic or self.rule.time == 0 or not len(self):
+            return replace(self, couplings=None)
+        X = _weighed(self.patterns, self.weights)
+        return replace(self, couplings=couplings.build(X, self.rule.time))
+
+    def _changeable(self) -> None:
+        known = "of patterns, not of an operator, to be changed"
+        require(self.factor is None, "memory", known, "an operator")
+
+    def _sums(self, states: np.ndarray) -> np.ndarray:
+        """Overlap sums (S, K), float64."""
+        real = self.patterns.astype(np.float32)
+        return energies.overlap_sums(states.astype(np.float32), real)
+
+    def _run(
+        self, states: Array, times: dynamics.Schedule, order: str, held: np.ndarray | None
+    ) -> dynamics.Outcome:
+        if not self.rule.quadratic:
+            if on_device(states) and order == "serial":
+                what = "runs on the CPU only; use order='synchronous' on a device"
+                raise BackendError(f"the serial order of the {self.rule.name} rule {what}")
+            args = (self.weights, self.rule, times, order, held)
+            return dynamics.overlapping(states, self.patterns, *args)
+        W, scale = self.coupling_factor
+        if isinstance(self.rule, Layered):
+            W = W * np.float32(np.sqrt(scale))
+            return dynamics.layered(states, like(W, states), self.rule, times, order)
+        return dynamics.quadratic(states, like(W, states), scale, times, order, held)
+
+    def _filled(self, states: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        """States with the sites that were not seen at the sign of the field of the others."""
+        if self.rule.quadratic:
+            W = self.coupling_factor[0]
+            h = (states.astype(np.float32) @ W) @ W.T
+        else:
+            real, xi = states.astype(np.float32), self.patterns.astype(np.float32)
+            a = energies.overlap_sums(real, xi)
+            h = energies.fields(real, a, xi, self.rule, self.weights)[0]
+        return np.where(seen, states, np.where(h >= 0, 1, -1)).astype(np.int8)
+
+    def _completed(self, cues: np.ndarray, hold: bool) -> Recall:
+        """Recall of graded patterns: one step, exact."""
+        assert isinstance(self.rule, Exponential)
+        means, shares, energy = graded.complete(cues, self.patterns, self.weights, self.rule.beta)
+        gaps = (cues == 0).any(axis=1, keepdims=True)
+        states = np.where((cues != 0) & gaps, cues, means) if hold else means
+        count = len(cues)
+        return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
+
+    def _layer_energy(self, states: np.ndarray) -> np.ndarray:
+        """Energy of layers (S, L, N): that of the layered memory, without a field."""
+        assert isinstance(self.rule, Layered)
+        W, scale = self.coupling_factor
+        A = np.einsum("sln,nr->slr", states.astype(np.float64), W.astype(np.float64))
+        q = scale * np.einsum("slr,smr->slm", A, A)
+        own = np.einsum("sll->s", q)
+        others = q**2 / self.n_sites if self.rule.coupling == "quadratic" else q
+        cross = others.sum(axis=(1, 2)) - np.einsum("sll->s", others)
+        return -own + self.rule.repulsion * cross
+
+
+def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """``sqrt(w / N) xi`` (K, N)."""
+    return patterns * np.sqrt(weights / patterns.shape[1])[:, None]

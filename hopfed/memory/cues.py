@@ -1,0 +1,92 @@
+"""What may be stored and what may be asked: patterns, and cues with gaps, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import Array
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import on_device
+
+
+def as_patterns(source: Any) -> np.ndarray:
+    """Return patterns (K, N): int8 where all values are +-1 or booleans, else float64 means.
+
+    Raises
+    ------
+    ArgumentError : not a table of at least one pattern, or values outside [-1, 1].
+
+    Examples
+    --------
+    >>> as_patterns([[1, -1], [1, 1]]).dtype.name, as_patterns([[0.5, -1]]).dtype.name
+    ('int8', 'float64')
+    """
+    x = np.asarray(source)
+    table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
+    require(table, "patterns", "a table (K, N) of numbers", f"{x.dtype} of shape {x.shape}")
+    if x.dtype == np.bool_:
+        return np.where(x, 1, -1).astype(np.int8)
+    wrong = ~((x >= -1) & (x <= 1))
+    if wrong.any():
+        raise ArgumentError("patterns", "in [-1, 1]", x[wrong][0])
+    if ((x == 1) | (x == -1)).all():
+        return np.ascontiguousarray(x, np.int8)
+    return np.ascontiguousarray(x, np.float64)
+
+
+def is_graded(patterns: np.ndarray) -> bool:
+    """Whether `patterns`, as `as_patterns` returns them, are means and not signs."""
+    return patterns.dtype.kind == "f"
+
+
+def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray | None]:
+    """Return cues int8 (S, N) with 0 in their gaps, and what was seen; None where all was.
+
+    Parameters
+    ----------
+    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; booleans; or an int8 array of +-1 on a
+        device.
+    observed : bool that broadcasts to the shape of the cues, or None.
+    n_sites : N.
+
+    Raises
+    ------
+    ArgumentError : another width, other values, or gaps on a device.
+
+    Examples
+    --------
+    >>> states, seen = as_cues([[1, np.nan, -1]], None, 3)
+    >>> states.tolist(), seen.tolist()
+    ([[1, 0, -1]], [[True, False, True]])
+    """
+    if on_device(cues):
+        require(observed is None, "observed", "left out on a device", "given")
+        return cues, None
+    x = np.atleast_2d(np.asarray(cues))
+    rule = f"of shape (S, {n_sites})"
+    require(x.ndim == 2 and x.shape[1] == n_sites, "cues", rule, x.shape)
+    require(x.dtype.kind in "biuf", "cues", "numbers", x.dtype)
+    if x.dtype == np.bool_:
+        x = np.where(x, 1, -1)
+    gap = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
+    x = np.where(gap, 0, x)
+    wrong = (x != 1) & (x != -1) & (x != 0)
+    if wrong.any():
+        raise ArgumentError("cues", "+1, -1, or 0 where not observed", x[wrong][0])
+    states = np.ascontiguousarray(x, np.int8)
+    if observed is not None:
+        mask = np.asarray(observed)
+        try:
+            require(mask.dtype == np.bool_, "observed", "boolean", mask.dtype)
+            mask = np.broadcast_to(mask, states.shape)
+        except ValueError as error:
+            if isinstance(error, ArgumentError):
+                raise
+            fits = f"of a shape that broadcasts to {states.shape}"
+            raise ArgumentError("observed", fits, mask.shape) from None
+        states = np.where(mask, states, 0).astype(np.int8)
+    seen = states != 0
+    return states, None if seen.all() else seen

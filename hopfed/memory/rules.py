@@ -1,0 +1,209 @@
+"""Rules by which patterns become an energy: six frozen dataclasses, found by name.
+
+With patterns ``xi`` (K, N), ``J`` an (N, N) matrix of couplings that is never formed:
+
+    hebb         J = xi^T xi / N
+    projector    J = xi^T (xi xi^T)^-1 xi, the projector on the span of the patterns
+    dreamed      (1 + t) J (1 + t J)^-1 of Hebb's J: t = 0 is Hebb, t to infinity the projector
+    layered      L copies of the spins on such a J, which repel each other
+    dense        -(N / n) sum_mu (xi_mu . s / N)^n in place of the quadratic energy
+    exponential  -(1 / beta) log sum_mu exp(beta xi_mu . s)
+
+See theory/NOTES.md, Projector kernel, Closed form of dreaming, Energies of the layered memory, and
+Recall energies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import ClassVar
+
+from hopfed._lib.settings import check_types, require
+from hopfed.errors import ArgumentError
+from hopfed.kernels.dense import COLDEST, HIGHEST
+from hopfed.kernels.lam import COUPLINGS
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What all rules share: a name, and whether the energy is quadratic in the spins.
+
+    Examples
+    --------
+    >>> [rule.name for rule in RULES.values() if rule.quadratic]
+    ['hebb', 'projector', 'dreamed', 'layered']
+    """
+
+    name: ClassVar[str] = ""
+    quadratic: ClassVar[bool] = True
+
+    @property
+    def time(self) -> float:
+        """Dreaming time of the couplings; infinite for the projector."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Hebb(Rule):
+    """Hebb's rule: capacity .138 N patterns (Amit, Gutfreund, Sompolinsky 1985)."""
+
+    name: ClassVar[str] = "hebb"
+
+
+@dataclass(frozen=True)
+class Projector(Rule):
+    """The pseudo-inverse: any linearly independent patterns are rest states."""
+
+    name: ClassVar[str] = "projector"
+
+    @property
+    def time(self) -> float:
+        """Infinite."""
+        return float("inf")
+
+
+@dataclass(frozen=True)
+class Dreamed(Rule):
+    """Hebb's couplings after dreaming (Fachechi, Agliari, Barra 2019).
+
+    Attributes
+    ----------
+    t : dreaming time, at least 0.
+
+    Examples
+    --------
+    >>> Dreamed(-1.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: t must be at least 0, got -1.0
+    """
+
+    name: ClassVar[str] = "dreamed"
+    t: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.t >= 0, "t", "at least 0", self.t)
+
+    @property
+    def time(self) -> float:
+        """`t`."""
+        return self.t
+
+
+@dataclass(frozen=True)
+class Layered(Rule):
+    """Layers on common couplings that push each other to different patterns.
+
+    Attributes
+    ----------
+    layers : L, at least 1.
+    repulsion : lambda, in [0, 1 / (L - 1)).
+    coupling : "quadratic" or "linear" in the overlap of two layers (arXiv:2603.19902, eqs. (6)
+        and (8)).
+    t : dreaming time of the couplings; infinite for the projector, which was measured to be best.
+
+    Examples
+    --------
+    >>> Layered(layers=3, repulsion=0.7)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: repulsion must be in [0, 0.5), got 0.7
+    """
+
+    name: ClassVar[str] = "layered"
+    layers: int = 3
+    repulsion: float = 0.45
+    coupling: str = "quadratic"
+    t: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.layers >= 1, "layers", "at least 1", self.layers)
+        most = 1 / (self.layers - 1) if self.layers > 1 else float("inf")
+        require(0 <= self.repulsion < most, "repulsion", f"in [0, {most:g})", self.repulsion)
+        known = f"one of {', '.join(COUPLINGS)}"
+        require(self.coupling in COUPLINGS, "coupling", known, repr(self.coupling))
+        require(self.t >= 0, "t", "at least 0", self.t)
+
+    @property
+    def time(self) -> float:
+        """`t`."""
+        return self.t
+
+
+@dataclass(frozen=True)
+class Dense(Rule):
+    """The dense memory: a power of every overlap (Krotov, Hopfield 2016, arXiv:1606.01164).
+
+    Attributes
+    ----------
+    n : the power, 2 to 30; 2 is Hebb's rule.
+
+    Examples
+    --------
+    >>> Dense(1)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: n must be in 2 .. 30, got 1
+    """
+
+    name: ClassVar[str] = "dense"
+    quadratic: ClassVar[bool] = False
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(2 <= self.n <= HIGHEST, "n", f"in 2 .. {HIGHEST}", self.n)
+
+
+@dataclass(frozen=True)
+class Exponential(Rule):
+    """The exponential memory, one step of which is attention (Ramsauer et al., arXiv:2008.02217).
+
+    Attributes
+    ----------
+    beta : inverse temperature of the weights, in (0, 300]. For graded patterns 1 is Bayes' rule.
+
+    Examples
+    --------
+    >>> Exponential(0.0)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: beta must be in (0, 300], got 0.0
+    """
+
+    name: ClassVar[str] = "exponential"
+    quadratic: ClassVar[bool] = False
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(0 < self.beta <= COLDEST, "beta", f"in (0, {COLDEST:g}]", self.beta)
+
+
+RULES: dict[str, type[Rule]] = {
+    rule.name: rule for rule in (Hebb, Projector, Dreamed, Layered, Dense, Exponential)
+}
+
+
+def rule_named(rule: str | Rule) -> Rule:
+    """Return a rule with its default settings by name; a rule is returned as it is.
+
+    Raises
+    ------
+    ArgumentError : there is no such rule.
+
+    Examples
+    --------
+    >>> rule_named("dense"), rule_named(Dense(4))
+    (Dense(n=3), Dense(n=4))
+    """
+    if isinstance(rule, Rule):
+        return rule
+    if rule not in RULES:
+        near = get_close_matches(str(rule), RULES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError("rule", f"one of {', '.join(RULES)}{hint}", repr(rule))
+    return RULES[rule]()

@@ -1,0 +1,98 @@
+"""A memory as a run file: the rule, the patterns as bits, their weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.settings import from_plain, to_plain
+from hopfed.errors import ArgumentError, RunFileError
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import RULES
+from hopfed.runs import Run
+
+KIND = "memory"
+
+
+def as_run(memory: AssociativeMemory, source: str = "") -> Run:
+    """Return the run file of a memory; signs are packed to bits.
+
+    Parameters
+    ----------
+    memory : of patterns or of an operator.
+    source : where the patterns come from, for readers of the file.
+
+    Examples
+    --------
+    >>> run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "dense"))
+    >>> run.summary, run.arrays["memory/bits"].tolist()
+    ({'rule': 'dense', 'patterns': 1, 'sites': 3, 'graded': False}, [[160]])
+    """
+    arrays: dict[str, np.ndarray] = {"memory/weights": memory.weights}
+    if memory.factor is not None:
+        arrays["memory/factor"] = memory.factor
+    elif memory.is_graded:
+        arrays["memory/means"] = memory.patterns
+    else:
+        arrays["memory/bits"] = np.packbits(memory.patterns > 0, axis=1)
+    summary = {
+        "rule": memory.rule.name,
+        "patterns": len(memory),
+        "sites": memory.n_sites,
+        "graded": memory.is_graded,
+    }
+    settings = to_plain(memory.rule) if asdict(memory.rule) else {}  # type: ignore[call-overload]
+    return Run(KIND, {"source": source, "settings": settings}, arrays, summary)
+
+
+def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
+    """Write a memory to an .h5 file, whole or not at all.
+
+    Parameters
+    ----------
+    memory, source : as in `as_run`.
+    path : of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> memory = AssociativeMemory.store(np.array([[1, -1, 1], [1, 1, 1]]), "projector")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(memory, f"{folder}/m.h5")
+    ...     load(f"{folder}/m.h5").patterns.tolist()
+    [[1, -1, 1], [1, 1, 1]]
+    """
+    as_run(memory, source).save(path)
+
+
+def load(path: str | Path) -> AssociativeMemory:
+    """Read a memory that `save` or `hopfed store` wrote.
+
+    Raises
+    ------
+    RunFileError : no such file, or it holds no memory.
+    """
+    run = Run.load(path)
+    if run.kind != KIND:
+        raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
+    try:
+        return _memory(run.arrays, run.config["settings"], run.summary)
+    except (KeyError, ValueError, IndexError, ArgumentError) as error:
+        raise RunFileError(f"{path}: not a readable memory: {error}") from error
+
+
+def _memory(
+    arrays: dict[str, np.ndarray], settings: dict[str, Any], summary: dict[str, Any]
+) -> AssociativeMemory:
+    rule = from_plain(RULES[summary["rule"]], settings)
+    if "memory/factor" in arrays:
+        W = arrays["memory/factor"]
+        return AssociativeMemory(rule, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
+    weights = arrays["memory/weights"]
+    if "memory/means" in arrays:
+        return AssociativeMemory.store(arrays["memory/means"], rule, weights=weights)
+    bits = np.unpackbits(arrays["memory/bits"], axis=1, count=int(summary["sites"]))
+    return AssociativeMemory.store(bits.astype(bool), rule, weights=weights)

@@ -1,0 +1,120 @@
+"""The dense and the exponential memory as a module of PyTorch, with gradients.
+
+The steps are those of `hopfed.memory` with real states in the place of signs: for the exponential
+rule attention with inverse temperature beta (arXiv:2008.02217, eq. (3)),
+
+    q <- softmax(beta q X^T) X,
+
+and for the dense rule the gradient of its energy, divided by the sum of its absolute weights,
+
+    q <- (q X^T / N)^(n - 1) X / sum_mu |q . x_mu / N|^(n - 1),
+
+so that both answer weighted means of the patterns X (K, N). The sign of one exponential step from
++-1 states is the synchronous update of `AssociativeMemory.recall`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hopfed._lib.settings import require
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense, Exponential, Rule, rule_named
+
+
+class DenseMemory(nn.Module):
+    """Patterns that states are drawn to; differentiable in the states and in the patterns.
+
+    Parameters
+    ----------
+    patterns : (K, N) real, the keys.
+    rule : `Dense` or `Exponential`, or its name.
+    values : (K, V) what is answered in the place of the keys; then only one step makes sense.
+    learned : whether patterns and values are parameters, not buffers.
+
+    Raises
+    ------
+    ArgumentError : another rule, shapes that do not fit.
+
+    Examples
+    --------
+    >>> keys = torch.eye(3) * 4
+    >>> memory = DenseMemory(keys, Exponential(2.0))
+    >>> memory(torch.tensor([[3.0, 1.0, 0.0]])).round(decimals=2).tolist()
+    [[4.0, 0.0, 0.0]]
+    """
+
+    patterns: Tensor
+    values: Tensor | None
+
+    def __init__(
+        self,
+        patterns: Tensor,
+        rule: str | Rule = "exponential",
+        values: Tensor | None = None,
+        learned: bool = False,
+    ):
+        super().__init__()
+        self.rule = rule_named(rule)
+        known = isinstance(self.rule, Dense | Exponential)
+        require(known, "rule", "dense or exponential", self.rule.name)
+        shape = tuple(patterns.shape)
+        require(patterns.ndim == 2 and len(patterns) > 0, "patterns", "of shape (K, N)", shape)
+        for name, tensor in (("patterns", patterns), ("values", values)):
+            if tensor is not None:
+                fits = tensor.ndim == 2 and len(tensor) == len(patterns)
+                require(fits, name, f"{len(patterns)} rows", tuple(tensor.shape))
+            if learned and tensor is not None:
+                setattr(self, name, nn.Parameter(tensor.clone()))
+            else:
+                self.register_buffer(name, tensor)
+
+    @classmethod
+    def of(cls, memory: AssociativeMemory, learned: bool = False) -> DenseMemory:
+        """Return the module of a stored memory of signs, with equal weights.
+
+        Examples
+        --------
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, 1]]), "exponential")
+        >>> DenseMemory.of(memory)(torch.tensor([[1.0, 1.0, -1.0]])).sign().tolist()
+        [[1.0, 1.0, -1.0]]
+        """
+        require(not memory.is_graded, "memory", "of signs", "graded patterns")
+        even = bool(np.all(memory.weights == 1))
+        require(even, "memory", "with weights of 1", "others")
+        xi = torch.from_numpy(memory.patterns.astype(np.float32))
+        return cls(xi, memory.rule, learned=learned)
+
+    def weights(self, states: Tensor) -> Tensor:
+        """Weights (..., K) that states (..., N) give to the patterns; their sizes sum to one."""
+        sums = states @ self.patterns.T
+        if isinstance(self.rule, Exponential):
+            return torch.softmax(self.rule.beta * sums, dim=-1)
+        assert isinstance(self.rule, Dense)
+        powers = (sums / self.patterns.shape[1]) ** (self.rule.n - 1)
+        tiny = torch.finfo(powers.dtype).tiny
+        return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
+
+    def energy(self, states: Tensor) -> Tensor:
+        """Energy (...,) of states: `AssociativeMemory.energy`, of real states as well."""
+        sums = states @ self.patterns.T
+        if isinstance(self.rule, Exponential):
+            return -torch.logsumexp(self.rule.beta * sums, dim=-1) / self.rule.beta
+        assert isinstance(self.rule, Dense)
+        n_sites = self.patterns.shape[1]
+        return -(n_sites / self.rule.n) * ((sums / n_sites) ** self.rule.n).sum(dim=-1)
+
+    def forward(self, states: Tensor, steps: int = 1) -> Tensor:
+        """Return states (..., N) after `steps` updates, or values (..., V) read out by the last.
+
+        Parameters
+        ----------
+        states : (..., N) real.
+        steps : at least 1.
+        """
+        require(steps >= 1, "steps", "at least 1", steps)
+        for _ in range(steps - 1):
+            states = self.weights(states) @ self.patterns
+        return self.weights(states) @ (self.patterns if self.values is None else self.values)

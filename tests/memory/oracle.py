@@ -1,0 +1,44 @@
+"""The associative memory in plain NumPy: dense couplings, one spin at a time."""
+
+import numpy as np
+
+
+def random_signs(shape, seed):
+    return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
+
+
+def corrupted(patterns, share, seed):
+    """Copies of patterns in which each site is flipped with probability `share`."""
+    flips = np.random.default_rng(seed).random(patterns.shape) < share
+    return np.where(flips, -patterns, patterns).astype(np.int8)
+
+
+def couplings(xi, rule):
+    """(N, N) couplings of a quadratic rule; N times Hebb's, whole numbers, so that ties are ties."""
+    if rule.time == 0:
+        return xi.T.astype(float) @ xi
+    J = xi.T.astype(float) @ xi / xi.shape[1]
+    if rule.time == np.inf:
+        return np.linalg.pinv(xi.astype(float)) @ xi
+    return (1 + rule.time) * J @ np.linalg.inv(np.eye(len(J)) + rule.time * J)
+
+
+def descend(states, J, held=None, sweeps=100):
+    """Serial descent on the couplings J without their diagonal; ``sign(0) = +1``."""
+    J = J - np.diag(np.diag(J))
+    states = states.astype(float)
+    for c, s in enumerate(states):
+        for _ in range(sweeps):
+            before = s.copy()
+            for i in range(len(s)):
+                if held is None or not held[c, i]:
+                    s[i] = 1 if J[i] @ s >= 0 else -1
+            if (s == before).all():
+                break
+    return states.astype(np.int8)
+
+
+def step(states, J):
+    """One synchronous update without noise and without self-field."""
+    J = J - np.diag(np.diag(J))
+    return np.where(states @ J >= 0, 1, -1).astype(np.int8)

@@ -1,0 +1,318 @@
+"""Recall against a plain loop, the laws of its energies, and what stays equal where it must."""
+
+import shutil
+
+import numpy as np
+import pytest
+from memory.oracle import corrupted, couplings, descend, random_signs, step
+
+import hopfed
+from hopfed import kernels
+from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels import reference
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
+
+QUADRATIC = [Hebb(), Projector(), Dreamed(2.0)]
+OVERLAPS = [Dense(2), Dense(3), Dense(5), Exponential(0.5)]
+SINGLE = [*QUADRATIC, *OVERLAPS]  # one layer
+
+
+def name(rule):
+    return rule.name
+
+
+def loop(cues, xi, rule, held=None):
+    """Serial recall at temperature 0 by a plain loop."""
+    if rule.quadratic:
+        return descend(cues, couplings(xi, rule), held)
+    power = isinstance(rule, Dense)
+    kind, parameter = ("power", rule.n) if power else ("exponential", rule.beta)
+    return reference.dense_sweep(cues, xi, kind, parameter)
+
+
+@pytest.mark.parametrize("rule", SINGLE, ids=name)
+@pytest.mark.parametrize("shape", [(1, 30), (9, 100), (25, 101)])
+def test_serial_recall_equals_a_plain_loop_to_the_bit(rule, shape):
+    xi = random_signs(shape, 1)
+    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((20, shape[1]), 3)])
+    found = AssociativeMemory.store(xi, rule).recall(cues)
+    np.testing.assert_array_equal(found.states, loop(cues, xi, rule))
+    np.testing.assert_allclose(found.overlaps, found.states @ xi.T / shape[1], atol=1e-12)
+    assert found.converged.all()
+    assert (found.updates >= 1).all()
+
+
+@pytest.mark.parametrize("rule", QUADRATIC, ids=name)
+def test_synchronous_recall_equals_a_plain_loop_to_the_bit(rule):
+    xi = random_signs((12, 90), 1)
+    now = corrupted(np.repeat(xi, 5, axis=0), 0.3, 2)
+    memory = AssociativeMemory.store(xi, rule)
+    J = couplings(xi, rule)
+    for updates in range(1, 6):
+        found = memory.recall(now, updates=updates, order="synchronous").states
+        wanted = now
+        for _ in range(updates):
+            wanted = step(wanted, J)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_synchronous_fields_of_the_dense_rule_are_those_of_the_serial_order(n):
+    xi, cues = random_signs((40, 61), 1), random_signs((8, 61), 2)
+    found = AssociativeMemory.store(xi, Dense(n)).recall(cues, updates=1, order="synchronous")
+    for s, new in zip(cues.astype(float), found.states, strict=True):
+        for i in range(61):
+            c = xi @ s - xi[:, i] * s[i]
+            h = reference.dense_field(c, xi[:, i].astype(float), "power", n)
+            assert new[i] == (1 if h >= 0 else -1)
+
+
+def test_one_synchronous_step_of_the_exponential_rule_is_the_sign_of_attention():
+    xi, cues = random_signs((40, 60), 1), random_signs((50, 60), 2)
+    found = AssociativeMemory.store(xi, Exponential(0.1)).recall(
+        cues, updates=1, order="synchronous"
+    )
+    a = np.exp(0.1 * (cues.astype(float) @ xi.T))
+    attention = a / a.sum(axis=1, keepdims=True) @ xi
+    np.testing.assert_array_equal(found.states, np.where(attention >= 0, 1, -1))
+
+
+@pytest.mark.parametrize("rule", SINGLE, ids=name)
+def test_energy_never_rises_in_serial_order_without_noise(rule):
+    xi = random_signs((30, 80), 1)
+    memory = AssociativeMemory.store(xi, rule)
+    states = random_signs((12, 80), 2)
+    before = memory.energy(states)
+    for _ in range(6):
+        found = memory.recall(states, updates=1)
+        assert (found.energy <= before + 1e-9 * np.abs(before)).all()
+        changed = (found.states != states).any(axis=1)
+        assert (found.energy[changed] < before[changed] + 1e-9).all()
+        states, before = found.states, found.energy
+
+
+@pytest.mark.parametrize("rule", [Hebb(), Dense(2), Dense(4), Exponential(0.5)], ids=name)
+def test_energy_is_that_of_the_formula(rule):
+    xi, states = random_signs((7, 40), 1), random_signs((5, 40), 2)
+    a = states.astype(float) @ xi.T
+    wanted = {
+        Hebb(): -((a**2).sum(axis=1) - 7 * 40) / 80,
+        Dense(2): -20 * ((a / 40) ** 2).sum(axis=1),
+        Dense(4): -10 * ((a / 40) ** 4).sum(axis=1),
+        Exponential(0.5): -2 * np.log(np.exp(a / 2).sum(axis=1)),
+    }[rule]
+    np.testing.assert_allclose(AssociativeMemory.store(xi, rule).energy(states), wanted)
+
+
+@pytest.mark.parametrize("rule", [Hebb(), Projector(), Dense(3), Exponential(1.0)], ids=name)
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_turning_sites_of_patterns_and_cues_alike_turns_the_answer(rule, order):
+    xi, g = random_signs((11, 90), 1), random_signs(90, 2)  # K odd, N even: no field is zero
+    cues = corrupted(xi, 0.3, 3)
+    plain = AssociativeMemory.store(xi, rule).recall(cues, order=order).states
+    turned = AssociativeMemory.store(xi * g, rule).recall(cues * g, order=order).states
+    np.testing.assert_array_equal(turned, plain * g)
+
+
+@pytest.mark.parametrize("rule", [Hebb(), Projector(), Dense(2), Dense(4)], ids=name)
+def test_states_and_their_negatives_fall_alike_on_even_energies(rule):
+    xi = random_signs((11, 90), 1)
+    memory, cues = AssociativeMemory.store(xi, rule), corrupted(xi, 0.35, 3)
+    np.testing.assert_array_equal(-memory.recall(-cues).states, memory.recall(cues).states)
+
+
+@pytest.mark.parametrize(
+    ("rule", "K"), [(Hebb(), 6), (Projector(), 100), (Dreamed(5.0), 40), (Dense(3), 400),
+                    (Exponential(1.0), 5000)], ids=lambda x: getattr(x, "name", x),
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_stored_patterns_are_rest_states_below_capacity(rule, K, order):
+    xi = random_signs((K, 200), 1)
+    found = AssociativeMemory.store(xi, rule).recall(xi[:50], order=order)
+    np.testing.assert_array_equal(found.states, xi[:50])
+    assert found.converged.all()
+    np.testing.assert_array_equal(found.updates, 1)
+
+
+@pytest.mark.parametrize("rule", SINGLE, ids=name)
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_gaps_are_filled_and_what_was_observed_is_kept(rule, order):
+    xi = random_signs((5, 120), 1)
+    seen = np.random.default_rng(2).random(xi.shape) < 0.4
+    memory = AssociativeMemory.store(xi, rule)
+    found = memory.recall(np.where(seen, xi, 0), order=order)
+    np.testing.assert_array_equal(found.states, xi)
+    same = memory.recall(xi, observed=seen, order=order)
+    np.testing.assert_array_equal(same.states, found.states)
+    wrong = np.where(seen, corrupted(xi, 0.1, 3), np.nan)
+    kept = memory.recall(wrong, order=order).states
+    np.testing.assert_array_equal(kept[seen], wrong[seen])
+    free = memory.recall(wrong, order=order, hold=False).states
+    assert (free == xi).mean() > (kept == xi).mean()
+
+
+def test_a_held_recall_equals_a_plain_loop_to_the_bit():
+    xi = random_signs((9, 100), 1)
+    seen = np.random.default_rng(2).random((9, 100)) < 0.3
+    for rule in QUADRATIC:
+        J = couplings(xi, rule)
+        start = np.where(seen, xi, np.where(np.where(seen, xi, 0) @ J >= 0, 1, -1))
+        found = AssociativeMemory.store(xi, rule).recall(xi, observed=seen).states
+        np.testing.assert_array_equal(found, descend(start, J, seen))
+
+
+@pytest.mark.parametrize("rule", [Hebb(), Dense(3), Exponential(1.0)], ids=name)
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_noise_is_named_and_a_run_continues(rule, order):
+    xi = random_signs((4, 64), 1)
+    memory, cues = AssociativeMemory.store(xi, rule), corrupted(xi, 0.2, 2)
+    options = {"temperature": 0.4, "order": order, "seed": 5}
+    whole = memory.recall(cues, updates=6, **options)
+    part = memory.recall(cues, updates=2, **options).states
+    rest = memory.recall(part, updates=4, first_update=2, **options).states
+    np.testing.assert_array_equal(rest, whole.states)
+    assert (memory.recall(cues, updates=6, **options | {"seed": 6}).states != whole.states).any()
+    annealed = memory.recall(
+        cues, temperature=np.maximum(np.linspace(0.4, -0.4, 20), 0), updates=20, order=order
+    )
+    assert annealed.converged.all()
+    assert not memory.recall(cues, temperature=9.0, updates=3, order=order).converged.any()
+
+
+def test_weights_count_like_copies():
+    xi, cues = random_signs((5, 60), 1), random_signs((20, 60), 2)
+    counts = np.array([1, 2, 3, 1, 2])
+    for rule in (Hebb(), Dreamed(1.0), Dense(3), Exponential(0.2)):
+        one = AssociativeMemory.store(xi, rule, weights=counts).recall(cues)
+        many = AssociativeMemory.store(np.repeat(xi, counts, axis=0), rule).recall(cues)
+        np.testing.assert_array_equal(one.states, many.states)
+        np.testing.assert_allclose(one.energy, many.energy, rtol=1e-6)
+
+
+def test_a_layered_memory_takes_a_mixture_apart():
+    xi = random_signs((3, 400), 1)
+    mixture = np.where(xi.sum(axis=0) > 0, 1, -1)[None].repeat(24, axis=0)
+    memory = AssociativeMemory.store(xi, Layered())
+    cooling = np.maximum(np.linspace(0.1, -0.01, 60), 0)
+    found = memory.recall(mixture, temperature=cooling, updates=60, seed=3)
+    assert found.states.shape == (24, 3, 400)
+    assert found.overlaps.shape == (24, 3, 3)
+    best = np.abs(found.overlaps).max(axis=1)  # of each pattern over the layers
+    assert (best > 0.99).all(axis=1).mean() > 0.9
+    J = couplings(xi, Projector())
+    s = found.states.astype(float)
+    q = np.einsum("sai,ij,sbj->sab", s, J, s)
+    cross = (q**2).sum(axis=(1, 2)) - np.einsum("saa->s", q**2)
+    wanted = -np.einsum("saa->s", q) + 0.45 / 400 * cross
+    np.testing.assert_allclose(found.energy, wanted, rtol=1e-5)
+
+
+def test_one_layer_takes_a_mixture_apart_in_a_third_of_the_starts_at_most():
+    """Three layers that do not see each other each end in one of three patterns: 6 of 27."""
+    xi = random_signs((3, 400), 1)
+    mixture = np.where(xi.sum(axis=0) > 0, 1, -1)[None].repeat(24, axis=0)
+    cooling = np.maximum(np.linspace(0.5, -0.05, 60), 0)
+    memory = AssociativeMemory.store(xi, Layered(repulsion=0.0))
+    found = memory.recall(mixture, temperature=cooling, updates=60, seed=3)
+    best = np.abs(found.overlaps).max(axis=1)
+    assert (best > 0.99).all(axis=1).mean() < 0.5
+
+
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler")
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_a_device_recalls_what_the_host_does(order):
+    from hopfed.kernels.cuda.emulator import Emulated
+
+    device = Emulated()
+    xi = random_signs((7, 70), 1)
+    cues = corrupted(xi, 0.3, 2)
+    for rule in (Hebb(), Projector(), Layered(2), Dense(3), Exponential(1.0)):
+        memory = AssociativeMemory.store(xi, rule)
+        options = {"order": order, "updates": 9}
+        if order == "serial" and not rule.quadratic:
+            with pytest.raises(BackendError, match="CPU only"):
+                memory.recall(device.xp.asarray(cues), **options)
+            continue
+        there = memory.recall(device.xp.asarray(cues), **options)
+        here = memory.recall(cues, **options)
+        np.testing.assert_array_equal(there.states.get(), here.states)
+        np.testing.assert_array_equal(there.overlaps, here.overlaps)
+        np.testing.assert_array_equal(there.converged, here.converged)
+
+
+def test_a_recovery_and_an_operator_are_stored():
+    from hopfed.data.channel import draw_examples, rademacher
+    from hopfed.spectral.operators import FactorOperator
+
+    rng = np.random.default_rng(1)
+    xi = rademacher(4, 200, rng)
+    examples = draw_examples(xi, 800, 0.8, rng)[0]
+    recovered = hopfed.recover(examples, seed=1)
+    cues = corrupted(xi, 0.2, 3)
+    assert np.abs(hopfed.AssociativeMemory.store(recovered).recall(cues).overlaps).max() == 1
+    operator = FactorOperator.from_examples(examples)
+    for rule in ("hebb", "projector", Dreamed(1.0)):
+        memory = AssociativeMemory.store(operator, rule)
+        assert memory.coupling_factor[0].shape == (200, 4)  # counted
+        found = memory.recall(cues)
+        assert found.overlaps.shape == (4, 0)
+        assert (np.abs((found.states * xi.astype(int)).mean(axis=1)) > 0.95).all()
+    with pytest.raises(ArgumentError, match="rule must be quadratic"):
+        AssociativeMemory.store(operator, "dense")
+    with pytest.raises(ArgumentError, match="memory must be of patterns"):
+        memory.add(xi)
+
+
+@pytest.mark.parametrize(
+    ("bad", "argument"),
+    [
+        ({"cues": np.ones((2, 9))}, "cues"),
+        ({"cues": np.full((2, 8), 2)}, "cues"),
+        ({"observed": np.ones((2, 7), bool)}, "observed"),
+        ({"observed": np.ones((2, 8))}, "observed"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"temperature": [0.1, 0.2], "updates": 2}, "temperature"),
+        ({"updates": 0}, "updates"),
+        ({"order": "random"}, "order"),
+    ],
+)
+def test_bad_cues_and_settings_name_themselves(bad, argument):
+    memory = AssociativeMemory.store(random_signs((3, 8), 1))
+    with pytest.raises(ArgumentError) as error:
+        memory.recall(**{"cues": np.ones((2, 8))} | bad)
+    assert error.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("bad", "argument"),
+    [
+        ({"source": np.ones(4)}, "patterns"),
+        ({"source": np.full((2, 4), 3.0)}, "patterns"),
+        ({"rule": "hebbs"}, "rule"),
+        ({"weights": [1.0]}, "weights"),
+        ({"weights": [1.0, 0.0, 1.0]}, "weights"),
+        ({"source": np.full((3, 4), 0.5), "rule": "hebb"}, "rule"),
+    ],
+)
+def test_bad_patterns_name_themselves(bad, argument):
+    with pytest.raises(ArgumentError) as error:
+        AssociativeMemory.store(**{"source": random_signs((3, 8), 1)} | bad)
+    assert error.value.argument == argument
+
+
+def test_a_misspelt_rule_is_put_right():
+    with pytest.raises(ArgumentError, match="did you mean hebb"):
+        AssociativeMemory.store(random_signs((3, 8), 1), "hebbs")
+
+
+def test_the_kernel_takes_whole_numbers_for_hebbs_rule():
+    """Then its float32 fields are exact, and ties fall as in whole numbers."""
+    xi = random_signs((30, 3000), 1)
+    W, scale = AssociativeMemory.store(xi).coupling_factor
+    np.testing.assert_array_equal(W, xi.T)
+    assert scale == 1 / 3000
+    cues = corrupted(xi, 0.45, 2)
+    found = AssociativeMemory.store(xi).recall(cues).states
+    exact = kernels.descend(cues, xi.T.astype(np.float32)).state
+    np.testing.assert_array_equal(found, exact)

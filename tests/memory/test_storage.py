@@ -1,0 +1,61 @@
+"""Memories as files: what comes back is what was stored, and foreign files are told apart."""
+
+import numpy as np
+import pytest
+from memory.oracle import corrupted, random_signs
+
+from hopfed.errors import RunFileError
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
+from hopfed.memory.storage import as_run, load, save
+from hopfed.runs import Run
+from hopfed.spectral.operators import FactorOperator
+
+RULES = [Hebb(), Projector(), Dreamed(2.5), Dreamed(float("inf")), Layered(4, 0.1, "linear", 0.0),
+         Layered(), Dense(5), Exponential(0.25)]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_a_memory_comes_back(rule, tmp_path):
+    xi = random_signs((5, 77), 1)
+    memory = AssociativeMemory.store(xi, rule, weights=np.linspace(0.5, 1, 5))
+    save(memory, tmp_path / "m.h5", source="drawn here")
+    back = load(tmp_path / "m.h5")
+    assert back.rule == rule
+    np.testing.assert_array_equal(back.patterns, xi)
+    np.testing.assert_array_equal(back.weights, memory.weights)
+    cues = corrupted(xi, 0.3, 2)
+    np.testing.assert_array_equal(back.recall(cues).states, memory.recall(cues).states)
+
+
+def test_patterns_are_bits_in_the_file():
+    run = as_run(AssociativeMemory.store(random_signs((9, 800), 1)))
+    assert run.arrays["memory/bits"].nbytes == 9 * 100
+
+
+def test_graded_and_operator_memories_come_back(tmp_path):
+    means = np.random.default_rng(0).uniform(-1, 1, (3, 8))
+    save(AssociativeMemory.store(means, weights=[1, 2, 3]), tmp_path / "graded.h5")
+    back = load(tmp_path / "graded.h5")
+    assert back.is_graded
+    np.testing.assert_array_equal(back.patterns, means)
+    operator = FactorOperator.from_examples(random_signs((4, 30), 1))
+    memory = AssociativeMemory.store(operator, "projector", rank=3)
+    save(memory, tmp_path / "operator.h5")
+    cues = random_signs((6, 30), 2)
+    np.testing.assert_array_equal(
+        load(tmp_path / "operator.h5").recall(cues).states, memory.recall(cues).states
+    )
+
+
+def test_foreign_files_are_told_apart(tmp_path):
+    with pytest.raises(RunFileError, match="no such run file"):
+        load(tmp_path / "none.h5")
+    Run("bbp", {}, {}, {}).save(tmp_path / "other.h5")
+    with pytest.raises(RunFileError, match="not a memory"):
+        load(tmp_path / "other.h5")
+    run = as_run(AssociativeMemory.store(random_signs((2, 9), 1)))
+    del run.arrays["memory/bits"]
+    run.save(tmp_path / "torn.h5")
+    with pytest.raises(RunFileError, match="not a readable memory"):
+        load(tmp_path / "torn.h5")
