@@ -24,7 +24,8 @@ hopfed.federation.rounds hopfed.federation.recipes hopfed.federation.engines
 hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.hopfield
 hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust hopfed.hopfield.noisy
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
-hopfed.neural.training.training hopfed.neural.data hopfed.neural.models
+hopfed.neural.training.training hopfed.neural.data hopfed.neural.models hopfed.memory.associative
+hopfed.memory.rules hopfed.memory.storage hopfed.neural.memory.dense
 """
 
 

@@ -19,4 +19,5 @@ tyler : robust shape matrix for heavy-tailed noise.
 concentration : non-asymptotic bounds on the deviation of the operator.
 storage : how many archetypes an associative memory holds, and a simulation of it.
 storage_thermal : the same for Hebb's rule at finite temperature.
+dense_storage : how many patterns the dense and the exponential memory hold.
 """

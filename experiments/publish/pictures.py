@@ -81,6 +81,27 @@ PICTURES = (
         ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure plan.png",),
     ),
     Picture(
+        "recall",
+        "Damaged letters (a quarter of the pixels flipped, of three the upper half missing) and "
+        "what a memory of the alphabet makes of them, sweep by sweep.",
+        (
+            "python -m hopfed.experiments.worked.woven_letters",
+            "hopfed store letters.npy --out letters.h5",
+            "hopfed recall letters.h5 damaged.npy --free --shape 32x32 --figure recall.png",
+        ),
+    ),
+    Picture(
+        "mixture",
+        "The majority of three patterns, taken apart: three layers start at it and push each other "
+        "to different patterns while they cool.",
+        (
+            "python -m hopfed.experiments.worked.woven_letters",
+            "hopfed store woven.npy --out woven.h5 --rule layered",
+            "hopfed recall woven.h5 mixture.npy --temperature 0.1:0 --shape 48x48 "
+            "--figure mixture.png",
+        ),
+    ),
+    Picture(
         "capacity",
         "How much an associative memory retrieves at which load, by Hebb's rule (t = 0) and after "
         "dreaming (t = 1); below, where Hebb's rule retrieves at which temperature.",

@@ -15,6 +15,8 @@ from hopfed.errors import HopfedError
 # Command -> (module, attribute). The modules are imported on use, so that --help is quick.
 _COMMANDS = {
     "recover": ("hopfed.cli.recover", "recover_command"),
+    "store": ("hopfed.cli.store", "store_command"),
+    "recall": ("hopfed.cli.recall", "recall_command"),
     "demo": ("hopfed.cli.demo", "demo_command"),
     "doctor": ("hopfed.cli.doctor", "doctor_command"),
     "bench": ("hopfed.cli.bench", "bench_command"),

@@ -46,12 +46,34 @@ def read_examples(path: str | Path) -> PackedBits:
     ...     read_examples(f"{folder}/answers.csv").shape
     (2, 3)
     """
+    return as_examples(read_numbers(path), name=str(path))
+
+
+def read_numbers(path: str | Path) -> np.ndarray:
+    """Read the numbers in `path` as they stand, (M, ...).
+
+    Parameters
+    ----------
+    path : .npy, .npz, .csv or .h5.
+
+    Raises
+    ------
+    DataError : the file is missing, empty, of unknown format, or not rectangular.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/means.npy", [[0.5, -0.5]])
+    ...     read_numbers(f"{folder}/means.npy").tolist()
+    [[0.5, -0.5]]
+    """
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         with opened(path):  # that there is no such file is said first
             raise DataError(f"{path}: unknown format {path.suffix!r}; use .npy, .npz, .csv or .h5")
-    return as_examples(reader(path), name=str(path))
+    return reader(path)
 
 
 def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:

@@ -53,7 +53,9 @@ def test_dependent_and_equal_patterns(rule):
     memory = AssociativeMemory.store(xi, rule).add(xi[2]).add(-xi[4])
     built = AssociativeMemory.store(np.concatenate([xi, xi[2:3], -xi[4:5]]), rule)
     assert_same(memory, built)
-    assert_same(memory.remove([2]), AssociativeMemory.store(built.patterns[[0, 1, *range(3, 8)]], rule))
+    assert_same(
+        memory.remove([2]), AssociativeMemory.store(built.patterns[[0, 1, *range(3, 8)]], rule)
+    )
     assert_same(memory.remove([6, 7]), AssociativeMemory.store(xi, rule))
     assert_same(memory.remove(range(1, 8)), AssociativeMemory.store(xi[:1], rule))
 

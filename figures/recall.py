@@ -1,0 +1,56 @@
+"""The figure of `hopfed recall`: cues, states on the way, and what was recalled."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from hopfed.errors import ArgumentError
+from hopfed.figures import new_figure
+from hopfed.figures.recovery import _rectangle
+from hopfed.runs import Run
+
+SIDE = 22  # mm, of a picture
+SHOWN = 6  # cues
+
+
+def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
+    """Draw a recall from its run.
+
+    Parameters
+    ----------
+    run : as `hopfed recall --out RUN.h5` writes it.
+    shape : height and width of a pattern; the nearest rectangle when left out.
+    """
+    cues = run.arrays["cues"][:SHOWN]
+    shape = shape or _rectangle(cues.shape[1])
+    if shape[0] * shape[1] != cues.shape[1]:
+        rule = f"height x width with a product of {cues.shape[1]}"
+        raise ArgumentError("shape", rule, f"{shape[0]}x{shape[1]}")
+    columns = _columns(run)
+    layers = 1 if run.arrays["states"].ndim == 2 else run.arrays["states"].shape[1]
+    rows = len(cues) * layers
+    figure = new_figure(SIDE * len(columns), 6 + SIDE * rows)
+    grid = figure.subplots(rows, len(columns), squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for j, (title, states) in enumerate(columns):
+        grid[0, j].set_title(title, pad=2)
+        for s in range(len(cues)):
+            for layer in range(1 if states.ndim == 2 else layers):
+                image = states[s] if states.ndim == 2 else states[s, layer]
+                # A cue stands beside the middle one of the layers that start from it.
+                row = s * layers + (layer if states.ndim == 3 else layers // 2)
+                axes = grid[row, j]
+                axes.imshow(image.reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
+    return figure
+
+
+def _columns(run: Run) -> list[tuple[str, np.ndarray]]:
+    """Titles and states (S, N) or (S, L, N), from the cue to the end."""
+    arrays = run.arrays
+    found: list[tuple[str, np.ndarray]] = [("cue", arrays["cues"][:SHOWN])]
+    for mark, states in zip(arrays["steps/updates"], arrays["steps/states"], strict=True):
+        found.append((f"after {mark}", states))
+    found.append(("recalled", arrays["states"][:SHOWN]))
+    return found

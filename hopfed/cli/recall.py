@@ -1,0 +1,215 @@
+"""`hopfed recall`: what a stored memory makes of cues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.output import out, table
+from hopfed.errors import ArgumentError, DataError, HopfedError
+
+ROWS = 40  # of the table; --json and --out hold all
+SHOWN = 6  # cues in the figure
+STEPS = 3  # pictures between a cue and what is recalled
+OUT = (".npy", ".csv", ".h5")
+
+
+@click.command("recall")
+@click.argument("memory", type=click.Path(path_type=Path))
+@click.argument("cues", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="States to .npy or .csv; everything to .h5.",
+)
+@click.option("--updates", type=int, default=100, show_default=True, help="Most updates.")
+@click.option(
+    "--temperature",
+    default="0",
+    show_default=True,
+    help="A number, or FROM:TO to cool down to TO evenly.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["serial", "synchronous"]),
+    default="serial",
+    show_default=True,
+    help="One spin at a time, or all at once.",
+)
+@click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the noise.")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw cue, steps and result.")
+@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def recall_command(memory: Path, cues: Path, **options: Any) -> None:
+    """Recall from the rows of CUES, by the memory that `hopfed store` wrote to MEMORY.
+
+    .npy, .npz, .csv or .h5; values +-1 or 0/1; among +-1, 0 is a gap, and NaN is one everywhere.
+
+    Example: hopfed recall memory.h5 cues.npy --out recalled.npy
+    """
+    _check(options)
+    from hopfed.memory.storage import load
+
+    stored = load(memory)
+    asked = read_cues(cues, stored.n_sites)
+    updates = options["updates"]
+    if updates < 1:
+        raise ArgumentError("--updates", "at least 1", updates)
+    settings = {
+        "updates": updates,
+        "temperature": _temperatures(options["temperature"], updates),
+        "order": options["order"],
+        "hold": not options["free"],
+        "seed": options["seed"],
+    }
+    found = stored.recall(asked, **settings)
+    config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
+    run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
+    _write(run, options)
+    if options["as_json"]:
+        print(json.dumps(run.summary))
+    else:
+        _print(run)
+        for name in ("out_file", "figure"):
+            if options[name]:
+                out.print(f"wrote {options[name]}", markup=False)
+
+
+def read_cues(file: Path, n_sites: int) -> np.ndarray:
+    """Cues (S, N) of +1, -1, and 0 in gaps."""
+    from hopfed.data.readers import read_table
+
+    cues = read_table(file)
+    if cues.ndim == 0 or cues.dtype.kind not in "biuf":
+        raise DataError(f"{file}: cues must be rows of a table of numbers")
+    cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
+    if cues.shape[1] != n_sites:
+        raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")
+    gap = np.isnan(cues) if cues.dtype.kind == "f" else np.zeros(cues.shape, bool)
+    if (np.isin(cues, (0, 1)) | gap).all():
+        cues = np.where(gap, 0, np.where(cues == 1, 1, -1))
+    cues = np.where(gap, 0, cues)
+    wrong = ~np.isin(cues, (-1, 0, 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        what = f"{cues[row, column]:g} at row {row + 1}, column {column + 1}"
+        raise DataError(f"{file}: cues must be +-1, 0/1 or gaps, got {what}")
+    return cues.astype(np.int8)
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what cannot work before any file is read."""
+    from hopfed._lib.random import check_seed
+    from hopfed.cli.recover import _shape, check_outputs
+
+    check_seed(options["seed"])
+    _shape(options["shape"])
+    check_outputs(options["out_file"], options["figure"])
+    path = options["out_file"]
+    if path is not None and path.suffix.lower() not in OUT:
+        raise ArgumentError("--out", f"a {', '.join(OUT)} file", path)
+
+
+def _temperatures(text: str, updates: int) -> Any:
+    """A temperature, or one for each update: cooling over nine tenths of them, then the end."""
+    first, colon, last = text.partition(":")
+    try:
+        high, low = float(first), float(last if colon else first)
+        holds = np.isfinite([high, low]).all() and high >= low >= 0
+    except ValueError:
+        holds = False
+    if not holds:
+        raise ArgumentError("--temperature", "a number at least 0, or FROM:TO, falling", text)
+    if not colon:
+        return high
+    return high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
+
+
+def _steps(memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """States of the first cues on their way: (marks,) updates made, and the states then."""
+    shown = cues[:SHOWN]
+    last = int(found.updates[:SHOWN].max(initial=1))
+    marks = np.unique(np.geomspace(1, max(last, 1), STEPS + 1).round().astype(int))[:-1]
+    states = []
+    for mark in marks:
+        T = np.broadcast_to(settings["temperature"], (settings["updates"],))
+        part = settings | {"updates": int(mark), "temperature": T[:mark]}
+        states.append(memory.recall(shown, **part).states)
+    none = np.zeros((0, *found.states[:SHOWN].shape), found.states.dtype)
+    return {"steps/updates": marks, "steps/states": np.stack(states) if states else none}
+
+
+def _as_run(
+    memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any], config: dict[str, Any]
+) -> Any:
+    from hopfed.runs import Run
+
+    best = np.abs(found.overlaps).max(axis=-1) if len(memory) else np.zeros(found.states.shape[:-1])
+    nearest = np.abs(found.overlaps).argmax(axis=-1) if len(memory) else np.full(best.shape, -1)
+    arrays = {
+        "cues": cues,
+        "states": found.states,
+        "overlaps": found.overlaps,
+        "energy": found.energy,
+        "updates": found.updates,
+        "converged": found.converged,
+        **_steps(memory, cues, found, settings),
+    }
+    summary = {
+        "cues": len(cues),
+        "converged": int(found.converged.sum()),
+        "nearest": nearest.tolist(),
+        "overlap": best.tolist(),
+        "energy": found.energy.tolist(),
+        "updates": found.updates.tolist(),
+    }
+    return Run("recall", config, arrays, summary)
+
+
+def _write(run: Any, options: dict[str, Any]) -> None:
+    path = options["out_file"]
+    if path is not None and path.suffix.lower() == ".h5":
+        run.save(path)
+    elif path is not None:
+        from hopfed.runs import replacing
+
+        states = run.arrays["states"]
+        flat = states.reshape(-1, states.shape[-1])
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            if path.suffix.lower() == ".npy":
+                np.save(file, states)
+            else:
+                np.savetxt(file, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
+    if options["figure"]:
+        from hopfed.cli.recover import _shape
+        from hopfed.figures import save
+        from hopfed.figures.recall import draw
+
+        save(draw(run, shape=_shape(options["shape"])), options["figure"])
+
+
+def _print(run: Any) -> None:
+    """Print what every cue was recalled as."""
+    states, overlaps = run.arrays["states"], run.arrays["overlaps"]
+    layers = states.shape[1] if states.ndim == 3 else 1
+    grid = table(
+        "cue", *(["layer"] if layers > 1 else []), "nearest", "overlap", "updates", "rests"
+    )
+    flat = overlaps.reshape(len(states), layers, -1)
+    for s in range(min(len(states), ROWS)):
+        for layer in range(layers):
+            row = flat[s, layer]
+            k = int(np.abs(row).argmax()) if len(row) else -1
+            near = [str(k + 1), f"{row[k]:.4f}"] if k >= 0 else ["-", "-"]
+            head = [str(s + 1), str(layer + 1)] if layers > 1 else [str(s + 1)]
+            rests = "yes" if run.arrays["converged"][s] else "no"
+            grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
+    out.print(grid)
+    if len(states) > ROWS:
+        out.print(f"... and {len(states) - ROWS} more (--json or --out holds all)")

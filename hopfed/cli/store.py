@@ -1,0 +1,135 @@
+"""`hopfed store`: an associative memory of the patterns in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.output import human_bytes, out
+from hopfed.errors import ArgumentError, DataError
+
+SETTINGS = (
+    "layers, repulsion, coupling and t of layered; t of dreamed; n of dense; beta of exponential"
+)
+
+
+@click.command("store")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out", "out_file", required=True, type=click.Path(path_type=Path), help="The memory, .h5."
+)
+@click.option(
+    "--rule",
+    default="",
+    help="hebb, projector, dreamed, layered, dense or exponential.  [default: projector; "
+    "exponential for graded patterns]",
+)
+@click.option(
+    "--set", "settings", multiple=True, help=f"A setting of the rule, as n=4: {SETTINGS}."
+)
+@click.option(
+    "--operator", is_flag=True, help="Rows are examples: store what their second moments show."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def store_command(
+    file: Path, out_file: Path, rule: str, settings: tuple[str, ...], operator: bool, as_json: bool
+) -> None:
+    """Store the patterns of FILE in an associative memory.
+
+    .npy, .npz, .csv or .h5; rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns. Or
+    a run file of `hopfed recover`, whose archetypes are stored.
+
+    Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
+    """
+    from hopfed.memory.storage import as_run
+    from hopfed.runs import check_writable
+
+    check_writable(out_file, "--out")
+    chosen = _rule(rule, settings)
+    memory = _stored(file, chosen, operator)
+    run = as_run(memory, str(file))
+    run.save(out_file)
+    size = out_file.stat().st_size
+    if as_json:
+        print(json.dumps({**run.summary, "settings": run.config["settings"], "bytes": size}))
+        return
+    what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
+    if memory.factor is not None:
+        what = f"an operator of {memory.factor.shape[1]} components"
+    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}", markup=False)
+    out.print(f"wrote {out_file} ({human_bytes(size)})", markup=False)
+
+
+def _rule(name: str, settings: tuple[str, ...]) -> Any:
+    """Rule with its settings; empty to choose by the patterns."""
+    from hopfed._lib.settings import with_settings
+    from hopfed.memory.rules import rule_named
+
+    if not name:
+        if settings:
+            raise ArgumentError("--set", "given together with --rule", settings[0])
+        return ""
+    rule = rule_named(name)
+    if settings and not vars(rule):
+        raise ArgumentError("--set", f"left out: {name} has no settings", settings[0])
+    return with_settings(rule, settings)
+
+
+def _stored(file: Path, rule: Any, operator: bool) -> Any:
+    from hopfed.data.readers import read_examples
+    from hopfed.memory.associative import AssociativeMemory
+    from hopfed.memory.cues import is_graded
+
+    if operator:
+        from hopfed.spectral.operators import FactorOperator
+
+        examples = FactorOperator.from_examples(read_examples(file))
+        return AssociativeMemory.store(examples, rule or "projector")
+    patterns = read_patterns(file)
+    return AssociativeMemory.store(patterns, rule or ("" if is_graded(patterns) else "projector"))
+
+
+def read_patterns(file: Path) -> np.ndarray:
+    """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
+    from hopfed.data.readers import read_table
+    from hopfed.memory.cues import as_patterns
+
+    archetypes = _archetypes(file)
+    table = read_table(file) if archetypes is None else archetypes
+    if table.ndim < 2:
+        raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
+    table = table.reshape(len(table), -1)
+    if table.dtype.kind in "biuf" and np.isin(table, (0, 1)).all():
+        table = table == 1
+    try:
+        return as_patterns(table)
+    except ArgumentError as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _archetypes(file: Path) -> np.ndarray | None:
+    """Archetypes of a run file; None for any other file."""
+    if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
+        return None
+    import h5py
+
+    from hopfed.runs import Run
+
+    try:
+        with h5py.File(file, "r") as opened:
+            ours = "hopfed_format" in opened.attrs
+    except OSError:
+        return None  # the reader of tables says what is wrong
+    if not ours:
+        return None
+    run = Run.load(file)
+    if "archetypes/patterns" not in run.arrays:
+        raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
+    found = run.arrays["archetypes/patterns"]
+    if not len(found):
+        raise DataError(f"{file}: the recovery found no archetypes")
+    return found

@@ -1,0 +1,158 @@
+"""`hopfed store` and `hopfed recall` as a user runs them."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import sample
+from memory.oracle import corrupted, random_signs
+
+from hopfed.experiments.worked import woven_letters
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense
+from hopfed.memory.storage import load
+from hopfed.runs import Run
+
+
+@pytest.fixture
+def patterns(tmp_path):
+    """Six patterns and damaged copies of them, as files."""
+    xi = random_signs((6, 100), 1)
+    np.save(tmp_path / "patterns.npy", xi)
+    np.save(tmp_path / "cues.npy", corrupted(xi, 0.15, 2))
+    return xi
+
+
+def test_damaged_patterns_are_recalled(hopfed, patterns, tmp_path):
+    memory, cues, out = tmp_path / "m.h5", tmp_path / "cues.npy", tmp_path / "out.npy"
+    status, text, _ = hopfed("store", tmp_path / "patterns.npy", "--out", memory)
+    assert (status, "6 patterns of 100 sites by Projector()" in text) == (0, True)
+    figure = tmp_path / "f.png"
+    status, text, _ = hopfed("recall", memory, cues, "--out", out, "--figure", figure)
+    assert status == 0
+    np.testing.assert_array_equal(np.load(out), patterns)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert text.count("1.0000") == text.count("yes") == 6
+
+
+def test_everything_goes_to_a_run_file_that_can_be_drawn(hopfed, patterns, tmp_path):
+    memory, cues, out = tmp_path / "m.h5", tmp_path / "cues.npy", tmp_path / "r.h5"
+    options = ("--rule", "dense", "--set", "n=4", "--json")
+    status, text, _ = hopfed("store", tmp_path / "patterns.npy", "--out", memory, *options)
+    assert (status, json.loads(text)["settings"]) == (0, {"n": 4})
+    assert load(memory).rule == Dense(4)
+    hot = ("--temperature", "0.1:0", "--updates", "20", "--order", "synchronous", "--seed", "3")
+    status, text, _ = hopfed("recall", memory, cues, "--out", out, *hot, "--json")
+    assert status == 0
+    run = Run.load(out)
+    assert json.loads(text) == run.summary
+    np.testing.assert_array_equal(run.summary["nearest"], range(6))
+    direct = AssociativeMemory.store(patterns, Dense(4)).recall(
+        np.load(cues), temperature=0.1 * (1 - np.minimum(np.arange(20) / 18, 1)), updates=20,
+        order="synchronous", seed=3,
+    )  # fmt: skip
+    np.testing.assert_array_equal(run.arrays["states"], direct.states)
+    marks, steps = run.arrays["steps/updates"], run.arrays["steps/states"]
+    assert marks[0] == 1
+    assert steps.shape == (len(marks), 6, 100)
+    assert hopfed("figure", out, "--out", tmp_path / "f.svg")[0] == 0
+
+
+def test_a_mixture_is_taken_apart_by_two_commands(hopfed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    woven_letters.main()
+    assert "majority of M, I, X" in capsys.readouterr().out
+    assert hopfed("store", "woven.npy", "--out", "woven.h5", "--rule", "layered")[0] == 0
+    status, text, _ = hopfed(
+        "recall", "woven.h5", "mixture.npy", "--temperature", "0.1:0", "--shape", "48x48",
+        "--figure", "apart.png", "--out", "apart.csv",
+    )  # fmt: skip
+    assert status == 0
+    found = np.loadtxt("apart.csv", delimiter=",")
+    xi = woven_letters.woven()[:3]
+    assert sorted((found @ xi.T / xi.shape[1]).argmax(axis=1)) == [0, 1, 2]
+    assert (np.abs(found @ xi.T).max(axis=1) == xi.shape[1]).all()
+    assert text.count("1.0000") == 3
+
+
+def test_gaps_and_graded_patterns(hopfed, tmp_path):
+    means = np.array([[0.9, 0.8, -0.9, 0.0], [-0.9, -0.8, 0.9, 0.5]])
+    np.savetxt(tmp_path / "means.csv", means, delimiter=",")
+    cues = np.array([[1, np.nan, np.nan, np.nan], [0, np.nan, 1, np.nan]])
+    np.savetxt(tmp_path / "cues.csv", cues, delimiter=",")
+    memory, out = tmp_path / "m.h5", tmp_path / "out.npy"
+    status, text, _ = hopfed("store", tmp_path / "means.csv", "--out", memory)
+    assert (status, "2 graded patterns" in text) == (0, True)
+    assert hopfed("recall", memory, tmp_path / "cues.csv", "--out", out)[0] == 0
+    found = np.load(out)
+    np.testing.assert_array_equal(found[[0, 1, 1], [0, 0, 2]], [1, -1, 1])
+    wanted = AssociativeMemory.store(means).recall([[1, 0, 0, 0], [-1, 0, 1, 0]]).states
+    np.testing.assert_allclose(found, wanted)
+    assert hopfed("recall", memory, tmp_path / "cues.csv", "--free", "--out", out)[0] == 0
+    assert np.abs(np.load(out)).max() < 1
+
+
+def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
+    xi, eta = sample(4, 150, 900, 0.8, 0)
+    np.save(tmp_path / "examples.npy", eta)
+    np.save(tmp_path / "cues.npy", corrupted(xi, 0.2, 1))
+    assert hopfed("recover", tmp_path / "examples.npy", "--out", tmp_path / "run.h5")[0] == 0
+    status, text, _ = hopfed("store", tmp_path / "run.h5", "--out", tmp_path / "m.h5")
+    assert (status, "4 patterns of 150 sites" in text) == (0, True)
+    status, text, _ = hopfed(
+        "store", tmp_path / "examples.npy", "--operator", "--out", tmp_path / "o.h5"
+    )
+    assert (status, "an operator of 4 components" in text) == (0, True)
+    for name in ("m.h5", "o.h5"):
+        out = tmp_path / "out.npy"
+        assert hopfed("recall", tmp_path / name, tmp_path / "cues.npy", "--out", out)[0] == 0
+        overlaps = np.abs((np.load(out) * xi.astype(int)).mean(axis=1))
+        assert overlaps.min() > 0.97
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("store gone.npy --out m.h5", "no such file"),
+        ("store patterns.npy --out nowhere/m.h5", "a folder that exists"),
+        ("store patterns.npy --out m.h5 --rule hebbs", "did you mean hebb"),
+        ("store patterns.npy --out m.h5 --rule dense --set n=1", "n must be in 2"),
+        ("store patterns.npy --out m.h5 --rule hebb --set n=4", "hebb has no settings"),
+        ("store patterns.npy --out m.h5 --set n=4", "together with --rule"),
+        ("store patterns.npy --out m.h5 --rule layered --set layers=4", "repulsion must be in"),
+        ("store large.npy --out m.h5", "must be in [-1, 1]"),
+        ("store means.npy --out m.h5 --rule hebb", "exponential for graded"),
+        ("store other.h5 --out m.h5", "holds no archetypes"),
+        ("store words.csv --out m.h5", "cannot be read"),
+        ("recall gone.h5 cues.npy", "no such run file"),
+        ("recall other.h5 cues.npy", "not a memory"),
+        ("recall patterns.npy cues.npy", "not a readable run file"),
+        ("recall good.h5 narrow.npy", "7 columns, but the memory has 100 sites"),
+        ("recall good.h5 large.npy", "cues must be +-1, 0/1 or gaps, got 2 at row 1, column 1"),
+        ("recall good.h5 cues.npy --temperature hot", "--temperature must be"),
+        ("recall good.h5 cues.npy --temperature 0:1", "--temperature must be"),
+        ("recall good.h5 cues.npy --updates 0", "--updates must be at least 1"),
+        ("recall good.h5 cues.npy --seed -1", "seed must be"),
+        ("recall good.h5 cues.npy --out x.txt", "--out must be a .npy"),
+        ("recall good.h5 cues.npy --figure x.gif", "--figure must be a .png"),
+        ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
+        ("recall layers.h5 gaps.npy", "without gaps for a layered memory"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    hopfed, patterns, tmp_path, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("large.npy", np.full((2, 100), 2))
+    np.save("narrow.npy", np.ones((2, 7)))
+    np.save("means.npy", np.full((2, 100), 0.5))
+    np.save("gaps.npy", np.where(np.arange(100) < 9, 0, patterns))
+    (tmp_path / "words.csv").write_text("not a table\nat all, really\n")
+    Run("bbp", {}, {}, {}).save("other.h5")
+    for name, rule in (("good.h5", "hebb"), ("layers.h5", "layered")):
+        assert hopfed("store", "patterns.npy", "--out", name, "--rule", rule)[0] == 0
+    before = sorted(p.name for p in tmp_path.iterdir())
+    status, _, errors = hopfed(*arguments.split())
+    assert (status, errors.count("\n")) == (2, 1)
+    assert words in errors
+    assert sorted(p.name for p in tmp_path.iterdir()) == before  # nothing is left behind
