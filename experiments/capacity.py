@@ -1,0 +1,281 @@
+"""How much an associative memory holds, by rule, and from how damaged a cue it recalls (ours).
+
+Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
+a given probability; recall is serial and without noise. Beside what is measured stand the laws
+(theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
+memories): .138 of Amit, Gutfreund and Sompolinsky, the capacity of a dreaming memory, 1 of the
+projector, Gardner's law for the dense memory and the random energy model for the exponential one.
+The last two hold numbers of patterns that grow as N^2 and exp(N); they are measured at small N.
+
+Beside random patterns there are correlated ones (every site follows a common parent), pictures
+(`data`, silhouettes; letters where no file is given) and the rows of a table (`table`, an .npz or
+.csv of binary rows; left out where none is given).
+
+MEASURED
+
+Run it with ``hopfed run capacity --workers 2 --out capacity.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.data.readers import as_examples, read_table
+from hopfed.data.silhouettes import load_silhouettes
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.kernels import unpack
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
+from hopfed.theory import dense_storage, storage
+
+RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")
+DATA = ("random", "correlated", "pictures", "table")
+RETURNED = 0.9  # overlap from which a cue counts as returned
+ALIKE = 0.9  # rows of pictures and tables nearer than this to another are left out
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N : sites of random and correlated patterns.
+    loads : values of K / N, rising.
+    flips : shares of the sites that are flipped in the cues, rising.
+    cues : patterns that are asked for at each point.
+    t, n, beta : of the rules dreamed, dense and exponential.
+    parent : overlap of two correlated patterns, in (0, 1).
+    data, table : files of silhouettes and of binary rows; "" for letters and for none.
+    dense_N, dense_loads : sites and loads 3 K / N^2 at which the law of n = 3 is looked at.
+    exp_N, exp_beta, exp_rates : sites, beta and log(K) / N for that of the exponential rule.
+    seeds : draws.
+    """
+
+    N: int = 2000
+    loads: tuple[float, ...] = (
+        0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46, 0.5, 0.9,
+    )  # fmt: skip
+    flips: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
+    cues: int = 20
+    t: float = 1.0
+    n: int = 3
+    beta: float = 1.0
+    parent: float = 0.3
+    data: str = ""
+    table: str = ""
+    dense_N: int = 200
+    dense_loads: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+    exp_N: int = 32
+    exp_beta: float = 0.5
+    exp_rates: tuple[float, ...] = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38)
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("N", "dense_N", "exp_N"):
+            require(getattr(self, name) >= 10, name, "at least 10", getattr(self, name))
+        for name, top in (("loads", 1.0), ("flips", 0.5), ("dense_loads", 9.0), ("exp_rates", 0.6)):
+            values = getattr(self, name)
+            rising = all(a < b for a, b in zip(values, values[1:], strict=False))
+            holds = rising and values[0] >= 0 and values[-1] < top
+            require(holds, name, f"rising, in [0, {top:g})", values)
+        require(min(self.loads) * self.N >= 1, "loads", f"at least {1 / self.N:g}", self.loads)
+        require(self.cues >= 1 and self.seeds >= 1, "cues and seeds", "at least 1", self.cues)
+        require(0 < self.parent < 1, "parent", "in (0, 1)", self.parent)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules with their settings, in the order of `RULE_NAMES`."""
+        return Hebb(), Dreamed(self.t), Projector(), Dense(self.n), Exponential(self.beta)
+
+
+PRESETS = {
+    "quick": Config(
+        N=500, loads=(0.05, 0.1, 0.14, 0.2, 0.4, 0.8), seeds=2, dense_N=100,
+        dense_loads=(0.1, 0.2, 0.3), exp_N=24, exp_rates=(0.1, 0.2, 0.3),
+    ),  # fmt: skip
+    "default": Config(),
+    "paper": Config(seeds=10),
+}
+
+RECORD = Record(
+    claim="each rule holds as many patterns as its law says, and more from better cues",
+    source="ours; laws of Amit et al. 1985, Fachechi et al. 2019, Gardner 1987, Lucibello 2024",
+    minutes={"quick": 0.5, "default": 6, "paper": 20},
+    measures={
+        "critical_hebb": Measure("load at which half of the patterns are lost, hebb", aim=".138"),
+        "critical_dreamed": Measure("the same, dreamed", aim=".387 at t = 1"),
+        "held_projector": Measure("largest load with all patterns returned, projector", aim="1"),
+        "gap_hebb": Measure("largest gap to theory below capacity, in standard errors", aim="< 2"),
+        "gap_dreamed": Measure("the same, dreamed", aim="< 2"),
+        "critical_dense": Measure("load 3 K / N^2 at which half are lost, dense", aim=".252"),
+        "reach_exponential": Measure("flips from which half return at log(K) / N = .2, and by law"),
+        "basin": Measure("flips from which .95 is reached at K / N = .1, by rule"),
+    },
+)
+
+
+def run(config: Config, seed: int) -> Arrays:
+    """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
+    arrays: Arrays = {}
+    for name in DATA:
+        pool = patterns_of(config, name, seed)
+        K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
+        shape = (len(config.rules), len(K), len(config.flips))
+        found = np.full((2, *shape), np.nan)
+        for j, count in enumerate(K):
+            for i, rule in enumerate(config.rules):
+                if count <= len(pool):
+                    found[:, i, j] = measured(config, pool[:count], rule, seed)
+        arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
+    arrays["dense/returned"], arrays["dense/overlap"] = _dense_law(config, seed)
+    arrays["exponential/returned"] = _exponential_law(config, seed)
+    return arrays
+
+
+def measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np.ndarray:
+    """Mean overlap, and share of cues returned, from each share of flips: (2, flips)."""
+    rng = stream(seed, "capacity", "cues", rule.name, *patterns.shape)
+    chosen = rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)
+    xi = patterns[chosen]
+    cues = [np.where(rng.random(xi.shape) < share, -xi, xi) for share in config.flips]
+    states = AssociativeMemory.store(patterns, rule).recall(np.concatenate(cues)).states
+    overlaps = (states.reshape(len(cues), *xi.shape) * xi.astype(int)).mean(axis=2)
+    return np.array([overlaps.mean(axis=1), (overlaps >= RETURNED).mean(axis=1)])
+
+
+def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
+    """A pool of patterns, from which the first K are stored; of no rows where there is no file."""
+    rng = stream(seed, "capacity", name)
+    most = round(max(config.loads) * config.N)
+    if name == "random":
+        return rng.choice(np.array([-1, 1], np.int8), (most, config.N))
+    if name == "correlated":
+        follows = rng.random((most, config.N)) < (1 + config.parent**0.5) / 2
+        return np.where(follows, 1, -1).astype(np.int8) * rng.choice(
+            np.array([-1, 1], np.int8), config.N
+        )
+    if name == "pictures":
+        if not config.data:
+            return load_silhouettes(classes=()).patterns
+        rows = [load_silhouettes(config.data, (), example=e).patterns for e in range(8)]
+        return apart(rng.permutation(np.concatenate(rows)))
+    if not config.table:
+        return np.zeros((0, config.N), np.int8)
+    return apart(rng.permutation(unpack(as_examples(read_table(config.table)))))
+
+
+def apart(rows: np.ndarray) -> np.ndarray:
+    """Rows of which none is nearer than `ALIKE` to one before it.
+
+    Examples
+    --------
+    >>> apart(np.array([[1, 1, -1], [1, 1, -1], [-1, 1, 1]], np.int8)).tolist()
+    [[1, 1, -1], [-1, 1, 1]]
+    """
+    near = np.abs(rows @ rows.T.astype(np.float32)) / rows.shape[1] > ALIKE
+    kept: list[int] = []
+    for i in range(len(rows)):
+        if not near[i, kept].any():
+            kept.append(i)
+    return rows[kept]
+
+
+def _dense_law(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Share returned and overlap (loads, flips) of the dense rule with n = 3."""
+    out = np.zeros((2, len(config.dense_loads), len(config.flips)))
+    for j, load in enumerate(config.dense_loads):
+        K = max(1, round(load * config.dense_N**2 / dense_storage.pairings(3)))
+        rng = stream(seed, "capacity", "dense", K)
+        xi = rng.choice(np.array([-1, 1], np.int8), (K, config.dense_N))
+        out[::-1, j] = measured(config, xi, Dense(3), seed)
+    return out[0], out[1]
+
+
+def _exponential_law(config: Config, seed: int) -> np.ndarray:
+    """Share returned (rates, flips) of the exponential rule."""
+    out = np.zeros((len(config.exp_rates), len(config.flips)))
+    for j, rate in enumerate(config.exp_rates):
+        K = max(1, round(np.exp(rate * config.exp_N)))
+        rng = stream(seed, "capacity", "exponential", K)
+        xi = rng.choice(np.array([-1, 1], np.int8), (K, config.exp_N))
+        out[j] = measured(config, xi, Exponential(config.exp_beta), seed)[1]
+    return out
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Critical loads, gaps to theory below them, and basins."""
+    loads = np.array(config.loads)
+    overlap, returned = arrays["random/overlap"], arrays["random/returned"]
+    summary: dict[str, Any] = {}
+    for i, (name, t) in enumerate((("hebb", 0.0), ("dreamed", config.t))):
+        start = returned[:, i, :, 0]  # from the patterns themselves
+        summary[f"critical_{name}"] = crossing(loads, start.mean(axis=0))
+        below = loads < 0.95 * float(storage.capacity(t))
+        summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
+    whole = (returned[:, 2, :, 0] == 1).all(axis=0)
+    summary["held_projector"] = float(loads[np.logical_and.accumulate(whole)].max(initial=0))
+    dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
+    summary["critical_dense"] = crossing(np.array(config.dense_loads), dense)
+    near = int(np.abs(np.array(config.exp_rates) - 0.2).argmin())
+    share = arrays["exponential/returned"][:, near].mean(axis=0)
+    least = float(dense_storage.exponential_reach(config.exp_rates[near], config.exp_beta))
+    summary["reach_exponential"] = [crossing(np.array(config.flips), share), (1 - least) / 2]
+    at = int(np.abs(loads - 0.1).argmin())
+    basins = [
+        basin(np.array(config.flips), overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))
+    ]
+    summary["basin"] = [round(b, 3) for b in basins]
+    return summary
+
+
+def crossing(x: np.ndarray, share: np.ndarray) -> float | None:
+    """Where `share`, falling from 1, first crosses one half; None where it does not.
+
+    Examples
+    --------
+    >>> crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25]))
+    0.25
+    """
+    low = np.flatnonzero(share < 0.5)
+    if not len(low) or low[0] == 0:
+        return None
+    k = low[0]
+    part = (share[k - 1] - 0.5) / (share[k - 1] - share[k])
+    return float(x[k - 1] + part * (x[k] - x[k - 1]))
+
+
+def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
+    """Largest share of flips from which .95 is reached, linear between those tried.
+
+    Examples
+    --------
+    >>> basin(np.array([0.0, 0.1, 0.2]), np.array([1.0, 1.0, 0.9])).__round__(6)
+    0.15
+    """
+    low = np.flatnonzero(overlap < 0.95)
+    if not len(low):
+        return float(flips[-1])
+    k = low[0]
+    if k == 0:
+        return 0.0
+    part = (overlap[k - 1] - 0.95) / (overlap[k - 1] - overlap[k])
+    return float(flips[k - 1] + part * (flips[k] - flips[k - 1]))
+
+
+def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
+    """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds.
+
+    The standard error is at least that of one wrong site in one cue, where nothing was wrong.
+    """
+    if len(overlap) < 2 or not len(loads):
+        return 0.0
+    predicted = storage.magnetisation(loads, t)
+    error = overlap.std(axis=0, ddof=1) / len(overlap) ** 0.5
+    return float((np.abs(overlap.mean(axis=0) - predicted) / np.maximum(error, 1e-4)).max())

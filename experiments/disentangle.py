@@ -1,0 +1,322 @@
+"""Taking mixtures apart: where layers that repel each other help, and what it takes (ours).
+
+A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start at
+it; a start counts when each of the P patterns is the state of some layer, overlap .95 or more. Four
+questions, N = 400:
+
+- map: both couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the
+  projector, by K, by the repulsion, and by the temperature from which noise cools to 0;
+- layers: mixtures of L patterns on L layers, L = 1 to 7;
+- annealing: the schedules, among them that of the authors' programs;
+- general: linear couplings g_ab that are not the same for all pairs: a chain, a ring, a star.
+
+Cells of the map are chosen on the first third of the seeds and reported on the others.
+
+MEASURED
+
+Run it with ``hopfed run disentangle --workers 2 --out disentangle.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import check_types, require
+from hopfed.experiments import Arrays, Measure, Record
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.layered import LayeredMemory
+from hopfed.memory.rules import Layered
+
+COUPLINGS = ("linear", "quadratic")
+TIMES = (0.0, float("inf"))  # Hebb's couplings and the projector
+LEVEL = 0.95
+GRAPHS = ("all", "ring", "chain", "star")
+LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
+
+# Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
+OURS = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
+# What the authors' programs do, synchronously at beta = 2.5 with repulsion .2, changed step by step.
+PAPER = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "noise_over_beta": True}
+FREE = PAPER | {"field": 0.0}
+BARE = FREE | {"self_field": False}
+HEATED = BARE | {"noise": (1.0, 0.02), "noise_over_beta": False}
+AUTHORS: dict[str, dict[str, Any]] = {
+    "authors": PAPER,
+    "no clamped field": FREE,
+    "nor self-field": BARE,
+    "full noise": HEATED,
+    "larger repulsion": HEATED | {"repulsion": 0.45},
+}
+SCHEDULES = (*OURS, *AUTHORS)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    N, starts, updates : sites, starts of each cell, sweeps.
+    K : numbers of stored patterns.
+    mixed : P, patterns in the mixture, and layers, of the map and the annealing.
+    repulsions : lambda of the map, in [0, 1 / (P - 1)).
+    temperatures : from which noise cools to 0.
+    layers : values of L.
+    seeds : draws, three at least for a choice on one and a report on two.
+    """
+
+    N: int = 400
+    starts: int = 24
+    updates: int = 60
+    K: tuple[int, ...] = (3, 10, 20, 40, 80)
+    mixed: int = 3
+    repulsions: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.45)
+    temperatures: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    layers: tuple[int, ...] = (1, 2, 3, 4, 5, 7)
+    seeds: int = 9
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.mixed >= 2, "mixed", "at least 2", self.mixed)
+        require(min(self.K) >= self.mixed, "K", f"at least {self.mixed} each", self.K)
+        most = 1 / (self.mixed - 1)
+        inside = 0 <= min(self.repulsions) and max(self.repulsions) < most
+        require(inside, "repulsions", f"in [0, {most:g})", self.repulsions)
+        require(0 in self.repulsions, "repulsions", "with 0 among them", self.repulsions)
+        require(min(self.temperatures) > 0, "temperatures", "above 0", self.temperatures)
+        require(min(self.layers) >= 1, "layers", "at least 1", self.layers)
+        for name in ("starts", "updates", "seeds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+
+
+PRESETS = {
+    "quick": Config(
+        N=200, starts=8, updates=40, K=(3, 10), repulsions=(0.0, 0.2, 0.45),
+        temperatures=(0.1, 0.2), layers=(1, 2, 3), seeds=3,
+    ),  # fmt: skip
+    "default": Config(),
+    "paper": Config(starts=32, seeds=12),
+}
+
+RECORD = Record(
+    claim="layers that repel each other take a mixture apart, up to a load",
+    source="ours; hopfield federation, Sec. 3, for the memory",
+    minutes={"quick": 0.3, "default": 12, "paper": 45},
+    measures={
+        "best": Measure("starts taken apart by K, best cell", aim="1 at K = 3"),
+        "alone": Measure("starts taken apart by K, without repulsion", aim="1/3 at best"),
+        "cell": Measure("the best cell by K: coupling, couplings, repulsion, temperature"),
+        "linear": Measure("starts taken apart by K, best cell of the linear coupling"),
+        "hebb": Measure("starts taken apart by K, best cell on Hebb's couplings"),
+        "layers": Measure("patterns found of a mixture of L, by L, with repulsion"),
+        "layers_alone": Measure("patterns found of a mixture of L, by L, without"),
+        "authors": Measure("starts taken apart at the second K, authors' annealing and changes"),
+        "ours": Measure("starts taken apart at the second K, heat bath without and with cooling"),
+        "graphs": Measure("patterns found of five, by graph of couplings, best repulsion"),
+    },
+)
+
+
+def run(config: Config, seed: int) -> Arrays:
+    """Shares of starts taken apart, and of patterns found."""
+    shape = (2, 2, len(config.K), len(config.repulsions), len(config.temperatures))
+    found = np.zeros((2, *shape))
+    for cell in np.ndindex(*shape):
+        c, t, k, r, T = cell
+        rule = Layered(config.mixed, config.repulsions[r], COUPLINGS[c], TIMES[t])
+        states, xi = _relaxed(config, seed, rule, config.K[k], config.temperatures[T])
+        found[(slice(None), *cell)] = score(states, xi)
+    arrays: Arrays = {"map/apart": found[0], "map/part": found[1]}
+    arrays["layers/part"] = _by_layers(config, seed)
+    arrays["annealing/apart"] = np.array(
+        [[annealed(config, seed, name, K) for K in config.K] for name in SCHEDULES]
+    )
+    arrays["general/part"] = np.array([_by_graph(config, seed, graph) for graph in GRAPHS])
+    return arrays
+
+
+def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Patterns (K, N), and cues (starts, N): the majority of the first, ties at random."""
+    rng = stream(seed, "disentangle", K, mixed)
+    xi = rng.choice(np.array([-1, 1], np.int8), (K, config.N))
+    total = xi[:mixed].sum(axis=0, dtype=np.int64)
+    ties = rng.choice(np.array([-1, 1]), (config.starts, config.N))
+    return xi, np.where(total == 0, ties, np.sign(total)).astype(np.int8)
+
+
+def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
+    """Share of starts in which every part is the state of a layer, and share of parts found.
+
+    Parameters
+    ----------
+    states : (S, L, N).
+    parts : (P, N).
+
+    Examples
+    --------
+    >>> parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
+    >>> score(np.array([parts, parts[[0, 0]]]), parts)
+    (0.5, 0.75)
+    """
+    overlaps = np.abs(states.astype(np.float32) @ parts.T.astype(np.float32)) / parts.shape[1]
+    found = (overlaps >= LEVEL).any(axis=1)
+    return float(found.all(axis=1).mean()), float(found.mean())
+
+
+def cooling(config: Config, high: float, low: float = 0.0) -> np.ndarray:
+    """Temperatures that fall evenly over nine tenths of the updates."""
+    rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
+    return high + (low - high) * rest
+
+
+def _relaxed(
+    config: Config, seed: int, rule: Layered, K: int, temperature: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """States (S, L, N) after cooling, and the patterns in the mixture, one for each layer."""
+    xi, cues = mixture(config, seed, K, rule.layers)
+    T = cooling(config, temperature)
+    noise = derive(seed, "disentangle", repr(rule), K, f"{temperature:g}")
+    found = AssociativeMemory.store(xi, rule).recall(
+        cues, temperature=T, updates=config.updates, seed=noise
+    )
+    return found.states, xi[: rule.layers]
+
+
+def _by_layers(config: Config, seed: int) -> np.ndarray:
+    """Share of parts found (2, layers): without repulsion, and with the most allowed; best T."""
+    out = np.zeros((2, len(config.layers), len(config.temperatures)))
+    for j, L in enumerate(config.layers):
+        K = max(10, L)
+        for i, part in enumerate((0.0, LARGEST)):
+            rule = Layered(L, part / (L - 1) if L > 1 else 0.0)
+            for k, T in enumerate(config.temperatures):
+                out[i, j, k] = score(*_relaxed(config, seed, rule, K, T))[1]
+    return out
+
+
+def annealed(config: Config, seed: int, name: str, K: int) -> float:
+    """Share of starts taken apart under a schedule of noise, in the projector.
+
+    See `OURS` and `AUTHORS`: the authors' noise falls in amplitude from .3 / beta to .02 / beta, a
+    field of .1 clamps the cue, and the self-field is kept; each of these is taken back in turn.
+    """
+    xi, cues = mixture(config, seed, K, config.mixed)
+    if name in AUTHORS:
+        most = LARGEST / (config.mixed - 1)
+        settings = {"repulsion": min(0.2, most)} | AUTHORS[name]
+        settings["repulsion"] = min(settings["repulsion"], most)
+        memory = LayeredMemory(layers=config.mixed, **settings)
+        W = np.linalg.qr(xi.T.astype(np.float64))[0]
+        states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
+        return score(states, xi[: config.mixed])[0]
+    high, low = (part * float(np.median(config.temperatures)) for part in OURS[name])
+    rule = Layered(config.mixed, max(config.repulsions))
+    noise = derive(seed, "disentangle", name, K)
+    found = AssociativeMemory.store(xi, rule).recall(
+        cues, temperature=cooling(config, high, low), updates=config.updates, seed=noise
+    )
+    return score(found.states, xi[: config.mixed])[0]
+
+
+def graph(name: str, L: int) -> np.ndarray:
+    """Adjacency (L, L) of the layers that repel each other.
+
+    Examples
+    --------
+    >>> graph("chain", 3).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    """
+    A = np.zeros((L, L), int)
+    near = np.arange(L - 1)
+    if name == "all":
+        A[:] = 1
+    elif name == "star":
+        A[0] = A[:, 0] = 1
+    else:
+        A[near, near + 1] = A[near + 1, near] = 1
+        if name == "ring":
+            A[0, -1] = A[-1, 0] = 1
+    np.fill_diagonal(A, 0)
+    return A
+
+
+def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
+    """Share of five parts found by five layers, by part of the largest repulsion."""
+    L, K = 5, max(10, config.K[min(1, len(config.K) - 1)])
+    xi, cues = mixture(config, seed, K, L)
+    W = np.linalg.qr(xi.T.astype(np.float64))[0]
+    A = graph(name, L)
+    most = 1 / -np.linalg.eigvalsh(-A)[0]  # g = 1 - lambda A is positive definite below it
+    out = []
+    for i, part in enumerate((0.0, 0.1, 0.2, 0.4, 0.7)):
+        rng = stream(seed, "disentangle", "general", name, i)
+        g = np.eye(L) - part * most * A
+        s = np.repeat(cues[:, None, :], L, axis=1).astype(np.float64)
+        s = relax_general(s, W, g, cooling(config, min(config.temperatures)), rng)
+        out.append(score(s, xi[:L])[1])
+    return np.array(out)
+
+
+def relax_general(
+    s: np.ndarray, W: np.ndarray, g: np.ndarray, T: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Heat bath of ``-sum_ab g_ab s_a J s_b``, layer by layer, all sites of a layer at once.
+
+    Parameters
+    ----------
+    s : (S, L, N), changed in place and returned.
+    W : (N, R), factor of J.
+    g : (L, L), symmetric, 1 on its diagonal.
+    T : temperature of every update.
+    rng : of the noise.
+    """
+    own = np.einsum("nr,nr->n", W, W)
+    A = s @ W
+    for temperature in T:
+        for a in range(s.shape[1]):
+            h = np.einsum("b,sbr->sr", g[a], A) @ W.T - own * s[:, a]
+            limit = temperature * np.arctanh(rng.uniform(-1, 1, h.shape)) if temperature else 0.0
+            s[:, a] = np.where(h >= limit, 1.0, -1.0)
+            A[:, a] = s[:, a] @ W
+    return s
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Cells chosen on the first third of the seeds, reported on the others."""
+    apart = arrays["map/apart"]
+    first = max(1, len(apart) // 3)
+    tuned, fresh = apart[:first].mean(axis=0), apart[min(first, len(apart) - 1) :].mean(axis=0)
+    zero = config.repulsions.index(0)
+    summary: dict[str, Any] = {"best": [], "alone": [], "cell": [], "linear": [], "hebb": []}
+    for k, K in enumerate(config.K):
+        cut, out = tuned[:, :, k], fresh[:, :, k]
+        c, t, r, T = np.unravel_index(cut.argmax(), cut.shape)
+        summary["best"].append(round(float(out[c, t, r, T]), 3))
+        summary["alone"].append(round(float(_chosen(cut[:, :, zero], out[:, :, zero])), 3))
+        summary["linear"].append(round(float(_chosen(cut[0], out[0])), 3))
+        summary["hebb"].append(round(float(_chosen(cut[:, 0], out[:, 0])), 3))
+        kind = ("Hebb", "projector")[t]
+        place = f"{config.repulsions[r]:g} from T = {config.temperatures[T]:g}"
+        summary["cell"].append(f"K = {K}: {COUPLINGS[c]}, {kind}, {place}")
+    part = arrays["layers/part"]
+    at = part[:first].mean(axis=0).argmax(axis=-1)
+    rest = part[min(first, len(part) - 1) :].mean(axis=0)
+    chosen = np.take_along_axis(rest, at[..., None], -1)[..., 0]
+    summary["layers_alone"], summary["layers"] = chosen.round(3).tolist()
+    second = min(1, len(config.K) - 1)
+    shares = arrays["annealing/apart"].mean(axis=0)[:, second]
+    names = list(SCHEDULES)
+    summary["authors"] = [f"{n}: {shares[names.index(n)]:.2f}" for n in AUTHORS]
+    summary["ours"] = [f"{n}: {shares[names.index(n)]:.2f}" for n in OURS]
+    general = arrays["general/part"].mean(axis=0).max(axis=-1)
+    summary["graphs"] = [f"{n}: {v:.2f}" for n, v in zip(GRAPHS, general, strict=True)]
+    return summary
+
+
+def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
+    """Value in `fresh` of the cell that is best in `tuned`."""
+    return float(fresh.flat[tuned.argmax()])

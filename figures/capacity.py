@@ -1,0 +1,108 @@
+"""The figure of `hopfed run capacity`: overlap and basins by load, and the laws beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures import new_figure
+from hopfed.runs import Run
+from hopfed.theory import dense_storage, storage
+
+RULES = ("hebb", "dreamed", "projector", "dense", "exponential")
+DATA = ("random", "correlated", "pictures", "table")
+REACHED = 0.95
+
+
+def draw(run: Run) -> Figure:
+    """Above: three laws, lines theory and points measured. Below: basins by kind of data."""
+    figure = new_figure(180, 115)
+    grid = figure.subplots(2, 12, squeeze=False)
+    for axes in grid.flat:
+        axes.remove()
+    spec = grid[0, 0].get_gridspec()
+    above = [figure.add_subplot(spec[0, 4 * i : 4 * i + 4]) for i in range(3)]
+    below = [figure.add_subplot(spec[1, 3 * i : 3 * i + 3]) for i in range(4)]
+    _overlaps(above[0], run)
+    _dense(above[1], run)
+    _exponential(above[2], run)
+    for axes, name in zip(below, DATA, strict=True):
+        _basins(axes, run, name)
+        axes.label_outer()
+    below[0].set_ylabel("flips from which .95 is reached")
+    handles = [axes for axes in below[0].lines[: len(RULES)]]
+    figure.legend(handles, RULES, loc="outside lower center", ncols=len(RULES))
+    return figure
+
+
+def _overlaps(axes: Axes, run: Run) -> None:
+    """Overlap of the quadratic rules from undamaged cues, N as given."""
+    loads = np.array(run.config["loads"])
+    overlap = run.arrays["random/overlap"][..., 0]
+    for i, t in enumerate((0.0, run.config["t"], None)):
+        _points(axes, loads, overlap[:, i], f"C{i}")
+        if t is None:
+            axes.plot([0, 1], [1, 1], color=f"C{i}")
+            continue
+        last = float(storage.capacity(t))
+        x = np.linspace(0, last, 200)
+        axes.plot([*x, last], [*storage.magnetisation(x, t), 0], color=f"C{i}")
+    axes.set(xlabel="load K / N", ylabel="overlap", ylim=(0, 1.05), xlim=(0, None))
+    axes.set_title(f"N = {run.config['N']:,}, from the patterns")
+
+
+def _dense(axes: Axes, run: Run) -> None:
+    loads = np.array(run.config["dense_loads"])
+    _points(axes, loads, run.arrays["dense/overlap"][..., 0], "C3")
+    last = dense_storage.dense_capacity(3)
+    x = np.linspace(0, last, 200)
+    axes.plot([*x, last], [*dense_storage.dense_magnetisation(x, 3), 0], color="C3")
+    axes.set(xlabel=r"load $3 K / N^2$", ylim=(0, 1.05), xlim=(0, None))
+    axes.set_title(f"dense, n = 3, N = {run.config['dense_N']:,}")
+
+
+def _exponential(axes: Axes, run: Run) -> None:
+    """Share of cues returned over rate and flips, and the line of the random energy model."""
+    rates, flips = (np.array(run.config[name]) for name in ("exp_rates", "flips"))
+    shares = run.arrays["exponential/returned"].mean(axis=0)
+    beta = run.config["exp_beta"]
+    mesh = axes.pcolormesh(
+        rates, flips, shares.T, cmap="cividis", vmin=0, vmax=1, shading="nearest"
+    )
+    axes.figure.colorbar(mesh, ax=axes, label="returned")  # type: ignore[union-attr]
+    x = np.linspace(rates[0], min(rates[-1], float(dense_storage.exponential_capacity(beta))), 100)
+    axes.plot(x, (1 - dense_storage.exponential_reach(x, beta)) / 2, color="C3", label="law")
+    axes.set(xlabel="log(K) / N", ylabel="flips", ylim=(-0.02, 0.42))
+    axes.set_title(f"exponential, $\\beta$ = {beta:g}, N = {run.config['exp_N']}")
+
+
+def _basins(axes: Axes, run: Run, name: str) -> None:
+    """Largest share of flips from which the mean overlap is .95, by load."""
+    loads, flips = (np.array(run.config[key]) for key in ("loads", "flips"))
+    overlap = run.arrays[f"{name}/overlap"].mean(axis=0)
+    for i in range(len(RULES)):
+        at = ~np.isnan(overlap[i, :, 0])
+        found = np.array([_edge(flips, row) for row in overlap[i][at]])
+        axes.plot(loads[at], found, marker="o", ms=2.5, color=f"C{i}", label=RULES[i])
+    if np.isnan(overlap).all():
+        axes.text(0.5, 0.5, "no file given", transform=axes.transAxes, ha="center")
+    axes.set(xlabel="load K / N", ylim=(-0.02, 0.42), xlim=(0, 1), title=name)
+
+
+def _edge(flips: np.ndarray, overlap: np.ndarray) -> float:
+    low = np.flatnonzero(overlap < REACHED)
+    if not len(low):
+        return float(flips[-1])
+    if low[0] == 0:
+        return np.nan
+    a, b = overlap[low[0] - 1], overlap[low[0]]
+    part = (a - REACHED) / (a - b)
+    return float(flips[low[0] - 1] + part * (flips[low[0]] - flips[low[0] - 1]))
+
+
+def _points(axes: Axes, x: np.ndarray, y: np.ndarray, colour: str) -> None:
+    """Mean and standard error over the seeds."""
+    error = y.std(axis=0, ddof=1) / len(y) ** 0.5 if len(y) > 1 else None
+    style = {"ls": "none", "marker": "o", "mfc": "none", "ms": 3.5}
+    axes.errorbar(x, y.mean(axis=0), error, color=colour, **style)
