@@ -97,8 +97,13 @@ class Config:
 
 PRESETS = {
     "quick": Config(
-        N=500, loads=(0.05, 0.1, 0.14, 0.2, 0.4, 0.8), seeds=2, dense_N=100,
-        dense_loads=(0.1, 0.2, 0.3), exp_N=24, exp_rates=(0.1, 0.2, 0.3),
+        N=500,
+        loads=(0.05, 0.1, 0.14, 0.2, 0.4, 0.8),
+        seeds=2,
+        dense_N=100,
+        dense_loads=(0.1, 0.2, 0.3),
+        exp_N=24,
+        exp_rates=(0.1, 0.2, 0.3),
     ),  # fmt: skip
     "default": Config(),
     "paper": Config(seeds=10),
@@ -229,7 +234,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary["reach_exponential"] = [crossing(np.array(config.flips), share), (1 - least) / 2]
     at = int(np.abs(loads - 0.1).argmin())
     basins = [
-        basin(np.array(config.flips), overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))
+        basin(np.array(config.flips), overlap[:, i, at].mean(axis=0))
+        for i in range(len(RULE_NAMES))
     ]
     summary["basin"] = [round(b, 3) for b in basins]
     return summary

@@ -124,9 +124,7 @@ def _patterns(config: Config, name: str, seed: int) -> np.ndarray:
     return rng.permutation(pool)[: config.K]
 
 
-def _stored(
-    config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator
-) -> list[float]:
+def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:
     """Right share for each share masked."""
     memory = AssociativeMemory.store(xi, rule)
     out = []

@@ -95,8 +95,14 @@ class Config:
 
 PRESETS = {
     "quick": Config(
-        N=200, starts=8, updates=40, K=(3, 10), repulsions=(0.0, 0.2, 0.45),
-        temperatures=(0.1, 0.2), layers=(1, 2, 3), seeds=3,
+        N=200,
+        starts=8,
+        updates=40,
+        K=(3, 10),
+        repulsions=(0.0, 0.2, 0.45),
+        temperatures=(0.1, 0.2),
+        layers=(1, 2, 3),
+        seeds=3,
     ),  # fmt: skip
     "default": Config(),
     "paper": Config(starts=32, seeds=12),

@@ -16,15 +16,15 @@ COLOURS = ("0.6", "C2", "C3", "C4", "C5", "0.2")
 
 def draw(run: Run) -> Figure:
     """Left and middle: stored patterns. Right: rows of a table that were not stored."""
-    figure = new_figure(180, 70)
+    figure = new_figure(180, 80)
     left, middle, right = figure.subplots(1, 3)
     colours = [f"C{i}" for i in range(len(RULES))]
     _lines(left, run, "random/right", RULES, colours, "random patterns")
     _lines(middle, run, "pictures/right", RULES, colours, "pictures")
     _lines(right, run, "table/right", METHODS, COLOURS, "rows that were not stored")
     left.set_ylabel("masked entries that are right")
-    for axes in (left, right):
-        axes.legend(loc="lower left")
+    figure.legend(handles=left.lines, loc="outside lower left", ncols=3)
+    figure.legend(handles=right.lines, loc="outside lower right", ncols=3)
     return figure
 
 
