@@ -258,7 +258,7 @@ def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
     A = graph(name, L)
     most = 1 / -np.linalg.eigvalsh(-A)[0]  # g = 1 - lambda A is positive definite below it
     out = []
-    for i, part in enumerate((0.0, 0.1, 0.2, 0.4, 0.7)):
+    for i, part in enumerate((0.0, 0.2, 0.4, 0.7, 0.9)):
         rng = stream(seed, "disentangle", "general", name, i)
         g = np.eye(L) - part * most * A
         s = np.repeat(cues[:, None, :], L, axis=1).astype(np.float64)

@@ -17,22 +17,17 @@ REACHED = 0.95
 
 def draw(run: Run) -> Figure:
     """Above: three laws, lines theory and points measured. Below: basins by kind of data."""
-    figure = new_figure(180, 115)
-    grid = figure.subplots(2, 12, squeeze=False)
-    for axes in grid.flat:
-        axes.remove()
-    spec = grid[0, 0].get_gridspec()
-    above = [figure.add_subplot(spec[0, 4 * i : 4 * i + 4]) for i in range(3)]
-    below = [figure.add_subplot(spec[1, 3 * i : 3 * i + 3]) for i in range(4)]
+    figure = new_figure(180, 120)
+    top, bottom = figure.subfigures(2, 1)
+    above, below = top.subplots(1, 3), bottom.subplots(1, 4, sharey=True)
     _overlaps(above[0], run)
     _dense(above[1], run)
     _exponential(above[2], run)
     for axes, name in zip(below, DATA, strict=True):
         _basins(axes, run, name)
-        axes.label_outer()
-    below[0].set_ylabel("flips from which .95 is reached")
-    handles = [axes for axes in below[0].lines[: len(RULES)]]
-    figure.legend(handles, RULES, loc="outside lower center", ncols=len(RULES))
+    below[0].set_ylabel("flips that are repaired")
+    handles = below[0].lines[: len(RULES)]
+    bottom.legend(handles, RULES, loc="outside lower center", ncols=len(RULES))
     return figure
 
 

@@ -12,7 +12,7 @@ from hopfed.runs import Run
 COUPLINGS = ("linear", "quadratic")
 KINDS = ("Hebb", "projector")
 GRAPHS = ("all", "ring", "chain", "star")
-GRAPH_PARTS = (0.0, 0.1, 0.2, 0.4, 0.7)
+GRAPH_PARTS = (0.0, 0.2, 0.4, 0.7, 0.9)
 SCHEDULES = (
     "none", "constant", "cooling", "authors", "no clamped field", "nor self-field", "full noise",
     "larger repulsion",

@@ -160,12 +160,12 @@ def overlapping(
         xp = namespace(now)
         real = xp.astype(now, xp.float32)
         a = overlap_sums(real, xi)
-        h, B = fields(real, a, xi, rule, mass)
+        h, B, own = fields(real, a, xi, rule, mass)
         if T:
-            return xp.where(h / float(T) >= _limits(now, times.first + update, times.seed), 1, -1)
+            return _signs(h / float(T) >= _limits(now, times.first + update, times.seed))
         if isinstance(h, np.ndarray):
-            h = settle_near_ties(h, real, a, xi, rule, mass, B)
-        return xp.where(h >= 0, 1, -1)
+            h = settle_near_ties(h, real, xi, B, own)
+        return _signs(h >= 0)
 
     return synchronous(states, step, times, held)
 
@@ -184,7 +184,7 @@ def synchronous(states: Array, step: Any, times: Schedule, held: np.ndarray | No
     keep = None if held is None else like(np.broadcast_to(held, states.shape), states)
 
     def stepped(now: Array, update: int, T: float) -> Array:
-        new = xp.astype(step(now, update, T), xp.int8)
+        new = step(now, update, T)
         return new if keep is None else xp.where(keep, now, new)
 
     used, settled = np.zeros(len(states), np.int64), np.zeros(len(states), np.bool_)
@@ -199,6 +199,12 @@ def synchronous(states: Array, step: Any, times: Schedule, held: np.ndarray | No
     if not times.cold:
         settled = ~to_host(xp.any(stepped(states, 0, 0.0) != states, axis=1))
     return states, used, settled
+
+
+def _signs(up: Array) -> Array:
+    """Spins int8 that are +1 where `up`; in bytes throughout."""
+    xp = namespace(up)
+    return 2 * xp.astype(up, xp.int8) - 1
 
 
 def _limits(states: Array, update: int, seed: int) -> Array:

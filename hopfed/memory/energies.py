@@ -7,6 +7,7 @@ energies). Arrays may be those of any library; the tables are float64, the produ
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -76,23 +77,33 @@ def table(a: Array, rule: Rule, n_sites: int, weights: Array) -> tuple[Array, An
     ([[1.0, 0.0]], [[-0.5]])
     """
     xp = namespace(a)
+    even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the usual case
     if isinstance(rule, Exponential):
-        x = rule.beta * a + xp.log(weights)
+        x = rule.beta * a if even else rule.beta * a + xp.log(weights)
         x = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
         return x / xp.sum(x, axis=-1, keepdims=True), 0.0
     assert isinstance(rule, Dense)
-    low, here, high = a - 2, a, a + 2
-    for _ in range(rule.n - 1):
-        low, here, high = low * (a - 2), here * a, high * (a + 2)
     scale = n_sites / (2 * rule.n) / float(n_sites) ** rule.n
-    own = xp.sum(weights * (2 * here - low - high), axis=-1, keepdims=True) * (scale / 2)
-    return weights * (high - low) * (scale / 2), own
+    # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, and none is the rest of two large ones.
+    B, own = (_series(a, rule.n, first) for first in (1, 2))
+    if not even:
+        B, own = B * weights, own * weights
+    return B * scale, xp.sum(own, axis=-1, keepdims=True) * -scale
+
+
+def _series(a: Array, n: int, first: int) -> Array:
+    """Return ``sum_j C(n, j) 2^j a^(n - j)`` over j = first, first + 2, ... up to n."""
+    terms = [comb(n, j) * 2.0**j for j in range(first, n + 1, 2)]
+    square, total = a * a, terms[0] + 0 * a
+    for term in terms[1:]:
+        total = total * square + term
+    return total * a if (n - first) % 2 else total
 
 
 def fields(
     states: Array, a: Array, patterns: Array, rule: Rule, weights: Array
-) -> tuple[Array, Array]:
-    """Return fields (S, N) in float32, and the table that they are made of.
+) -> tuple[Array, Array, Any]:
+    """Return fields (S, N) in float32, and the table (B, own) that they are made of.
 
     Parameters
     ----------
@@ -111,36 +122,32 @@ def fields(
     B, own = table(a, rule, patterns.shape[1], weights)
     h = xp.matmul(xp.astype(B, xp.float32), patterns)
     if not isinstance(own, float):
-        h = h + xp.astype(own, xp.float32) * states
-    return h, B
+        h += xp.astype(own, xp.float32) * states
+    return h, B, own
 
 
 def settle_near_ties(
-    h: np.ndarray, states: np.ndarray, a: np.ndarray, patterns: np.ndarray, rule: Rule,
-    weights: np.ndarray, B: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+    h: np.ndarray, states: np.ndarray, patterns: np.ndarray, B: np.ndarray, own: Any
+) -> np.ndarray:
     """Return `h` with those fields summed in float64 whose sign float32 leaves open.
 
-    About one in 10^5 is, so that this costs nothing.
+    About one in 10^5 is, so that this costs next to nothing.
 
     Parameters
     ----------
-    h : (S, N), as `fields` returns it for the other arguments.
-    states, a, patterns, rule, weights, B : of `fields`.
+    h, B, own : what `fields` returned; h is changed.
+    states, patterns : what it was given.
 
     Examples
     --------
     >>> xi = np.array([[1, 1, -1, -1], [1, -1, 1, -1]], np.float32)
-    >>> a = overlap_sums(xi, xi)
-    >>> h, B = fields(xi, a, xi, Exponential(0.5), np.ones(2))
-    >>> same = settle_near_ties(h.copy(), xi, a, xi, Exponential(0.5), np.ones(2), B)
-    >>> bool(np.allclose(h, same))
+    >>> h, B, own = fields(xi, overlap_sums(xi, xi), xi, Exponential(0.5), np.ones(2))
+    >>> bool(np.allclose(h.copy(), settle_near_ties(h, xi, xi, B, own)))
     True
     """
-    own = table(a, rule, patterns.shape[1], weights)[1]
-    size = np.sqrt(np.einsum("sk,sk->s", B, B)) + np.abs(np.ravel(own) if np.ndim(own) else own)
+    size = np.sqrt(np.einsum("sk,sk->s", B, B)) + np.abs(np.ravel(own))
     bound = NEAR * np.finfo(np.float32).eps * np.sqrt(len(patterns)) * size
-    s, i = np.nonzero(np.abs(h) <= bound[:, None])
+    s, i = np.nonzero(np.abs(h) <= bound[:, None].astype(np.float32))
     if len(s):
         exact = np.einsum("fk,fk->f", B[s], patterns[:, i].T.astype(np.float64))
         if np.ndim(own):

@@ -76,6 +76,21 @@ def test_one_step_is_attention():
     torch.testing.assert_close(found, wanted)
 
 
+def test_a_clients_stored_examples_are_the_same_memory():
+    """One update of `hopfed.neural.memory.associative` is one step of this module."""
+    from hopfed.neural.memory.associative import stored_examples
+
+    rng = np.random.default_rng(0)
+    features, queries = rng.normal(size=(30, 6)), rng.normal(size=(8, 6))
+    store = stored_examples(features, rng.integers(0, 3, 30), classes=3, beta=7.0)
+    values = torch.from_numpy(store.values)
+    module = DenseMemory(torch.from_numpy(store.keys), Exponential(7.0), values)
+    cue = torch.from_numpy(store.cue(queries))
+    np.testing.assert_allclose(module(cue).numpy(), store(queries), rtol=1e-10)
+    step = DenseMemory(torch.from_numpy(store.keys), Exponential(7.0))(cue)
+    np.testing.assert_allclose(step.numpy(), store.update(queries), rtol=1e-10)
+
+
 def test_corrupted_patterns_are_recalled():
     xi = signs((100, 60), 1)
     cues = np.where(np.random.default_rng(2).random((100, 60)) < 0.15, -xi, xi)
