@@ -7,11 +7,24 @@ the observed sites held. The score is the share of masked sites that are right.
 Rows of a table: nine rows in ten are stored, gaps in the others are filled. Memories hold the rows
 themselves; the graded one holds archetypes, means of K classes fitted to the same rows by
 expectation maximisation (theory/NOTES.md, Expectation maximisation by exchanges), K chosen by the
-likelihood of an eighth of them that the fit does not see. Controls are the commoner value of each column, and, where
-the table is simulated, the true classes, which nothing can beat. The table is that of `table`, an
-.npz or .csv, or simulated: five classes whose means are uniform in (-1, 1).
+likelihood of an eighth of them that the fit does not see. Controls are the commoner value of each
+column, and, where the table is simulated, the true classes, which nothing can beat. The table is
+that of `table`, an .npz or .csv, or simulated: five classes whose means are uniform in (-1, 1).
 
-MEASURED
+Measured (default preset, five seeds; nothing was tuned):
+
+- random patterns, K / N = .15, .99 of the masked sites right: Hebb up to a tenth masked, dreamed and
+  projector up to eight tenths, dense up to nine, exponential up to 95%;
+- letters, half masked: Hebb .81, dense (n = 3) .83, dreamed .97, projector and exponential 1.00.
+  Silhouettes: .78, .80, .96, 1.00 and 1.00;
+- rows of the simulated table, half masked: commoner value .607, projector .501, nearest row .654,
+  dense .702, graded .729, the true classes .738. Five classes were chosen in all seeds, and no share
+  masked cost the graded memory more than .9 points;
+- 516 rows of 222 traits of animals, half masked: commoner value .809, dense .821, graded .917 (30 to
+  40 classes), nearest row .937: there the graded memory is not the best, since most animals were
+  described by several people; it is ahead only where 95% are masked (.87 to .86);
+- the projector is of no use to rows that were not stored: with more rows than columns it is the
+  identity, and every state is a rest state.
 
 Run it with ``hopfed run completion --workers 2 --out completion.h5``.
 """
@@ -89,9 +102,9 @@ PRESETS = {
 }  # fmt: skip
 
 RECORD = Record(
-    claim="memories fill gaps; of rows that were not stored, graded archetypes fill them best",
+    claim="memories fill gaps; graded archetypes come near the best for rows that were not stored",
     source="ours",
-    minutes={"quick": 0.2, "default": 1, "paper": 5},
+    minutes={"quick": 0.1, "default": 0.3, "paper": 2},
     measures={
         "random": Measure("masked sites right at half masked, random patterns, by rule"),
         "pictures": Measure("the same, pictures"),
@@ -240,9 +253,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary["table"] = _by_name(list(METHODS), table[:, half])
     gap = table[METHODS.index("true classes")] - table[METHODS.index("graded")]
     summary["below_best"] = float(100 * gap.max())
-    summary["classes"] = arrays["table/classes"].tolist()
+    summary["classes"] = ", ".join(str(k) for k in arrays["table/classes"])
     return summary
 
 
-def _by_name(names: list[str], values: np.ndarray) -> list[str]:
-    return [f"{n}: {v:.3f}" for n, v in zip(names, values, strict=True) if np.isfinite(v)]
+def _by_name(names: list[str], values: np.ndarray) -> str:
+    pairs = zip(names, values, strict=True)
+    return "; ".join(f"{n} {v:.3f}" for n, v in pairs if np.isfinite(v))

@@ -19,6 +19,7 @@ Run it with ``hopfed run disentangle --workers 2 --out disentangle.h5``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -297,30 +298,37 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     first = max(1, len(apart) // 3)
     tuned, fresh = apart[:first].mean(axis=0), apart[min(first, len(apart) - 1) :].mean(axis=0)
     zero = config.repulsions.index(0)
-    summary: dict[str, Any] = {"best": [], "alone": [], "cell": [], "linear": [], "hebb": []}
+    found: dict[str, list[str]] = {n: [] for n in ("best", "alone", "cell", "linear", "hebb")}
     for k, K in enumerate(config.K):
         cut, out = tuned[:, :, k], fresh[:, :, k]
         c, t, r, T = np.unravel_index(cut.argmax(), cut.shape)
-        summary["best"].append(round(float(out[c, t, r, T]), 3))
-        summary["alone"].append(round(float(_chosen(cut[:, :, zero], out[:, :, zero])), 3))
-        summary["linear"].append(round(float(_chosen(cut[0], out[0])), 3))
-        summary["hebb"].append(round(float(_chosen(cut[:, 0], out[:, 0])), 3))
-        kind = ("Hebb", "projector")[t]
+        shares = {
+            "best": out[c, t, r, T],
+            "alone": _chosen(cut[:, :, zero], out[:, :, zero]),
+            "linear": _chosen(cut[0], out[0]),
+            "hebb": _chosen(cut[:, 0], out[:, 0]),
+        }
+        for name, share in shares.items():
+            found[name].append(f"K = {K}: {share:.2f}")
         place = f"{config.repulsions[r]:g} from T = {config.temperatures[T]:g}"
-        summary["cell"].append(f"K = {K}: {COUPLINGS[c]}, {kind}, {place}")
+        found["cell"].append(f"K = {K}: {COUPLINGS[c]}, {('Hebb', 'projector')[t]}, {place}")
+    summary: dict[str, Any] = {name: "; ".join(parts) for name, parts in found.items()}
     part = arrays["layers/part"]
     at = part[:first].mean(axis=0).argmax(axis=-1)
     rest = part[min(first, len(part) - 1) :].mean(axis=0)
-    chosen = np.take_along_axis(rest, at[..., None], -1)[..., 0]
-    summary["layers_alone"], summary["layers"] = chosen.round(3).tolist()
+    alone, pushed = np.take_along_axis(rest, at[..., None], -1)[..., 0]
+    summary["layers_alone"] = _named(config.layers, alone)
+    summary["layers"] = _named(config.layers, pushed)
     second = min(1, len(config.K) - 1)
-    shares = arrays["annealing/apart"].mean(axis=0)[:, second]
-    names = list(SCHEDULES)
-    summary["authors"] = [f"{n}: {shares[names.index(n)]:.2f}" for n in AUTHORS]
-    summary["ours"] = [f"{n}: {shares[names.index(n)]:.2f}" for n in OURS]
-    general = arrays["general/part"].mean(axis=0).max(axis=-1)
-    summary["graphs"] = [f"{n}: {v:.2f}" for n, v in zip(GRAPHS, general, strict=True)]
+    shares_by = dict(zip(SCHEDULES, arrays["annealing/apart"].mean(axis=0)[:, second], strict=True))
+    summary["authors"] = _named(AUTHORS, [shares_by[n] for n in AUTHORS])
+    summary["ours"] = _named(OURS, [shares_by[n] for n in OURS])
+    summary["graphs"] = _named(GRAPHS, arrays["general/part"].mean(axis=0).max(axis=-1))
     return summary
+
+
+def _named(names: Iterable[Any], values: Iterable[float]) -> str:
+    return "; ".join(f"{n}: {v:.2f}" for n, v in zip(names, values, strict=True))
 
 
 def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:

@@ -54,7 +54,7 @@ def _dense(axes: Axes, run: Run) -> None:
     x = np.linspace(0, last, 200)
     axes.plot([*x, last], [*dense_storage.dense_magnetisation(x, 3), 0], color="C3")
     axes.set(xlabel=r"load $3 K / N^2$", ylim=(0, 1.05), xlim=(0, None))
-    axes.set_title(f"dense, n = 3, N = {run.config['dense_N']:,}")
+    axes.set_title(f"dense, n = 3, N = {run.config['dense_sites']:,}")
 
 
 def _exponential(axes: Axes, run: Run) -> None:
@@ -69,7 +69,7 @@ def _exponential(axes: Axes, run: Run) -> None:
     x = np.linspace(rates[0], min(rates[-1], float(dense_storage.exponential_capacity(beta))), 100)
     axes.plot(x, (1 - dense_storage.exponential_reach(x, beta)) / 2, color="C3", label="law")
     axes.set(xlabel="log(K) / N", ylabel="flips", ylim=(-0.02, 0.42))
-    axes.set_title(f"exponential, $\\beta$ = {beta:g}, N = {run.config['exp_N']}")
+    axes.set_title(f"exponential, $\\beta$ = {beta:g}, N = {run.config['exp_sites']}")
 
 
 def _basins(axes: Axes, run: Run, name: str) -> None:

@@ -102,10 +102,10 @@ PICTURES = (
         ),
     ),
     Picture(
-        "capacity",
+        "storage",
         "How much an associative memory retrieves at which load, by Hebb's rule (t = 0) and after "
         "dreaming (t = 1); below, where Hebb's rule retrieves at which temperature.",
-        ("hopfed theory capacity --t 0,1 --figure capacity.png",),
+        ("hopfed theory capacity --t 0,1 --figure storage.png",),
     ),
     _of(
         "bbp",
@@ -143,6 +143,26 @@ PICTURES = (
         "quick",
         "Part of the archetypes found, and seconds, as their number grows: several operators "
         "(groups) carry further than one.",
+    ),
+    _of(
+        "capacity",
+        "quick",
+        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines). "
+        "Below: what share of flipped sites each rule repairs, by kind of patterns.",
+        data=SILHOUETTES,
+    ),
+    _of(
+        "disentangle",
+        "quick",
+        "Above: share of starts in which three layers take a mixture of three patterns apart, over "
+        "stored patterns and repulsion. Below: more layers, schedules of noise, who repels whom.",
+    ),
+    _of(
+        "completion",
+        "quick",
+        "Right entries over the share that is masked: stored patterns by rule (left, middle), and "
+        "rows of a table that were not stored (right), where graded archetypes come near the truth.",
+        data=SILHOUETTES,
     ),
     _of(
         "scale",
