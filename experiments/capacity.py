@@ -1,8 +1,8 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls (ours).
 
-Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
-a given probability; recall is serial and without noise. Beside what is measured stand the laws
-(theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
+Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped
+with a given probability; recall is serial and without noise. Beside what is measured stand the
+laws (theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
 memories): .138 of Amit, Gutfreund and Sompolinsky, the capacity of a dreaming memory, 1 of the
 projector, Gardner's law for the dense memory and the random energy model for the exponential one.
 The last two hold numbers of patterns that grow as N^2 and exp(N); they are measured at small N.
@@ -11,25 +11,26 @@ Beside random patterns there are correlated ones (every site follows a common pa
 (`data`, silhouettes; letters where no file is given) and the rows of a table (`table`, an .npz or
 .csv of binary rows; left out where none is given).
 
-Measured (default preset with eight seeds, silhouettes, and the 334 distinct ones of 516 rows of 222
-traits of animals; +- is a standard error; nothing was tuned):
+Measured (default preset with eight seeds, silhouettes, and the 334 distinct ones of 516 rows of
+222 traits of animals; +- is a standard error; nothing was tuned):
 
 - Hebb, N = 2,000, from the patterns: overlap .9981 +- .0002 at K / N = .1 (theory .9980), .9935 +-
-  .0006 at .12 (.9932). At .13 some cues are lost already, .973 +- .007 (.987). Half are lost at .157,
-  not .138: a finite memory goes on returning overlaps near .9 above the capacity of an endless one;
+  .0006 at .12 (.9932). At .13 some cues are lost already, .973 +- .007 (.987). Half are lost at
+  .157, not .138: a finite memory goes on returning overlaps near .9 above the capacity of an
+  endless one;
 - dreamed, t = 1: .9987 at .3 (theory .9988), .9942 +- .0004 at .36 (.9939); half are lost at .454,
-  where theory has .387. So below .9 of capacity theory is met within half a standard error, and the
-  capacities themselves, as a place where half are lost, are 14 and 17% above it;
+  where theory has .387. So below .9 of capacity theory is met within half a standard error, and
+  the capacities themselves, as a place where half are lost, are 14 and 17% above it;
 - projector: every pattern is returned up to the largest load, .9;
-- dense, n = 3, N = 200: overlaps .998, .988, .965, .920 at loads .1 to .25 (theory .998, .988, .961,
-  .869), half are lost at .295 in place of .252;
+- dense, n = 3, N = 200: overlaps .998, .988, .965, .920 at loads .1 to .25 (theory .998, .988,
+  .961, .869), half are lost at .295 in place of .252;
 - exponential, beta = .5, N = 32: at log(K) / N = .2 half return from .215 flips (law .180), at .3
   from .10 (.080);
 - basins at K / N = .1, flips repaired to an overlap of .95: Hebb .23, dreamed and projector .31,
   dense and exponential .4, the largest asked for. At .5: projector .09, dense and exponential .4;
 - correlated patterns, pictures and tables: Hebb's rule and the dense one with n = 3 fall into the
-  common part (overlap .5 to .65 from the patterns themselves), dreaming with t = 1 returns a few of
-  them, and only the projector and the exponential rule return all. At K / N = .1 the projector
+  common part (overlap .5 to .65 from the patterns themselves), dreaming with t = 1 returns a few
+  of them, and only the projector and the exponential rule return all. At K / N = .1 the projector
   repairs .31, .31 and .28 of the sites, the exponential rule .4, .4 and .32.
 
 Run it with ``hopfed run capacity --workers 2 --out capacity.h5``, with ``--set data=FILE --set
@@ -103,7 +104,7 @@ class Config:
             require(getattr(self, name) >= 10, name, "at least 10", getattr(self, name))
         for name, top in (("loads", 1.0), ("flips", 0.5), ("dense_loads", 9.0), ("exp_rates", 0.6)):
             values = getattr(self, name)
-            rising = all(a < b for a, b in zip(values, values[1:], strict=False))
+            rising = bool((np.diff(values) > 0).all())
             holds = rising and values[0] >= 0 and values[-1] < top
             require(holds, name, f"rising, in [0, {top:g})", values)
         require(min(self.loads) * self.N >= 1, "loads", f"at least {1 / self.N:g}", self.loads)
@@ -125,7 +126,7 @@ PRESETS = {
         dense_loads=(0.1, 0.2, 0.3),
         exp_sites=24,
         exp_rates=(0.1, 0.2, 0.3),
-    ),  # fmt: skip
+    ),
     "default": Config(),
     "paper": Config(seeds=10),
 }

@@ -65,7 +65,7 @@ def _exponential(axes: Axes, run: Run) -> None:
     mesh = axes.pcolormesh(
         rates, flips, shares.T, cmap="cividis", vmin=0, vmax=1, shading="nearest"
     )
-    axes.figure.colorbar(mesh, ax=axes, label="returned")  # type: ignore[union-attr]
+    axes.figure.colorbar(mesh, ax=axes, label="returned")
     x = np.linspace(rates[0], min(rates[-1], float(dense_storage.exponential_capacity(beta))), 100)
     axes.plot(x, (1 - dense_storage.exponential_reach(x, beta)) / 2, color="C3", label="law")
     axes.set(xlabel="log(K) / N", ylabel="flips", ylim=(-0.02, 0.42))

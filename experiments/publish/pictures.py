@@ -161,7 +161,7 @@ PICTURES = (
         "completion",
         "quick",
         "Right entries over the share that is masked: stored patterns by rule (left, middle), and "
-        "rows of a table that were not stored (right), where graded archetypes come near the truth.",
+        "rows of a table that were not stored (right): graded archetypes come near the truth.",
         data=SILHOUETTES,
     ),
     _of(

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from hopfed.cli.output import out, table
-from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.errors import ArgumentError, DataError
 
 ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import BackendError
 from hopfed.kernels.dispatch import on_device
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings

@@ -125,11 +125,11 @@ def layered(states: Array, W: Array, rule: Layered, times: Schedule, order: str)
         states[:, None, :], (len(states), rule.layers, states.shape[1])
     )
     T = times.temperatures
-    options = {"coupling": rule.coupling, "repulsion": rule.repulsion, "seed": times.seed}
-    options["repulsion"] *= rule.layers > 1
+    repulsion = rule.repulsion if rule.layers > 1 else 0.0
+    options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion}
     out = run(
         blocks, W, beta=1 / np.where(T > 0, T, 1), noise=(T > 0).astype(float), updates=len(T),
-        first_update=times.first, **options,
+        seed=times.seed, first_update=times.first, **options,
     )  # fmt: skip
     rest = to_host(out.changed) == 0
     if not times.cold:

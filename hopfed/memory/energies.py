@@ -84,7 +84,7 @@ def table(a: Array, rule: Rule, n_sites: int, weights: Array) -> tuple[Array, An
         return x / xp.sum(x, axis=-1, keepdims=True), 0.0
     assert isinstance(rule, Dense)
     scale = n_sites / (2 * rule.n) / float(n_sites) ** rule.n
-    # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, and none is the rest of two large ones.
+    # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, and no large ones cancel.
     B, own = (_series(a, rule.n, first) for first in (1, 2))
     if not even:
         B, own = B * weights, own * weights

@@ -42,7 +42,7 @@ def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
 def complete(
     cues: np.ndarray, means: np.ndarray, weights: np.ndarray, beta: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return expected sites (S, N), responsibilities (S, K), and ``-log p(x_observed) / beta`` (S,).
+    """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,).
 
     Parameters
     ----------

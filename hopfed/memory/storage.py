@@ -44,7 +44,7 @@ def as_run(memory: AssociativeMemory, source: str = "") -> Run:
         "sites": memory.n_sites,
         "graded": memory.is_graded,
     }
-    settings = to_plain(memory.rule) if asdict(memory.rule) else {}  # type: ignore[call-overload]
+    settings = to_plain(memory.rule) if asdict(memory.rule) else {}
     return Run(KIND, {"source": source, "settings": settings}, arrays, summary)
 
 

@@ -13,8 +13,8 @@ from hopfed.memory.rules import Layered
 
 SMALL = {
     capacity: capacity.Config(
-        N=100, loads=(0.03, 0.4), flips=(0.0, 0.3), cues=5, seeds=2, dense_sites=30, dense_loads=(0.1,),
-        exp_sites=12, exp_rates=(0.1, 0.3),
+        N=100, loads=(0.03, 0.4), flips=(0.0, 0.3), cues=5, seeds=2, dense_sites=30,
+        dense_loads=(0.1,), exp_sites=12, exp_rates=(0.1, 0.3),
     ),
     disentangle: disentangle.Config(
         N=100, starts=4, updates=20, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),

@@ -14,7 +14,7 @@ def corrupted(patterns, share, seed):
 
 
 def couplings(xi, rule):
-    """(N, N) couplings of a quadratic rule; N times Hebb's, whole numbers, so that ties are ties."""
+    """(N, N) couplings of a quadratic rule; of Hebb's N times, whole numbers: ties are ties."""
     if rule.time == 0:
         return xi.T.astype(float) @ xi
     J = xi.T.astype(float) @ xi / xi.shape[1]

@@ -30,7 +30,7 @@ def test_magnetisation_solves_its_equation_and_ends_at_capacity(n):
 
 
 def test_a_simulation_sits_on_the_line():
-    """Serial descent from a pattern at N = 150; sites of one run are correlated, hence the width."""
+    """Serial descent from a pattern at N = 150; runs share patterns, hence the width."""
     N, found = 150, []
     for load in (0.1, 0.15):
         K = round(load * N**2 / 3)
