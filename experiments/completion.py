@@ -219,7 +219,7 @@ def fit_classes(
     Examples
     --------
     >>> rows = np.repeat(np.array([[1, 1, 1, -1], [-1, -1, 1, 1]]), 50, axis=0)
-    >>> means, shares = fit_classes(rows, 2, np.random.default_rng(0))
+    >>> means, shares = fit_classes(rows, 2, np.random.default_rng(1))
     >>> sorted(np.sign(means).astype(int).tolist()), shares.round(2)
     ([[-1, -1, 1, 1], [1, 1, 1, -1]], array([0.5, 0.5]))
     """

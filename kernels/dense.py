@@ -92,7 +92,7 @@ def dense_sweep(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> xi = rng.choice(np.array([-1, 1], np.int8), (500, 100))  # a load of 5
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), (200, 100))  # a load of 2
     >>> cue = np.where(rng.random((1, 100)) < 0.8, xi[0], -xi[0]).astype(np.int8)
     >>> bool((dense_sweep(cue, xi, parameter=3).state == xi[0]).all())
     True
