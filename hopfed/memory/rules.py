@@ -46,14 +46,26 @@ class Rule:
 
 @dataclass(frozen=True)
 class Hebb(Rule):
-    """Hebb's rule: capacity .138 N patterns (Amit, Gutfreund, Sompolinsky 1985)."""
+    """Hebb's rule: capacity .138 N patterns (Amit, Gutfreund, Sompolinsky 1985).
+
+    Examples
+    --------
+    >>> Hebb().time
+    0.0
+    """
 
     name: ClassVar[str] = "hebb"
 
 
 @dataclass(frozen=True)
 class Projector(Rule):
-    """The pseudo-inverse: any linearly independent patterns are rest states."""
+    """The pseudo-inverse: any linearly independent patterns are rest states.
+
+    Examples
+    --------
+    >>> Projector().time
+    inf
+    """
 
     name: ClassVar[str] = "projector"
 

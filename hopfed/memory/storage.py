@@ -71,9 +71,20 @@ def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
 def load(path: str | Path) -> AssociativeMemory:
     """Read a memory that `save` or `hopfed store` wrote.
 
+    Parameters
+    ----------
+    path : of the file.
+
     Raises
     ------
     RunFileError : no such file, or it holds no memory.
+
+    Examples
+    --------
+    >>> load("lost.h5")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.RunFileError: lost.h5: no such run file
     """
     run = Run.load(path)
     if run.kind != KIND:
