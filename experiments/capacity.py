@@ -46,7 +46,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.readers import as_examples, read_table
+from hopfed.data.readers import as_examples, read_numbers
 from hopfed.data.silhouettes import load_silhouettes
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.kernels import unpack
@@ -197,7 +197,7 @@ def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
         return apart(rng.permutation(np.concatenate(rows)))
     if not config.table:
         return np.zeros((0, config.N), np.int8)
-    return apart(rng.permutation(unpack(as_examples(read_table(config.table)))))
+    return apart(rng.permutation(unpack(as_examples(read_numbers(config.table)))))
 
 
 def apart(rows: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.readers import as_examples, read_table
+from hopfed.data.readers import as_examples, read_numbers
 from hopfed.data.silhouettes import load_silhouettes
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.kernels import unpack
@@ -154,7 +154,7 @@ def _table(config: Config, seed: int) -> tuple[np.ndarray, tuple[np.ndarray, np.
     """Rows in random order, and the classes (means, shares) that they were drawn from, if any."""
     rng = stream(seed, "completion", "table")
     if config.table:
-        return rng.permutation(unpack(as_examples(read_table(config.table)))), None
+        return rng.permutation(unpack(as_examples(read_numbers(config.table)))), None
     means = rng.uniform(-1, 1, (5, config.columns))
     shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     chosen = means[rng.choice(5, config.rows, p=shares)]

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
+from hopfed.kernels.cpu.threads import for_each
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import check_counters, check_held, check_schedule, check_spins
 from hopfed.kernels.philox import thresholds
-from hopfed.kernels.threads import for_each
 
 ENERGIES = ("power", "exponential")
 HIGHEST = 30  # power n: N^n must stay a float64
@@ -118,7 +118,7 @@ def dense_sweep(
     out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     if sweeps == 0:
         return out
-    from hopfed.kernels.dense_cpu import run_chain
+    from hopfed.kernels.cpu.dense import run_chain
 
     columns = np.ascontiguousarray(patterns.T)
     lookup = thresholds().copy()  # writable, as the type that the loops are compiled for

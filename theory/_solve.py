@@ -88,3 +88,18 @@ def maximise(
         high = np.take_along_axis(points, np.minimum(best + 1, _ZOOM - 1), axis=-1)[..., 0]
     found: np.ndarray = (low + high) / 2
     return found
+
+
+def fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -> int:
+    """Smallest number from `least` to `most` that is enough; `most` if none is."""
+    low = high = int(min(max(start, least), most))
+    while low > least and enough(low):
+        low, high = max(low // 2, least), low
+    if enough(low):
+        return low
+    while high < most and not enough(high):
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -25,14 +25,13 @@ Source: B. Balle, Y.-X. Wang, ICML 80 (2018) 394; for the spectra see `general_s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check, _silverstein, covariance, general_spikes, planning, spikes
-from ._solve import increasing_root
+from ._solve import fewest, increasing_root
 from .covariance import Population
 
 
@@ -356,7 +355,7 @@ def plan(
             return detection_power(r, share, N, owners * each, radius, false_alarm, stronger)
 
         least = max(stronger + 1, int(np.ceil(planning._SMALLEST_TABLE / N)))
-        each = _fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
+        each = fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
         M, s2 = owners * each, 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))
         ell = s2 * (1 + float(spikes.spike_strength(r, share, N)))
@@ -371,21 +370,6 @@ def plan(
             )
         )
     return planning.Plan(*(np.reshape(c, shares.shape)[()] for c in zip(*rows, strict=True)))
-
-
-def _fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -> int:
-    """Smallest number from `least` to `most` that is enough; `most` if none is."""
-    low = high = int(min(max(start, least), most))
-    while low > least and enough(low):
-        low, high = max(low // 2, least), low
-    if enough(low):
-        return low
-    while high < most and not enough(high):
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:

@@ -53,7 +53,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
-    _check(options)
+    _check(options, [memory, cues])
     from hopfed.memory.storage import load
 
     stored = load(memory)
@@ -83,9 +83,9 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
 def read_cues(file: Path, n_sites: int) -> np.ndarray:
     """Cues (S, N) of +1, -1, and 0 in gaps."""
-    from hopfed.data.readers import read_table
+    from hopfed.data.readers import read_numbers
 
-    cues = read_table(file)
+    cues = read_numbers(file)
     if cues.ndim == 0 or cues.dtype.kind not in "biuf":
         raise DataError(f"{file}: cues must be rows of a table of numbers")
     cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
@@ -103,17 +103,16 @@ def read_cues(file: Path, n_sites: int) -> np.ndarray:
     return cues.astype(np.int8)
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(options: dict[str, Any], inputs: list[Path]) -> None:
     """Refuse what cannot work before any file is read."""
+    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
-    from hopfed.cli.recover import _shape, check_outputs
+    from hopfed.cli.recover import _shape
 
     check_seed(options["seed"])
     _shape(options["shape"])
-    check_outputs(options["out_file"], options["figure"])
-    path = options["out_file"]
-    if path is not None and path.suffix.lower() not in OUT:
-        raise ArgumentError("--out", f"a {', '.join(OUT)} file", path)
+    outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
+    check_outputs(*outputs, inputs=inputs)
 
 
 def _temperatures(text: str, updates: int) -> Any:

@@ -45,10 +45,10 @@ def store_command(
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
+    from hopfed._lib.outputs import RUN, check_outputs
     from hopfed.memory.storage import as_run
-    from hopfed.runs import check_writable
 
-    check_writable(out_file, "--out")
+    check_outputs(("--out", out_file, RUN), inputs=[file])
     chosen = _rule(rule, settings)
     memory = _stored(file, chosen, operator)
     run = as_run(memory, str(file))
@@ -95,11 +95,11 @@ def _stored(file: Path, rule: Any, operator: bool) -> Any:
 
 def read_patterns(file: Path) -> np.ndarray:
     """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
-    from hopfed.data.readers import read_table
+    from hopfed.data.readers import read_numbers
     from hopfed.memory.cues import as_patterns
 
     archetypes = _archetypes(file)
-    table = read_table(file) if archetypes is None else archetypes
+    table = read_numbers(file) if archetypes is None else archetypes
     if table.ndim < 2:
         raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
     table = table.reshape(len(table), -1)

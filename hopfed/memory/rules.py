@@ -95,7 +95,8 @@ class Dreamed(Rule):
     t: float = 1.0
 
     def __post_init__(self) -> None:
-        check_types(self)
+        number = isinstance(self.t, (int, float)) and not isinstance(self.t, bool)
+        require(number, "t", "a number", repr(self.t))  # inf is the projector
         require(self.t >= 0, "t", "at least 0", self.t)
 
     @property

@@ -53,6 +53,9 @@ def folder(tmp_path_factory):
     np.savetxt(folder / "b.csv", rows[100:200], fmt="%d", delimiter=",")
     with h5py.File(folder / "c.h5", "w") as file:
         file["examples"] = rows[200:]
+    np.save(folder / "patterns.npy", xi)
+    np.save(folder / "cues.npy", rows[:5])
+    main(["store", str(folder / "patterns.npy"), "--out", str(folder / "memory.h5")])
     for name, seeds in (("bbp", 2), ("before", 2), ("after", 3)):
         settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]
         main(["run", "bbp", *settings, "--out", str(folder / f"{name}.h5")])

@@ -221,7 +221,7 @@ def test_one_layer_takes_a_mixture_apart_in_a_third_of_the_starts_at_most():
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler")
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
 def test_a_device_recalls_what_the_host_does(order):
-    from hopfed.kernels.cuda.emulator import Emulated
+    from emulator.device import Emulated
 
     device = Emulated()
     xi = random_signs((7, 70), 1)

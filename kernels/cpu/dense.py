@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hopfed.kernels.compiled import inner, kernel
-from hopfed.kernels.draws_cpu import draw
+from hopfed.kernels.cpu.compiled import inner, kernel
+from hopfed.kernels.cpu.draws import draw
 
 LOWEST = -700.0  # exp of less is next to nothing
 
