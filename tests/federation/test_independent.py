@@ -7,21 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, rows_in, signs, site
-from liars import close, lying, owners
+from liars import claiming, close, lying, own, owners
 
 from hopfed import kernels
 from hopfed.cli.join import _finish
-from hopfed.data.batches import Elsewhere
+from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.experiments.serve import Config, play
+from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.apart import set_apart
-from hopfed.hopfield.client import on_grid, project
+from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.client import on_grid, project, unpack_patterns
+from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.private import PrivateFederation
+from hopfed.hopfield.released import Released
 from hopfed.rng import stream
 
 # What an exact operator holds of few rows, however many rows it is of.
@@ -176,6 +184,44 @@ def symmetric_of(triangle, K):
     return (full + full.T - np.diag(np.diag(full))).astype(int)
 
 
+# What is left with noise.
+
+
+def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
+    """Whatever is asked, in whatever order: counts with noise, and how many rows these are of."""
+    rows = signs(300)
+    node = private_site(tmp_path, rows)
+    asked = [private(2), *(method(r, groups=g) for r in (1, 2) for g in (0, 4)), private(2, 0.5)]
+    asked += [private(1), private(2, 1.0, 1e-6), private(2, 2.0), private(2)]
+    basis, patterns = {"basis": np.eye(N, 2, dtype="f4")}, known(rows[:3])
+    replies = []
+    for i, each in enumerate(asked):
+        for t in range(2):
+            for exchange, down in enumerate(({}, basis, patterns)):
+                replies.append(ask(node, each, t, exchange, b"", down, run=f"r{i}", client=i))
+    sent = [reply.up for reply in replies if reply.up]
+    assert all(set(up) == {"counts", "examples"} for up in sent)
+    assert not any(reply.metrics for reply in replies)
+    assert len(sent) == 4
+    assert len({digest(up) for up in sent}) == 2
+    order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
+    x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
+    noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
+    scale = private(2).mechanism.scale
+    assert 0.8 * scale < noise.std() < 1.2 * scale
+
+
+def private(rounds, epsilon=1.0, delta=1e-5):
+    return PrivateFederation(Elsewhere(rounds), N, epsilon, delta)
+
+
+def private_site(folder, rows):
+    rows, ledger = as_examples(rows), Ledger(folder / "privacy")
+    owner = Owner(rows, 7, 1.0, 1e-5, ledger, released=Released.of(folder / "released", rows))
+    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
+
+
 # What a reason tells, and what a server can make a client do.
 
 
@@ -256,3 +302,21 @@ def test_clients_of_next_to_no_weight_do_not_stop_a_server_that_hears_only_them(
     start = FederationState(method_.server_start(0))
     arrays, _ = play(Config(columns=60, clients=2), method_, 0, 0, start, LocalEngine())
     assert int(arrays["archetypes/number"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("liars", "clients", "told"),
+    [(1, 3, 3), (1, 10, 3), (3, 30, 3), (1, 2, 0), (2, 4, 4), (2, 10, 4), (4, 30, 4)],
+)
+def test_how_many_liars_the_page_for_owners_speaks_of(liars, clients, told):
+    """Archetypes of which three are true; where there are four, one is that of the liars."""
+    M = 60 if clients == 30 else 300
+    xi, source = owners([own(M)] * liars, clients - liars, N=200, M=M)
+    config = Config(columns=200, clients=clients)
+    lies = lying(config.make(source), claiming(3_000_000), liars)
+    start = FederationState(lies.server_start(0))
+    arrays, _ = play(config, lies, 0, 0, start, LocalEngine())
+    number = int(arrays["archetypes/number"])
+    found = unpack_patterns(arrays["archetypes/packed"][:number], 200).astype(int) @ xi.T
+    assert number == told
+    assert (np.abs(found) == 200).sum() == min(told, 3)

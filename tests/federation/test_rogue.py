@@ -17,8 +17,8 @@ from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.site import Site
+from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.site import TRUSTED
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
 
@@ -146,7 +146,7 @@ def quick(monkeypatch):
 def client(keys, folder, server, said, patience=20.0):
     """A site that ends with a last word that it can use, as `hopfed join` does."""
     folder.mkdir(exist_ok=True)
-    node = Node(Shelf(folder / "states"), trusted=TRUSTED, private=True)
+    node = Node(Shelf(folder / "states"), trusted=ALLOWED, private=True)
     pair = private_key(keys / "client-0.key")
     authority = (keys / "ca.pem").read_bytes()
     made = Site(server.address, authority, pair, node, folder, patience, said.append)
