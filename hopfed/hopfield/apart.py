@@ -41,7 +41,9 @@ def set_apart(rows: PackedBits, least: int) -> list[tuple[int, ...]]:
     ([(1,), (0, 1)], [(1,), (0, 1), (1, 2)])
     """
     M, N = rows.shape
-    found = [(int(i),) for i in np.flatnonzero(_few(kernels.column_sums(rows), M, least))]
+    found: list[tuple[int, ...]] = [
+        (int(i),) for i in np.flatnonzero(_few(kernels.column_sums(rows), M, least))
+    ]
     if N > PAIRED:
         return found
     x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact

@@ -56,13 +56,15 @@ def project(
     DataError : with `least` above 1, a direction that is longer than 1.
     """
     K = basis.shape[1]
-    fewest, precision = 1, np.float32
+    fewest = 1
     if least > 1:
-        fewest, precision = max(least, EACH * K), np.float64
+        fewest = max(least, EACH * K)
         basis = on_grid(basis)
     filled = min(groups, max(1, rows.shape[0] // fewest))
     sums, counts = np.zeros((groups, K * (K + 1) // 2), np.float32), np.zeros(groups, np.int32)
-    full, sizes = group_projections(rows, basis, filled, seed, client, precision)
+    full, sizes = group_projections(
+        rows, basis, filled, seed, client, np.float64 if least > 1 else np.float32
+    )
     sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
     return {"groups": sums, "sizes": counts}
 
