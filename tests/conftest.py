@@ -5,6 +5,8 @@ import pytest
 from helpers import DATA
 from hypothesis import settings
 
+from hopfed.cli import main
+
 settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
 settings.load_profile("hopfed")
 
@@ -29,3 +31,19 @@ def mnist_digits():
         pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
     with np.load(path) as archive:
         return np.where(archive["images"][:2000].reshape(2000, -1) > 127, 1, -1).astype(np.int8)
+
+
+@pytest.fixture
+def hopfed(capsys):
+    """Run `hopfed ARGUMENTS`; answer (exit status, stdout, stderr)."""
+
+    def call(*arguments):
+        status = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code or 0
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call

@@ -20,6 +20,7 @@ archetypes. They come apart once all candidates are fitted to the operator toget
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,12 @@ class JointDiagonalization:
 
 
 def group_projections(
-    rows: PackedBits, vectors: Array, groups: int, seed: int, client: int = 0
+    rows: PackedBits,
+    vectors: Array,
+    groups: int,
+    seed: int,
+    client: int = 0,
+    precision: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a client answers to the basis V: the K x K sums of its random groups.
 
@@ -67,13 +73,14 @@ def group_projections(
     ----------
     rows : the client's examples, (M, N).
     vectors : V, (N, K), where the rows are.
+    precision : in which they are multiplied.
 
     Returns
     -------
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
     label = stream(seed, "groups", client).permutation(rows.shape[0]) % groups
-    X = kernels.matmat(rows, namespace(vectors).astype(vectors, np.float32))
+    X = kernels.matmat(rows, namespace(vectors).astype(vectors, precision))
     K = vectors.shape[1]
     sums = np.empty((groups, K, K))
     there = like(label, X)

@@ -80,6 +80,11 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
         f"\nAt most {most:,} numbers in all about any row, over all rounds and federations "
         f"(--most-numbers), and none from fewer than {min(line.rows for line in lines):,} rows."
     )
+    if not private:
+        out.print(
+            f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "
+            "rows apart from the others (--smallest-set)."
+        )
     if batch < N and not private:
         out.print(
             f"Batches of {batch:,} rows have fewer rows than the {N:,} columns: in principle their "

@@ -13,7 +13,9 @@ from hopfed._lib.settings import require
 from hopfed.cli.dry_run import show
 from hopfed.cli.output import human_bytes
 from hopfed.cli.serve import address, say
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
+
+MOST = 10  # archetypes for each column, beyond which a last word is none
 
 
 @click.command("join")
@@ -40,6 +42,12 @@ from hopfed.errors import ArgumentError
     type=int,
     metavar="ROWS",
     help="Send no sum of fewer rows that are nearest to a pattern. [default: 10]",
+)
+@click.option(
+    "--smallest-set",
+    type=int,
+    metavar="ROWS",
+    help="Send no operator in which one column or two set fewer rows apart. [default: 3]",
 )
 @click.option(
     "--questions",
@@ -74,8 +82,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
     limits = _limits(options)
+    _check_options(data, options)
     rows = read_examples(data)
     _check_size(rows.shape, limits)
+    if options["epsilon"] is None:
+        _check_apart(rows, limits)
     if dry_run:
         show(rows, limits, options["epsilon"], options["delta"], settings)
         return
@@ -95,6 +106,7 @@ def _limits(options: dict[str, Any]) -> Any:
         "rounds": 1,
         "smallest_batch": 2,
         "smallest_vote": 2,
+        "smallest_set": 1,
         "questions": 0,
         "most_numbers": 1,
     }
@@ -113,6 +125,31 @@ def _check_size(shape: tuple[int, int], limits: Any) -> None:
     fewest = limits.batch(N) * max(limits.rounds, 1)
     rule = f"of {fewest:,} rows or more, for batches of {limits.batch(N):,} (--smallest-batch)"
     require(fewest <= M, "--data", rule, f"{M:,}")
+
+
+def _check_options(data: Path, options: dict[str, Any]) -> None:
+    """Refuse what cannot work, or would replace an input, before anything is read."""
+    from hopfed._lib.outputs import ARRAY, check_outputs
+
+    require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
+    require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
+    inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
+    check_outputs(("--out", options["out_file"], ARRAY), inputs=inputs)
+
+
+def _check_apart(rows: Any, limits: Any) -> None:
+    """Fail early where every way to deal the rows out leaves a few of them apart."""
+    from hopfed.hopfield.apart import set_apart
+
+    found = set_apart(rows, limits.smallest_set)
+    if found:
+        named = ", ".join(" with ".join(str(i + 1) for i in columns) for columns in found[:5])
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise DataError(
+            f"--data: column {named}{more} set fewer than {limits.smallest_set} rows apart from "
+            "all others, and an exact operator would hold them: leave out such columns, or rows, "
+            "or join with --epsilon, or with a smaller --smallest-set"
+        )
 
 
 def _join(
@@ -176,6 +213,8 @@ def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) ->
     from hopfed.hopfield.client import unpack_patterns
 
     packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
+    if len(packed) > MOST * columns:
+        raise DataError(f"{len(packed):,} archetypes of {columns:,} columns, which are too many")
     patterns = unpack_patterns(packed, columns)
     words = f"the federation is over: {len(patterns)} archetypes"
     if out_file is not None:

@@ -22,6 +22,7 @@ from hopfed.hopfield.robust import KINDS, Robust
 from hopfed.hopfield.settings import WEIGHTINGS
 
 SITES = whole(2, 2**24)
+PAIRED = whole(2, 2**16)  # whose pairs can be released: of more, finding the noise takes long
 TRUTH = one_of(True, False)
 SHARE = real(0, 1)
 
@@ -54,7 +55,7 @@ ALLOWED = Allowed(
         },
         PrivateFederation: {
             "source": made(Elsewhere),
-            "n_sites": SITES,
+            "n_sites": PAIRED,
             "epsilon": real(0, 1e9),
             "delta": SHARE,
             "alpha": SHARE,

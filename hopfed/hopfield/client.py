@@ -6,12 +6,13 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.archetypes.joint_diagonalization import group_projections
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times
 
+EACH = 10  # rows of a group for each direction, at least
 SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
 
 
@@ -45,16 +46,56 @@ def project(
     """Answer the basis V (N, K) with ``V^T eta^T eta V`` of random groups.
 
     The sums are symmetric, (groups, K, K); only their lower triangles travel. With `least` above 1
-    a group has so many rows, and K: the operator of fewer rows than directions gives away where
-    they lie. The rows fill as many groups as they can, one at least, and the others are empty.
+    a group has so many rows, and ten for each direction: the table of fewer, along single columns,
+    holds rows that two columns set apart. (Of 784 rows of quality .9 in groups of 50, 50 columns of
+    377 rows were read off.) The rows fill as many groups as they can, one at least, and the others
+    are empty. Then the basis is also rounded, see `on_grid`.
+
+    Raises
+    ------
+    DataError : with `least` above 1, a direction that is longer than 1.
     """
     K = basis.shape[1]
-    fewest = max(least, K) if least > 1 else 1
+    fewest = 1
+    if least > 1:
+        fewest = max(least, EACH * K)
+        basis = on_grid(basis)
     filled = min(groups, max(1, rows.shape[0] // fewest))
     sums, counts = np.zeros((groups, K * (K + 1) // 2), np.float32), np.zeros(groups, np.int32)
-    full, sizes = group_projections(rows, basis, filled, seed, client)
+    full, sizes = group_projections(
+        rows, basis, filled, seed, client, np.float64 if least > 1 else np.float32
+    )
     sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
     return {"groups": sums, "sizes": counts}
+
+
+def on_grid(basis: np.ndarray) -> np.ndarray:
+    """Round directions (N, K) so that sums over a group of rows are exact in double precision.
+
+    Rounding on the way is a question of its own: beside two large entries that cancel, the others
+    of a direction are rounded away in every row but those that resemble a pattern, and the sum of a
+    group is over these alone. On a grid of ``2^-b`` with ``4^b N 2^12`` at most 2^53, no bit of a
+    row is lost before a thousand rows are added up, however they lie.
+
+    Parameters
+    ----------
+    basis : (N, K), of length 1 at most.
+
+    Raises
+    ------
+    DataError : a direction that is longer than 1.
+
+    Examples
+    --------
+    >>> on_grid(np.array([[0.6], [1e-9]])).ravel().tolist()
+    [0.6000003814697266, 0.0]
+    """
+    lengths = np.einsum("nk,nk->k", basis, basis, dtype=np.float64)
+    if not (lengths <= 1.01).all():
+        raise DataError("directions that are longer than 1")
+    scale = 2.0 ** (int(41 - np.log2(len(basis))) // 2)
+    rounded: np.ndarray = np.rint(basis * scale) / scale
+    return rounded
 
 
 def project_spec(K: int, groups: int) -> Spec:
@@ -84,7 +125,7 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) 
     if K == 0:
         return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
     overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
-    r = memory.quality * sure
+    r = np.clip(memory.quality * sure, 0.0, 1.0)
     floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
     nearest = np.abs(overlap).argmax(axis=1)
     at = np.arange(len(nearest)), nearest

@@ -14,6 +14,7 @@ from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
@@ -160,6 +161,8 @@ class Agreed:
         if isinstance(self.method, HopfieldFederation):  # the other one does not read it
             _check_down(step, down, self.method.n_sites)
         most = self._numbers(self.method.expects(down, context))
+        if isinstance(self.method, HopfieldFederation) and step == "operators":
+            self._check_apart(rows)
         question = self._question(step, state, down, context, most)
         allowance = self._allowance()
         self.released.check(question, allowance)
@@ -167,6 +170,14 @@ class Agreed:
         exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
         self.released.add(exact, allowance, digest(up).hex())
         return state, up, {}
+
+    def _check_apart(self, rows: PackedBits) -> None:
+        """Fail where the operator of a batch would hold a few rows; which is not the server's."""
+        if set_apart(rows, self.limits.smallest_set):
+            raise DataError(
+                f"a column or two set fewer than {self.limits.smallest_set} rows of this batch "
+                "apart from the others (--smallest-set)"
+            )
 
     def _steps(self) -> tuple[str, ...]:
         return ("operators",) if isinstance(self.method, PrivateFederation) else self.method.steps

@@ -11,6 +11,8 @@ than a batch must have. How few is too few?
   steeply above 2.5 roots of N. So the default is at least 5 roots of N. That makes this attack
   dear, not impossible. It finds nothing where a batch has as many rows as columns, whose range is
   the whole space.
+- Rows that a column or two set apart from all others are in the operator as they are, however many
+  rows there are (`hopfed.hopfield.apart`). Operators in which these are one or two are not sent.
 - A vote is a sum over the rows that are nearest to a pattern. Below 10 rows it is not sent: sums of
   so few rows are nearer to each of them than to what they have in common. An archetype that few
   rows of each client support gets no votes, and stays as the operators show it.
@@ -26,6 +28,7 @@ from hopfed._lib.settings import check_types, require
 BATCH = 50  # rows of a batch, and of a group whose projections are sent
 ROOTS = 5  # roots of the number of columns that a batch must have as rows
 VOTE = 10  # rows that a vote is a sum of
+SET = 3  # rows that a column or two may set apart from the others
 OPERATORS = 4  # operators' worth of numbers that may leave about a row
 
 
@@ -40,6 +43,8 @@ class Limits:
     smallest_batch : rows of a batch and of a group, at least; 0 stands for 50, and for a batch at
         least 5 roots of the number of columns.
     smallest_vote : rows that support a pattern without which their sum is not sent.
+    smallest_set : rows that a column, or a pair of columns, may set apart from the others of a
+        batch; 1 does not look.
     questions : different sets of directions, and of patterns, that a batch answers, over all
         federations. Answers to two sets can be subtracted, which may leave single rows.
     most_numbers : numbers that may leave about a row, over all federations; 0 stands for four times
@@ -61,6 +66,7 @@ class Limits:
     rounds: int = 0
     smallest_batch: int = 0
     smallest_vote: int = VOTE
+    smallest_set: int = SET
     questions: int = 1
     most_numbers: int = 0
     weight: bool = False
@@ -71,6 +77,7 @@ class Limits:
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         fewest = self.smallest_batch == 0 or self.smallest_batch >= 2
         require(fewest, "smallest_batch", "at least 2", self.smallest_batch)
+        require(self.smallest_set >= 1, "smallest_set", "at least 1", self.smallest_set)
         require(self.smallest_vote >= 2, "smallest_vote", "at least 2", self.smallest_vote)
 
     @property

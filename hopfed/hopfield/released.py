@@ -145,8 +145,8 @@ class Released:
                 if not sound or type(held["rounds"]) is not int:
                     raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise DataError(
-                f"{self.path.name} in HOPFED_HOME/released is damaged: it must be as it was "
+            raise DataError(  # without its name, by which a guess of the rows could be confirmed
+                "the record of these rows in HOPFED_HOME/released is damaged: it must be as it was "
                 "written, or away"
             ) from None
         return dict(held)

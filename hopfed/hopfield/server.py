@@ -20,7 +20,7 @@ from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.claims import bounded
-from hopfed.hopfield.client import pack_patterns
+from hopfed.hopfield.client import on_grid, pack_patterns
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.evidence import Evidence
@@ -32,6 +32,7 @@ from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.spectral.operators import HebbianOperator
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
+LIGHTEST = 1e-9  # weight below which a client says nothing
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 Answer = tuple[State, Mapping[int, Message], Metrics]
@@ -239,7 +240,9 @@ def client_weights(
     """Weight per example of each client: its plasticity, faded where the message is late."""
     weights = {}
     for c, message in messages.items():
-        w = float(np.clip(message["weight"], 0.0, 1.0)) * method.carry ** context.ages.get(c, 0)
+        told = float(np.clip(message["weight"], 0.0, 1.0))
+        told = told if told >= LIGHTEST else 0.0  # whose share of examples is no number any more
+        w = told * method.carry ** context.ages.get(c, 0)
         if method.weighting == "clients":
             w /= max(float(message["examples"]), 1.0)
         weights[c] = w
@@ -317,6 +320,8 @@ def expected_projections(
     if heard is None or not method.encoding.exact:
         return None
     vectors = state["counted/vectors"]
+    if method.smallest_group > 1:
+        vectors = on_grid(vectors)
     projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
     return projected * claim_of(state, client)
 

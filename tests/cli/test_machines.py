@@ -52,6 +52,7 @@ def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
         "Batches of 50 rows have fewer rows than the 60 columns",
         "groups, sizes 7,197 50",
         "votes, voters 7,197 10",
+        "set fewer than 3 rows apart from the others (--smallest-set)",
     ):
         assert words in text
     text = printed("--operators-only", "--rounds", "2", "--most-numbers", "2000")
@@ -78,6 +79,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--dry-run", "--rounds", "0"), "--rounds must be at least 1, got 0"),
         ((*join, "--smallest-batch", "1"), "--smallest-batch must be at least 2"),
         ((*join, "--smallest-vote", "1"), "--smallest-vote must be at least 2"),
+        ((*join, "--smallest-set", "0"), "--smallest-set must be at least 1"),
         ((*join, "--questions", "-1"), "--questions must be at least 0"),
         ((*join, "--most-numbers", "0"), "--most-numbers must be at least 1"),
         ((*join, "--smallest-batch", "201"), "--data must be of 201 rows or more, for batches of"),

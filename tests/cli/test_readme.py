@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from commands import parsed
 from helpers import DATA
 
-from hopfed.cli import cli
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import NAMES
 from hopfed.experiments.worked import owners_files
@@ -29,16 +29,6 @@ def test_its_python_runs(number, tmp_path, monkeypatch, capsys):
         np.save(f"{name}.npy", draw_examples(xi, 400, 0.7, np.random.default_rng(i))[0])
     exec(compile(BLOCKS[number], "README.md", "exec"), {})
     assert capsys.readouterr().out
-
-
-def parsed(words):
-    """Parse a command line down to the command that would run, and do not run it."""
-    group, context = cli, cli.make_context("hopfed", list(words))
-    while hasattr(group, "resolve_command"):
-        left = [*context._protected_args, *context.args]
-        name, group, rest = group.resolve_command(context, left)
-        context = group.make_context(name, rest, parent=context)
-    return group.name
 
 
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))

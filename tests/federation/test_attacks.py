@@ -169,7 +169,7 @@ def test_the_one_who_did_not_vote_does_not_follow_from_the_sums(tmp_path):
     rng = stream(0, "all but one")
     rows = draw_examples(rademacher(1, N, rng), M, 0.9, rng)[0]
     rows[5] = rademacher(1, N, stream(0, "a person"))[0]
-    node, asked = site(tmp_path, rows), method()
+    node, asked = site(tmp_path, rows, smallest_set=1), method()
     started = ask(node, asked)
     reply = ask(node, asked, 0, 2, started.state, known(np.sign(rows.sum(axis=0))[None]))
     left = started.up["columns"] - reply.up["votes"].sum(axis=0)

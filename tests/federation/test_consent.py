@@ -42,12 +42,13 @@ def test_limits_are_those_of_the_owner(tmp_path):
     ):
         refused(ask(site(tmp_path, rows, Released(), **limits), asked), words)
     assert not ask(site(tmp_path, rows, Released(), rounds=2), method(2)).fault
-    open_ = site(tmp_path / "open", rows, Released(), smallest_batch=2, smallest_vote=2)
+    few = {"smallest_batch": 2, "smallest_vote": 2, "smallest_set": 1}
+    open_ = site(tmp_path / "open", rows, Released(), **few)
     started = ask(open_, method(100))
     assert not started.fault
     groups = ask(open_, method(100), 0, 1, started.state, {"basis": np.eye(N, 1, dtype="f4")})
     assert groups.up["sizes"].tolist() == [2, 0, 0, 0]
-    for wrong in ({"rounds": -1}, {"smallest_batch": 1}, {"smallest_vote": 1}, {"questions": 1.5}):
+    for wrong in ({"rounds": -1}, {"smallest_batch": 1}, {"smallest_vote": 1}, {"smallest_set": 0}):
         with pytest.raises(ArgumentError):
             Limits(**wrong)
 
@@ -210,7 +211,7 @@ def test_the_worst_is_no_better_than_what_can_be_had(tmp_path):
     asked = replace(method(2), encoding=Encoding(N, "factors", 1))
     started = ask(node, asked)
     for width in range(N + 20, 0, -1):
-        reply = ask(node, asked, 0, 1, started.state, {"basis": np.ones((N, width), np.float32)})
+        reply = ask(node, asked, 0, 1, started.state, {"basis": np.eye(N, width, dtype="f4")})
         sent[1] += sum(a.size for a in reply.up.values())
         if reply.up:
             assert reply.up["sizes"][reply.up["sizes"] > 0].min() >= lines[1].rows
@@ -262,7 +263,7 @@ def test_smoothing_tells_nothing_of_the_rows(tmp_path):
     asked = method(2, rule=Fixed(0.3), smoothing=Smoothing(ema=0.5, momentum=0.5))
     weights = []
     for i, quality in enumerate((0.2, 0.9)):
-        node = site(tmp_path / str(i), signs(200, quality=quality))
+        node = site(tmp_path / str(i), signs(200, quality=quality), smallest_set=1)
         started = ask(node, asked)
         after = ask(node, asked, 1, 0, started.state, known(rademacher(2, N, stream(0, "x"))))
         weights.append((float(started.up["weight"]), float(after.up["weight"])))

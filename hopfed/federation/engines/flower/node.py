@@ -98,7 +98,9 @@ class Node:
         except Exception as error:  # whatever goes wrong here concerns this client alone
             words = shown(f"{type(error).__name__}: {error}")
             told = Reply(fault=Fault.RAISED, reason=words)
-            ours = isinstance(error, HopfedError) or not self.private
+            # Of our files the owner alone is told: their names say what is in them.
+            ours = isinstance(error, HopfedError) and not isinstance(error, RunFileError)
+            ours = ours or not self.private
             reply = told if ours else replace(told, reason=type(error).__name__)
         try:
             self.watch(request, told)
