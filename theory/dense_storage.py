@@ -141,7 +141,8 @@ def exponential_capacity(beta: ArrayLike) -> np.ndarray:
     array([0.3799, 0.5662, 0.6931])
     """
     beta = _check.positive("beta", beta)
-    return (np.log(2) - np.log1p(np.exp(-2 * beta)))[()]
+    found: np.ndarray = (np.log(2) - np.log1p(np.exp(-2 * beta)))[()]
+    return found
 
 
 def entropy_lost(x: ArrayLike) -> np.ndarray:
@@ -180,7 +181,8 @@ def _dense_load_at(y: np.ndarray, n: int) -> np.ndarray:
     """Load at which the magnetisation is erf(y)."""
     from scipy.special import erf
 
-    return erf(y) ** (2 * n - 2) / (2 * y**2)
+    found: np.ndarray = erf(y) ** (2 * n - 2) / (2 * y**2)
+    return found
 
 
 def _critical_y(n: int) -> np.ndarray:

@@ -312,7 +312,8 @@ class AssociativeMemory:
         W, scale = self.coupling_factor
         field_sums = energies.overlap_sums(states.astype(np.float32), W.T)
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
-        return -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
+        found: np.ndarray = -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
+        return found
 
     @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:
@@ -339,7 +340,8 @@ class AssociativeMemory:
     def _sums(self, states: np.ndarray) -> np.ndarray:
         """Overlap sums (S, K), float64."""
         real = self.patterns.astype(np.float32)
-        return energies.overlap_sums(states.astype(np.float32), real)
+        found: np.ndarray = energies.overlap_sums(states.astype(np.float32), real)
+        return found
 
     def _run(
         self, states: Array, times: dynamics.Schedule, order: str, held: np.ndarray | None
@@ -385,9 +387,11 @@ class AssociativeMemory:
         own = np.einsum("sll->s", q)
         others = q**2 / self.n_sites if self.rule.coupling == "quadratic" else q
         cross = others.sum(axis=(1, 2)) - np.einsum("sll->s", others)
-        return -own + self.rule.repulsion * cross
+        found: np.ndarray = -own + self.rule.repulsion * cross
+        return found
 
 
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``sqrt(w / N) xi`` (K, N)."""
-    return patterns * np.sqrt(weights / patterns.shape[1])[:, None]
+    found: np.ndarray = patterns * np.sqrt(weights / patterns.shape[1])[:, None]
+    return found

@@ -52,11 +52,13 @@ class Couplings:
     @property
     def full(self) -> bool:
         """Whether no pattern depends on the others."""
-        return self.lower.shape[0] == self.lower.shape[1]
+        found: bool = self.lower.shape[0] == self.lower.shape[1]
+        return found
 
     def dense(self) -> np.ndarray:
         """J itself (N, N), for tests and small N."""
-        return self.gain * self.rows.T @ self.rows
+        found: np.ndarray = self.gain * self.rows.T @ self.rows
+        return found
 
     def add(self, x: np.ndarray) -> Couplings:
         """Return the couplings with one more pattern x (N,).

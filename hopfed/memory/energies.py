@@ -39,7 +39,8 @@ def energy(a: np.ndarray, rule: Rule, n_sites: int, weights: np.ndarray) -> np.n
     array([-2.])
     """
     if isinstance(rule, Dense):
-        return -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
+        found: np.ndarray = -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
+        return found
     assert isinstance(rule, Exponential)
     return -log_sum_exp(rule.beta * a + np.log(weights)) / rule.beta
 
@@ -53,7 +54,8 @@ def log_sum_exp(x: np.ndarray) -> np.ndarray:
     array([1000.693])
     """
     most = x.max(axis=-1)
-    return most + np.log(np.exp(x - most[..., None]).sum(axis=-1))
+    found: np.ndarray = most + np.log(np.exp(x - most[..., None]).sum(axis=-1))
+    return found
 
 
 def table(a: Array, rule: Rule, n_sites: int, weights: Array) -> tuple[Array, Any]:

@@ -50,4 +50,5 @@ def operator_factor(operator: HebbianOperator, time: float, rank: int | None) ->
     count = vectors.shape[1]
     require(count > 0, "source", "an operator with a component above the noise", "none")
     values = spectrum.values[:count]
-    return vectors * np.sqrt(dream(values / values.mean(), time))
+    found: np.ndarray = vectors * np.sqrt(dream(values / values.mean(), time))
+    return found
