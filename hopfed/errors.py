@@ -10,7 +10,7 @@ LONGEST = 300  # characters of somebody else's words that are shown
 
 
 def shown(words: object, most: int = LONGEST) -> str:
-    """Words of somebody else as one harmless line, cut to `most` characters.
+    """Return `words` of somebody else as one harmless line, cut to `most` characters.
 
     What steers a terminal, such as an escape sequence, a new line or a change of the direction of
     writing, is spelled out and not obeyed.

@@ -65,7 +65,10 @@ class HopfieldFederation(HopfieldSettings):
         return client.vote_spec(len(down["patterns"]), self.n_sites)
 
     def complaint(self, state: State, message: Message, context: Context) -> str | None:
-        """Say why no examples of +-1 give this answer of a client; None if some may."""
+        """Say why no examples of +-1 give this answer of a client; None if some may.
+
+        `message` is the answer, `context` says of whom and to which exchange.
+        """
         step, who = self.steps[context.exchange], context.client
         if step == "operators":
             return possible.operator_complaint(self.encoding, message, self.check)

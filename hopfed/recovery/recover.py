@@ -259,6 +259,22 @@ def counted(
     Under one common variance the examples of a noisy client pass for archetypes. So clients are
     asked for their own noise, and where it differs the vectors at hand are counted again under
     its law; this count is never the higher one.
+
+    Parameters
+    ----------
+    federation : the clients.
+    rule : of the count.
+    quality : r in (0, 1] when known; no client's noise is asked for then.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> alone = Federation([FactorOperator.from_examples(x)], 0)
+    >>> rank, spectrum = counted(alone, TracyWidom(), None)
+    >>> rank.khat, spectrum.vectors.shape
+    (3, (200, 3))
     """
     count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
     spectrum = federation.spectrum(count)

@@ -101,7 +101,7 @@ def test_homes_that_take_nothing(folder, environment):
 def test_kernels_compile_where_nothing_keeps_their_code():
     """Code without a file stands for a file in folders that take nothing."""
     code = (
-        "from hopfed.kernels.compiled import kernel\n"
+        "from hopfed.kernels.cpu.compiled import kernel\n"
         "def double(x):\n"
         "    return 2 * x\n"
         "print(kernel(double)(21))\n"

@@ -174,7 +174,7 @@ def test_the_novelty_ramp_is_monotone_and_ends_in_equal_shares(old, new, at, ram
     [
         (lambda: Fixed((1.0, -1.0)), "exposures must be at least 0 each"),
         (lambda: Fixed((0.0, 0.0)), "exposures must be of a finite sum above 0"),
-        (lambda: Fixed((1.0, np.inf)), "exposures must be of a finite sum above 0"),
+        (lambda: Fixed((1.0, np.inf)), "exposures must be finite"),
         (lambda: Fixed([1.0]), "exposures must be a tuple, each a number"),
         (lambda: Fixed((1.0, 2.0)).mixture(3, 4, 0), "exposures must be one for each of K = 3"),
         (lambda: Fixed().mixture(0, 4, 0), "K must be at least 1, got 0"),

@@ -19,7 +19,7 @@ from hopfed.runs import Run
 BEGIN = (
     "import sys; sys.path.insert(0, sys.argv[1])\n"
     "import {name}\n"
-    "from hopfed.experiments import _ledger\n"
+    "from hopfed.experiments.runner import ledger as _ledger\n"
     "from hopfed.experiments.runner.execute import execute\n"
     "from hopfed.federation import states\n"
     "_ledger.SHARE = 1e9\n"  # a commit after every round

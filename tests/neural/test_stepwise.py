@@ -122,7 +122,10 @@ def test_agg_is_plain_pytorch_whose_optimizer_goes_on_from_round_to_round():
             lambda p: torch.optim.Adam(p, 1e-3, weight_decay=1e-4, amsgrad=True, foreach=False),
         )
         for n, t in expected.items():
-            np.testing.assert_array_equal(state.clients[client][f"model/{n}"], t.numpy())
+            # To the bit on most processors; on some the vector code of the root and the quotient
+            # in one of the two rounds otherwise.
+            got = state.clients[client][f"model/{n}"]
+            np.testing.assert_allclose(got, t.numpy(), rtol=1e-5, atol=1e-7)
 
 
 def test_agg_draws_from_its_private_and_all_public_examples():
