@@ -21,14 +21,10 @@ pytestmark = pytest.mark.usefixtures("stubs", "little_memory")
 
 
 def listing(folder):
-    """Names, sizes and times of what is in a folder."""
-    return {
-        entry.name: (
-            entry.stat(follow_symlinks=False).st_size,
-            entry.stat(follow_symlinks=False).st_mtime_ns,
-        )
-        for entry in os.scandir(folder)
-    }
+    """Sizes and times of what is in a folder and no folder itself, by name."""
+    held = [entry for entry in os.scandir(folder) if not entry.is_dir()]
+    states = {entry.name: entry.stat(follow_symlinks=False) for entry in held}
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
 
 
 def judge(place, arguments):
