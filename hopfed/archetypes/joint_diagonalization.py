@@ -59,6 +59,11 @@ class JointDiagonalization:
                 raise ArgumentError(name, "at least 1", getattr(self, name))
 
 
+def group_labels(n_rows: int, groups: int, seed: int, client: int = 0) -> np.ndarray:
+    """Random group (M,) of each of the client's examples; groups differ by one example at most."""
+    return np.asarray(stream(seed, "groups", client).permutation(n_rows) % groups)
+
+
 def group_projections(
     rows: PackedBits,
     vectors: Array,
@@ -79,7 +84,7 @@ def group_projections(
     -------
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
-    label = stream(seed, "groups", client).permutation(rows.shape[0]) % groups
+    label = group_labels(rows.shape[0], groups, seed, client)
     X = kernels.matmat(rows, namespace(vectors).astype(vectors, precision))
     K = vectors.shape[1]
     sums = np.empty((groups, K, K))

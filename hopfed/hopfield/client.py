@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed import kernels
-from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.joint_diagonalization import group_labels, group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.plasticity.rules import Broadcast
@@ -13,6 +13,7 @@ from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times
 
 EACH = 10  # rows of a group for each direction, at least
+ALONE = 3  # rows of a group, below which no combination of directions may be of these alone
 SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
 
 
@@ -49,7 +50,8 @@ def project(
     a group has so many rows, and ten for each direction: the table of fewer, along single columns,
     holds rows that two columns set apart. (Of 784 rows of quality .9 in groups of 50, 50 columns of
     377 rows were read off.) The rows fill as many groups as they can, one at least, and the others
-    are empty. Then the basis is also rounded, see `on_grid`.
+    are empty. Then the basis is also rounded, see `on_grid`, and groups in which the directions
+    single a row out, see `spread`, are put together, in the end to the whole batch.
 
     Raises
     ------
@@ -61,12 +63,32 @@ def project(
         fewest = max(least, EACH * K)
         basis = on_grid(basis)
     filled = min(groups, max(1, rows.shape[0] // fewest))
+    while least > 1 and filled > 1 and not spread(rows, basis, filled, seed, client):
+        filled //= 2
     sums, counts = np.zeros((groups, K * (K + 1) // 2), np.float32), np.zeros(groups, np.int32)
     full, sizes = group_projections(
         rows, basis, filled, seed, client, np.float64 if least > 1 else np.float32
     )
     sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
     return {"groups": sums, "sizes": counts}
+
+
+def spread(rows: PackedBits, basis: np.ndarray, groups: int, seed: int, client: int) -> bool:
+    """Whether no combination of directions (N, K) is of fewer than 3 rows of a random group alone.
+
+    A direction in which one row of a group alone has a value, beside others whose entries are
+    powers of 2, gives that row away, as digits. The largest share that a row has of the squares of
+    any combination is its leverage, whatever the basis: of s rows alone, it is 1 / s for one.
+    """
+    X = kernels.matmat(rows, basis)
+    label = group_labels(rows.shape[0], groups, seed, client)
+    X = X / np.maximum(np.abs(X).max(axis=0), np.finfo(float).tiny)
+    for g in range(groups):
+        U, sizes, _ = np.linalg.svd(X[label == g], full_matrices=False)
+        own = U[:, sizes > 1e-10 * sizes.max(initial=0.0)]
+        if (np.square(own).sum(axis=1) > 1 / ALONE + 1e-9).any():
+            return False
+    return True
 
 
 def on_grid(basis: np.ndarray) -> np.ndarray:
@@ -131,24 +153,30 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) 
     at = np.arange(len(nearest)), nearest
     chosen = np.zeros_like(overlap)
     chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
-    chosen = discreet(chosen, overlap, least)
+    chosen = discreet(chosen, overlap, least, rows)
     votes = np.rint(transposed_times(rows, chosen)).T
     return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
 
 
-def discreet(chosen: np.ndarray, overlap: np.ndarray, least: int) -> np.ndarray:
+def discreet(
+    chosen: np.ndarray, overlap: np.ndarray, least: int, rows: PackedBits | None = None
+) -> np.ndarray:
     """Leave votes out, so that no sum of the client is over a few examples only.
 
     A sum over few examples is nearly each of them, and is not sent. The server can also subtract:
     the sums of all columns, which it has, less the votes leave the examples that voted for nothing
-    and twice those that voted with the rarer sign. Where these would be a few, the weakest votes
-    for the pattern that has most are left out as well, until they are not.
+    and twice those that voted with the rarer sign. A line of the operator, which is the sum of all
+    examples signed by one column, less the votes leaves those that voted for nothing and twice
+    those whose column is of the rarer sign among the voters for a pattern. Where these would be a
+    few, the weakest votes for the pattern that has most are left out, until as many examples as
+    are not a few voted for nothing.
 
     Parameters
     ----------
     chosen : (M, K) of -1, 0 and 1, the pattern that each example votes for and its sign.
     overlap : (M, K) of the examples with the patterns.
     least : examples that are not a few.
+    rows : (M, N) the examples, whose columns are looked at.
 
     Returns
     -------
@@ -163,14 +191,19 @@ def discreet(chosen: np.ndarray, overlap: np.ndarray, least: int) -> np.ndarray:
     """
     chosen = np.where(np.abs(chosen).sum(axis=0) < least, 0.0, chosen)
     while True:
-        for_, against = (chosen > 0).sum(axis=0), (chosen < 0).sum(axis=0)
-        rest = len(chosen) - int(np.maximum(for_, against).sum())
-        if not 0 < rest < least or not chosen.any():
+        voters = np.abs(chosen).sum(axis=0)
+        away = len(chosen) - int(voters.sum())
+        sums = chosen.sum(axis=0)[None]
+        if rows is not None and away < least:
+            sums = np.concatenate([sums, np.rint(transposed_times(rows, chosen))])
+        left = len(chosen) - (voters + np.abs(sums)).sum(axis=1) / 2
+        few = 0 < away < least or bool(((left > 0) & (left < least)).any())
+        if not few or not chosen.any():
             return chosen
-        k = int((for_ + against).argmax())
-        voters = np.flatnonzero(chosen[:, k] == (1 if for_[k] >= against[k] else -1))
-        weakest = voters[np.argsort(np.abs(overlap[voters, k]), kind="stable")][: least - rest]
-        enough = for_[k] + against[k] - len(weakest) >= least
+        k = int(voters.argmax())
+        at = np.flatnonzero(chosen[:, k])
+        weakest = at[np.argsort(np.abs(overlap[at, k]), kind="stable")][: least - away]
+        enough = voters[k] - len(weakest) >= least
         chosen[weakest if enough else slice(None), k] = 0.0
 
 
