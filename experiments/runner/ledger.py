@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.outputs import remove_leftovers
-from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
@@ -239,8 +239,8 @@ class Ledger:
             raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
         try:
             parts = self.store.thaw(array)
-        except DataError as error:
-            raise RunFileError(f"{self.path}: {name}: {error}") from None
+        except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise RunFileError(f"{self.path}: {name}: {shown(error)}") from None
         if _WHOLE in parts:
             entry.state = parts[_WHOLE].read()
         else:

@@ -189,6 +189,8 @@ def discreet(
     >>> discreet(chosen, chosen, 2).sum(axis=0).tolist(), discreet(chosen, chosen, 4).sum(axis=0)
     ([4.0, 3.0, 0.0], array([5., 0., 0.]))
     """
+    if least <= 1:  # a simulation: nothing is few
+        return chosen
     chosen = np.where(np.abs(chosen).sum(axis=0) < least, 0.0, chosen)
     while True:
         voters = np.abs(chosen).sum(axis=0)

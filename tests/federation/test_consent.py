@@ -117,12 +117,15 @@ def test_what_is_left_out_leaves_no_few():
             assert behind == 0 or behind >= least
 
 
-def test_votes_with_many_behind_them_are_as_they_were():
+def test_of_votes_with_many_behind_them_only_the_weakest_are_left_out():
     rng = stream(0, "votes")
     xi = rademacher(3, 200, rng)
     rows = kernels.pack(draw_examples(xi, 150, 0.8, rng)[0])
     free, held = (vote(rows, Broadcast(xi, 0.8), np.ones(3), least) for least in (1, 10))
-    assert digest(free) == digest(held)
+    fewer = free["voters"] - held["voters"]
+    assert fewer.min() >= 0
+    assert fewer.sum() <= 10
+    assert (np.abs(free["votes"] - held["votes"]) <= fewer[:, None]).all()
 
 
 # What an owner agrees to.

@@ -132,16 +132,28 @@ def never():
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        (signed(2), "a key that is not of this federation, from 10.0.0.1"),
-        (signed(0, by=2), "a request in the name of client 0, signed by another, from 10.0.0.1"),
-        (signed(0, by=1), "a request in the name of client 0, signed by another, from 10.0.0.1"),
-        (signed(0) | {b"flwr-signature": b""}, "client 0, signed by another"),
-        (signed(0) | {b"flwr-signature": b"\xff garbage"}, "client 0, signed by another"),
-        (signed(0) | {b"flwr-signature": b64encode(bytes(99))}, "client 0, signed by another"),
-        (signed(0) | {b"flwr-timestamp": b"now"}, "client 0, signed by another"),
-        (signed(0) | {b"flwr-public-key": b"no base64"}, "a key that is not of this federation"),
-        (signed(0, age=3600), "client 0, signed 60 minutes ago by our clock"),
-        (signed(0, age=-3600), "client 0, signed -60 minutes ago by our clock"),
+        (lambda: signed(2), "a key that is not of this federation, from 10.0.0.1"),
+        (
+            lambda: signed(0, by=2),
+            "a request in the name of client 0, signed by another, from 10.0.0.1",
+        ),
+        (
+            lambda: signed(0, by=1),
+            "a request in the name of client 0, signed by another, from 10.0.0.1",
+        ),
+        (lambda: signed(0) | {b"flwr-signature": b""}, "client 0, signed by another"),
+        (lambda: signed(0) | {b"flwr-signature": b"\xff garbage"}, "client 0, signed by another"),
+        (
+            lambda: signed(0) | {b"flwr-signature": b64encode(bytes(99))},
+            "client 0, signed by another",
+        ),
+        (lambda: signed(0) | {b"flwr-timestamp": b"now"}, "client 0, signed by another"),
+        (
+            lambda: signed(0) | {b"flwr-public-key": b"no base64"},
+            "a key that is not of this federation",
+        ),
+        (lambda: signed(0, age=3600), "client 0, signed 60 minutes ago by our clock"),
+        (lambda: signed(0, age=-3600), "client 0, signed -60 minutes ago by our clock"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
@@ -149,7 +161,7 @@ def test_whoever_has_no_key_is_refused_before_a_byte_is_read(gate, headers, word
     """A public key alone takes nothing from the one whose it is."""
     for path in (PUSH, "/v1/fleet/push-messages", POLL):
         length = {b"content-length": b"100"}
-        start, _ = asyncio.run(asked(gate, path, headers=headers | length, receive=never))
+        start, _ = asyncio.run(asked(gate, path, headers=headers() | length, receive=never))
         assert start["status"] == 401
         assert (b"connection", b"close") in start["headers"]
     assert [words in line for line in gate.said] == [True]
