@@ -4,7 +4,7 @@ BIN := .venv/bin
 STRICT := spectral archetypes memory recovery federation theory # held to mypy --strict
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery wheel smoke clean
+.PHONY: demo test test-slow test-gpu check lint types docs results gallery wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png
@@ -34,15 +34,6 @@ types: .venv/dev
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p hopfed
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --strict \
 		--follow-imports=silent $(addprefix -p hopfed.,$(STRICT))
-
-# The core with the lowest versions that pyproject.toml allows. Other people's warnings are not ours
-# there, and parts that want an extra skip.
-lowest: .venv/dev
-	@rm -rf build/lowest && $(PYTHON) -m venv --without-pip build/lowest
-	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
-		--no-build-isolation-package hopfed -e '.[test]'
-	build/lowest/bin/python -m pytest -q -W default -m "not slow and not gpu" \
-		tests/spectral tests/archetypes tests/memory tests/recovery tests/theory tests/kernels tests/cli/test_recover.py
 
 # The reference, a page for each public module; a warning or a name without its place is an error.
 docs: .venv/dev
