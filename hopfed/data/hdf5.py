@@ -10,7 +10,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 
 
 def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
@@ -80,7 +80,7 @@ def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:
             return name
     if len(names) == 1:
         return names[0]
-    found = ", ".join(names[:10]) if names else "none"
+    found = shown(", ".join(names[:10])) if names else "none"
     raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
 
 

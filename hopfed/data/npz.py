@@ -176,6 +176,8 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
         name = info.filename.removesuffix(".npy")
         if name == info.filename:
             continue
+        if not name.isprintable():
+            raise ValueError("a name in it is no text")
         if info.flag_bits & 0x1:
             raise ValueError(f"{name} is encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -318,3 +318,13 @@ def test_a_file_that_the_system_does_not_open(tmp_path, monkeypatch):
     monkeypatch.setattr("hopfed.data.files.os.open", denied)
     with pytest.raises(DataError, match=r"a.npy: cannot be opened: Permission denied"):
         read_examples(write(tmp_path / "a.npy", X))
+
+
+def test_names_in_a_file_are_not_obeyed(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a\x1b[31m"], file["b\x0b"] = X, X
+    np.savez(tmp_path / "a.npz", **{"a\x0b": X})
+    for suffix in (".h5", ".npz"):
+        with pytest.raises(DataError) as caught:
+            read_examples(tmp_path / f"a{suffix}")
+        assert str(caught.value).isprintable()
