@@ -191,7 +191,7 @@ def test_the_others_are_heard(keys, trick, fault):
         for thread in threads:
             thread.start()
         server.wait(3, 30.0)
-        engine, store = server.engine("run", 3.0), server._link.state.object_store
+        engine, store = server.engine("run", 8.0), server._link.state.object_store
         for t in range(2):
             calls = [replace(call, context=replace(call.context, round=t)) for call in CALLS]
             found = engine.step(Answer(), calls)
