@@ -107,7 +107,7 @@ def _as_in_the_paper(label: str, memory: LayeredMemory) -> Variant:
 UNPRUNED = {"slack": math.inf, "flips": 0.0, "duplicate": 1.0}
 VARIANTS = {
     "full": Variant("full"),
-    "no_lam": Variant("no LAM", source="eigenvectors"),
+    "no_layered": Variant("no LAM", source="eigenvectors"),
     "joint": Variant("joint, ten groups", source="joint"),
     "no_sharpening": Variant("no sharpening", {"settings": ((1.0, 3.0), (1.0, 3.5))}),
     "no_acceptance": Variant("no acceptance test", {"slack": math.inf}),
@@ -235,7 +235,7 @@ def _cell(
     rng = stream(seed, "ablation", setting, str(quality))
     examples, labels = draw_examples(xi, config.M, quality, rng, exposures=exposures)
     evidence = Evidence.of(examples)
-    cell: dict[str, Any] = {"khat": evidence.rank.khat}
+    cell: dict[str, Any] = {"n_detected": evidence.rank.n_detected}
     for name, variant in VARIANTS.items():
         start = time.process_time()  # not of the clock: other programs would count
         patterns, candidates = recover_by(variant, evidence, config.patience, seed)
@@ -277,7 +277,7 @@ class Evidence:
         def count(values: np.ndarray, complete: bool) -> int:
             M, N = examples.shape
             ranks.append(rule(Sample(values, N, M, complete)))
-            return ranks[-1].khat
+            return ranks[-1].n_detected
 
         spectrum = eigenpairs(operator, count)
         return cls(operator, ranks[-1], Subspace.of(spectrum, ranks[-1]))
@@ -312,7 +312,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """
     K = arrays["n_archetypes"][..., None]
     full = arrays["found/full"] / K
-    counted = _from_quality(config, arrays["khat"] >= K)
+    counted = _from_quality(config, arrays["n_detected"] >= K)
     summary: dict[str, Any] = {"found_full": _mean(full)}
     for s, setting in enumerate(SETTINGS):
         summary[f"onset_{setting}"] = _mean(arrays["onset"][:, s, 1])

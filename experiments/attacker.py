@@ -7,9 +7,9 @@ remembers.
 
 The rules disagree, as they must (theory/NOTES.md, "Entropy rule"): to the entropy rule a batch of
 noise looks like a novel one. The agreement rule shuts noise out, and a client of quality .1, which
-does hold some signal, not quite. `structure`, ours, asks how much of a batch is signal, remembered
-or new. Without votes or carried evidence each round stands on its own examples; the memory is kept
-apart from it.
+does hold some signal, not quite. `structure`, proposed here, asks how much of a batch is signal,
+remembered or new. Without votes or carried evidence each round stands on its own examples; the
+memory is kept apart from it.
 
 Measured (paper preset, 20 seeds, last round, the worst of all seeds for an attacker): `structure`
 .501 for good clients and .008 for an attacker at r = .1; agreement 1 and .123; entropy .002 and
@@ -151,7 +151,7 @@ def _method(
         rule=rule(name),
         smoothing=Smoothing(ema=config.ema),
         memory=config.memory,
-        carry=0.0,
+        discount=0.0,
         votes=False,
     )
 

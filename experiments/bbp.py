@@ -132,7 +132,7 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
     return {
         "eigenvalues": found.values[:TOP],
         "threshold": rank.threshold,
-        "khat": rank.khat,
+        "n_detected": rank.n_detected,
         "edge": marchenko_pastur.edges(theory.q, theory.variance)[1],
         "shares": shares,
         "outliers/finite_size": theory.outliers,

@@ -223,7 +223,7 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
 
     def counted(method: Spiked) -> int:
         heard = honest | _heard(method, t, seed, range(method.attackers))
-        return int(method.server_step({}, heard, Context(seed, t, 0))[2]["khat"])
+        return int(method.server_step({}, heard, Context(seed, t, 0))[2]["n_detected"])
 
     lies = [replace(clean, attackers=1, amplitude=a) for a in config.amplitudes]
     return {"visible": np.array([counted(lie) for lie in lies]) > counted(clean)}

@@ -1,4 +1,4 @@
-"""How much an associative memory holds, by rule, and from how damaged a cue it recalls (ours).
+"""How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
 Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped
 with a given probability; recall is serial and without noise. Beside what is measured stand the
@@ -133,7 +133,7 @@ PRESETS = {
 
 RECORD = Record(
     claim="each rule holds as many patterns as its law says, and more from better cues",
-    source="ours; laws of Amit et al. 1985, Fachechi et al. 2019, Gardner 1987, Lucibello 2024",
+    source="laws of Amit et al. 1985, Fachechi et al. 2019, Gardner 1987, Lucibello 2024",
     minutes={"quick": 0.3, "default": 3.5, "paper": 9},
     measures={
         "critical_hebb": Measure("load at which half of the patterns are lost, hebb", aim=".138"),

@@ -103,7 +103,7 @@ PRESETS = {
 
 RECORD = Record(
     claim="memories fill gaps; graded archetypes come near the best for rows that were not stored",
-    source="ours",
+    source="proposed here",
     minutes={"quick": 0.1, "default": 0.3, "paper": 2},
     measures={
         "random": Measure("masked sites right at half masked, random patterns, by rule"),

@@ -4,10 +4,10 @@ Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 
 Each row is a federation of clients of given qualities, beside federations of one: the same clients
 on the same examples, each alone. The paper's rows (supplement; K = 3 and three clients are our
-choice) are of qualities (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2). In the two harder ones of ours
-no client's batch shows an archetype: three clients of quality .08, whose own rounds add up in the
-end, and 24 clients of that quality with so few examples that all rounds together leave each of them
-below its threshold (margin .85 after 12 rounds; 1.2 to 4.2 for all of them).
+choice) are of qualities (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2). In the two harder settings,
+added here, no client's batch shows an archetype: three clients of quality .08, whose own rounds add
+up in the end, and 24 clients of that quality with so few examples that all rounds together leave
+each of them below its threshold (margin .85 after 12 rounds; 1.2 to 4.2 for all of them).
 
 Theory is beside it: what all examples so far, counted alike, show of an archetype: gamma of the
 spiked model, and the magnetisation ``erf(sqrt(gamma / (1 - gamma) / 2))`` of the signs of its
@@ -94,7 +94,7 @@ class Config:
     clients, examples : clients, and examples of each in a round, of each row.
     alone : clients of each row that also work alone.
     weight : w of the fixed rule.
-    carry : share of the evidence that is left after a round.
+    discount : share of the evidence that is left after a round.
     persistence : rounds whose operators must support a pattern before it is relied on.
     votes : whether clients vote on the patterns.
     alpha : false-alarm rate of each round's count.
@@ -110,7 +110,7 @@ class Config:
     examples: tuple[int, ...] = (400, 400, 400, 400, 33)
     alone: int = 3
     weight: float = 0.6
-    carry: float = 1.0
+    discount: float = 1.0
     persistence: int = 3
     votes: bool = True
     alpha: float = 1e-3
@@ -227,7 +227,7 @@ def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> Hopfi
         source,
         Encoding(config.N),
         rule=rule,
-        carry=config.carry,
+        discount=config.discount,
         alpha=config.alpha,
         persistence=config.persistence,
         votes=config.votes,

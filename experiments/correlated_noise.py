@@ -168,7 +168,7 @@ def _cell(
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
     foreseen, predicted = _foreseen(signal, (1 - r**2) * covariance, root, M)
     return {
-        "khat": [classical, fit.khat, count_white(whitened, N, M, ALPHA)[0]],
+        "n_detected": [classical, fit.n_detected, count_white(whitened, N, M, ALPHA)[0]],
         "foreseen": foreseen,
         "thresholds": [white_edge, fit.threshold],
         "top": values[:K],
@@ -197,20 +197,23 @@ def _foreseen(
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """False spikes on nulls, true ones kept, and agreement with what theory foresees."""
-    khat, foreseen = arrays["khat"], arrays["foreseen"]  # (seeds, noises, qualities, methods)
+    n_detected, foreseen = (
+        arrays["n_detected"],
+        arrays["foreseen"],
+    )  # (seeds, noises, qualities, methods)
     null = np.array(config.qualities) == 0
     summary: dict[str, Any] = {}
     if null.any():
-        summary["false_classical"] = mean_and_sd(khat[:, 0, null, 0].ravel())
+        summary["false_classical"] = mean_and_sd(n_detected[:, 0, null, 0].ravel())
         for k, method in enumerate(METHODS):
             name = "false_classical_all" if method == "classical" else f"false_{method}"
-            summary[name] = mean_and_sd(khat[:, :, null, k].ravel())
+            summary[name] = mean_and_sd(n_detected[:, :, null, k].ravel())
     for k, method in enumerate(METHODS[1:]):
         all_there = foreseen[..., k] == len(config.exposures)
         if all_there.any():
-            summary[f"kept_{method}"] = mean_and_sd(khat[..., k + 1][all_there])
+            summary[f"kept_{method}"] = mean_and_sd(n_detected[..., k + 1][all_there])
         if not null.all():
-            same = (khat[..., k + 1] == foreseen[..., k])[:, :, ~null]
+            same = (n_detected[..., k + 1] == foreseen[..., k])[:, :, ~null]
             summary[f"agree_{method}"] = mean_and_sd(same.mean(axis=(1, 2)))
     top, predicted = arrays["top"], arrays["predicted"]
     seen = np.arange(top.shape[-1]) < foreseen[..., :1]

@@ -1,4 +1,4 @@
-"""Taking mixtures apart: where layers that repel each other help, and what it takes (ours).
+"""Taking mixtures apart: where layers that repel each other help, and what it takes.
 
 A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start
 at it; a start counts when each of the P patterns is the state of some layer, overlap .95 or more.
@@ -56,7 +56,7 @@ GRAPHS = ("all", "ring", "chain", "star")
 LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
 
 # Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
-OURS = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
+SIMPLE = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
 # The authors' programs, synchronous at beta = 2.5 with repulsion .2, and changed step by step.
 PAPER = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "noise_over_beta": True}
 FREE = PAPER | {"field": 0.0}
@@ -69,7 +69,7 @@ AUTHORS: dict[str, dict[str, Any]] = {
     "full noise": HEATED,
     "larger repulsion": HEATED | {"repulsion": 0.45},
 }
-SCHEDULES = (*OURS, *AUTHORS)
+SCHEDULES = (*SIMPLE, *AUTHORS)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ PRESETS = {
 
 RECORD = Record(
     claim="layers that repel each other take a mixture apart, up to a load",
-    source="ours; hopfield federation, Sec. 3, for the memory",
+    source="proposed here; hopfield federation, Sec. 3, for the memory",
     minutes={"quick": 0.3, "default": 12, "paper": 45},
     measures={
         "best": Measure("starts taken apart by K, best cell", aim="1 at K = 3"),
@@ -139,7 +139,9 @@ RECORD = Record(
         "layers": Measure("patterns found of a mixture of L, by L, with repulsion"),
         "layers_alone": Measure("patterns found of a mixture of L, by L, without"),
         "authors": Measure("starts taken apart at the second K, authors' annealing and changes"),
-        "ours": Measure("starts taken apart at the second K, heat bath without and with cooling"),
+        "heat_bath": Measure(
+            "starts taken apart at the second K, heat bath without and with cooling"
+        ),
         "graphs": Measure("patterns found of five, by graph of couplings, best repulsion"),
     },
 )
@@ -225,8 +227,8 @@ def _by_layers(config: Config, seed: int) -> np.ndarray:
 def annealed(config: Config, seed: int, name: str, K: int) -> float:
     """Share of starts taken apart under a schedule of noise, in the projector.
 
-    See `OURS` and `AUTHORS`: the authors' noise falls in amplitude from .3 / beta to .02 / beta, a
-    field of .1 clamps the cue, and the self-field is kept; each of these is taken back in turn.
+    See `SIMPLE` and `AUTHORS`: the authors' noise falls from .3 / beta to .02 / beta, a field of .1
+    clamps the cue, and the self-field is kept; each of these is taken back in turn.
     """
     xi, cues = mixture(config, seed, K, config.mixed)
     if name in AUTHORS:
@@ -237,7 +239,7 @@ def annealed(config: Config, seed: int, name: str, K: int) -> float:
         W = np.linalg.qr(xi.T.astype(np.float64))[0]
         states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
         return score(states, xi[: config.mixed])[0]
-    high, low = (part * float(np.median(config.temperatures)) for part in OURS[name])
+    high, low = (part * float(np.median(config.temperatures)) for part in SIMPLE[name])
     rule = Layered(config.mixed, max(config.repulsions))
     noise = derive(seed, "disentangle", name, K)
     found = AssociativeMemory.store(xi, rule).recall(
@@ -339,7 +341,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     second = min(1, len(config.K) - 1)
     shares_by = dict(zip(SCHEDULES, arrays["annealing/apart"].mean(axis=0)[:, second], strict=True))
     summary["authors"] = _named(AUTHORS, [shares_by[n] for n in AUTHORS])
-    summary["ours"] = _named(OURS, [shares_by[n] for n in OURS])
+    summary["heat_bath"] = _named(SIMPLE, [shares_by[n] for n in SIMPLE])
     summary["graphs"] = _named(GRAPHS, arrays["general/part"].mean(axis=0).max(axis=-1))
     return summary
 

@@ -4,8 +4,8 @@ The exposures of K = 3 archetypes drift over the rounds, one after the other ("s
 turns ("cyclic"). Five federations see the same examples. In the first four the memory is the
 blended operator, as in the paper, on a common scale: with w = 0 what came first stays and nothing
 is acquired; with w = 1 what is no longer exposed is forgotten; the entropy rule and `structure`
-lie between. In the fifth, ours, archetypes are remembered beside the evidence: w weighs the fresh
-examples and has nothing to do with forgetting.
+lie between. In the fifth, proposed here, archetypes are remembered beside the evidence: w weighs
+the fresh examples and has nothing to do with forgetting.
 
 An archetype counts as detectable once, in some round up to now, its exposure in the examples of
 that round was above the threshold of theory. Labels and archetypes only score.
@@ -162,7 +162,7 @@ def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFeder
         rule=rule,
         smoothing=Smoothing(ema=1.0 if fixed else config.ema),
         memory=memory,
-        carry=0.5 if memory == "separate" else 0.0,
+        discount=0.5 if memory == "separate" else 0.0,
         votes=memory == "separate",
     )
 

@@ -1,13 +1,13 @@
-"""FedSSA among its baselines: does averaging header rows by class help? (Tables 1-5, Figs. 4-11)
+"""FedSSA among its baselines: does averaging head rows by class help? (Tables 1-5, Figs. 4-11)
 
 Sections, chosen by ``--set sections=methods,...``:
 
 - `methods`: all methods on one task; gains are paired with `standalone` seed by seed, at the round
   that validation chooses and early on the way there, since FedSSA's gain is largest early.
 - `M1`: without averaging by class: A is LG-FedAvg, B LG-FedAvg with blending; C is FedSSA.
-- `M2`: without blending: A takes over the whole global header, B its rows of seen classes.
+- `M2`: without blending: A takes over the whole global head, B its rows of seen classes.
 - `stabilised for`: rounds T_stable of blending, literal (as printed, a sum) and normalised. The
-  literal sum is refused above 2, where it multiplies the header out of all bounds.
+  literal sum is refused above 2, where it multiplies the head out of all bounds.
 - `classes`, `dirichlet`, `participation`: sweeps.
 
 Measured (default preset: 2,000 images of MNIST, ten clients of four classes, CNN-3 to 5; five
@@ -156,7 +156,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="header rows averaged class by class help heterogeneous clients",
+    claim="head rows averaged class by class help heterogeneous clients",
     source="FedSSA, Tables 1-5, Figs. 4-11",
     minutes={"quick": 0.4, "default": 22, "paper": 3000},
 )

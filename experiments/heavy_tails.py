@@ -136,12 +136,12 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
     xi, x = draw(config, nu, q, seed)
     M, N = x.shape
     shape = tyler(x)
-    cell: dict[str, Any] = {"khat": [], "threshold": [], "overlap": [], "eigenvalues": []}
+    cell: dict[str, Any] = {"n_detected": [], "threshold": [], "overlap": [], "eigenvalues": []}
     for matrix, factor in ((x.T @ x / M, 1.0), (shape.matrix, widening)):
         values, vectors = np.linalg.eigh(matrix)
         values, leading = values[::-1], vectors[:, ::-1][:, : len(xi)]
-        khat, threshold = count_white(values, N, M, config.alpha, widening=factor)
-        cell["khat"].append(khat)
+        n_detected, threshold = count_white(values, N, M, config.alpha, widening=factor)
+        cell["n_detected"].append(n_detected)
         cell["threshold"].append(threshold)
         cell["overlap"].append(((leading.T @ xi.T) ** 2).sum() / N / len(xi))
         cell["eigenvalues"].append(values[: min(KEPT, N)])
@@ -153,10 +153,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     heaviest = int(np.argmin(config.degrees))
     summary: dict[str, Any] = {}
     for k, method in enumerate(METHODS):
-        khat, overlap = arrays["khat"][..., k], arrays["overlap"][:, heaviest, :, k]
-        summary[f"{method}_heaviest"] = mean_and_sd(khat[:, heaviest].ravel())
-        summary[method] = mean_and_sd(khat.ravel())
+        n_detected, overlap = arrays["n_detected"][..., k], arrays["overlap"][:, heaviest, :, k]
+        summary[f"{method}_heaviest"] = mean_and_sd(n_detected[:, heaviest].ravel())
+        summary[method] = mean_and_sd(n_detected.ravel())
         summary[f"overlap_{method}"] = mean_and_sd(overlap.ravel())
-    summary["tyler_exact"] = float((arrays["khat"][..., 1] == len(config.exposures)).mean())
+    summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
     summary["converged"] = float(arrays["converged"].mean())
     return summary

@@ -95,8 +95,13 @@ QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"
 TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which it is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
-BESIDE = ("standalone", *SWEPT, "ours: hopfield", "ours: archetypes")  # on shifts of features
-OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "ours: hopfield")
+BESIDE = (
+    "standalone",
+    *SWEPT,
+    "proposed: hopfield",
+    "proposed: archetypes",
+)  # on shifts of features
+OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "proposed: hopfield")
 SHARE = 0.2  # of the clients are unseen
 
 METHODS = {
@@ -110,8 +115,8 @@ METHODS = {
     "apfl": ("apfl", ""),
     "pfedgp": ("pfedgp", ""),
     "knn-per": ("knn-per", ""),
-    "ours: hopfield": ("knn-per", "store=hopfield"),
-    "ours: archetypes": ("knn-per", "store=archetypes"),
+    "proposed: hopfield": ("knn-per", "store=hopfield"),
+    "proposed: archetypes": ("knn-per", "store=archetypes"),
 }
 READ = f"{TABLE}/knn-per"  # the cell whose model is read again
 

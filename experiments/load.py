@@ -1,4 +1,4 @@
-"""How many archetypes can be recovered completely at a given number of sites (ours).
+"""How many archetypes can be recovered completely at a given number of sites.
 
 For rising loads K / N, examples of quality r are recovered from one operator alone (the search),
 from ten random groups of one owner and from ten owners of different mixtures (joint
@@ -68,8 +68,8 @@ from hopfed.spectral.rank import RankEstimate, TracyWidom
 
 # Mode -> (method of recovery, owners, concentration of the mixture of each owner or of all).
 MODES = {
-    "one operator": ("lam", 1, None),
-    "one operator, unequal": ("lam", 1, 5.0),
+    "one operator": ("layered", 1, None),
+    "one operator, unequal": ("layered", 1, 5.0),
     "ten groups": ("joint", 1, None),
     "ten groups, unequal": ("joint", 1, 5.0),
     "ten owners": ("joint", 10, 0.3),
@@ -124,7 +124,7 @@ PRESETS = {
 
 RECORD = Record(
     claim="complete recovery up to a load K/N many times that of the authors' program",
-    source="ours; compare hopfield federation, Sec. 5",
+    source="proposed here; compare hopfield federation, Sec. 5",
     minutes={"quick": 0.3, "default": 24, "paper": 480},
     measures={
         "most_one_operator": Measure("largest K at N = 1,000, one operator", aim="140, then 200"),
@@ -192,10 +192,10 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
 
     def count(values: np.ndarray, whole: bool) -> int:
         ranks.append(rule(Sample(values, N, M, whole)))
-        return ranks[-1].khat
+        return ranks[-1].n_detected
 
     spectrum = eigenpairs(FactorOperator.from_examples(examples), count)
-    if ranks[-1].khat < len(xi):
+    if ranks[-1].n_detected < len(xi):
         return "threshold"
     rest = Subspace.of(spectrum, ranks[-1]).polish(xi)
     overlaps = (rest * xi.astype(int)).mean(axis=1)

@@ -160,7 +160,7 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
         spectrum = eigenpairs(null, 0)
         sample = Sample(spectrum.values, config.N_test, M, spectrum.complete, operators=(null,))
         rules = _rules(config, derive(seed, "mp", "shuffle", M, i))
-        alarms = {name: rule(sample).khat > 0 for name, rule in rules.items()}
+        alarms = {name: rule(sample).n_detected > 0 for name, rule in rules.items()}
         rows.append({"tops": spectrum.values[0], **alarms})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 

@@ -87,7 +87,7 @@ class Config:
     quality : r of the examples, in (0, 1).
     examples : of each client in a round, of each scenario in turn.
     rare, scarce : final shares of the new archetypes in these scenarios.
-    carry : share of the evidence that "carried" keeps after a round, of each scenario in turn.
+    discount : share of the evidence that "carried" keeps after a round, of each scenario in turn.
     alpha : false-alarm rate of the count.
     seeds : draws.
     """
@@ -103,7 +103,7 @@ class Config:
     examples: tuple[int, ...] = (400, 1200, 2000)
     rare: tuple[float, ...] = (0.01, 0.005, 0.0025)
     scarce: tuple[float, ...] = (0.00035, 0.0003, 0.00025)
-    carry: tuple[float, ...] = (0.5, 0.5, 0.9)
+    discount: tuple[float, ...] = (0.5, 0.5, 0.9)
     alpha: float = 1e-3
     seeds: int = 5
 
@@ -114,7 +114,7 @@ class Config:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(self.rounds > self.at, "rounds", f"above at = {self.at}", self.rounds)
         require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        for name in ("examples", "carry"):
+        for name in ("examples", "discount"):
             got = getattr(self, name)
             require(len(got) == len(SCENARIOS), name, "one for each of 3 scenarios", got)
         require(min(self.examples) >= 1, "examples", "at least 1", self.examples)
@@ -122,7 +122,12 @@ class Config:
             got = getattr(self, name)
             fits = len(got) == self.new and min(got) > 0 and sum(got) < 1
             require(fits, name, f"{self.new} shares above 0 that sum to less than 1", got)
-        require(0 < min(self.carry) <= max(self.carry) <= 1, "carry", "in (0, 1]", self.carry)
+        require(
+            0 < min(self.discount) <= max(self.discount) <= 1,
+            "discount",
+            "in (0, 1]",
+            self.discount,
+        )
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
 
     def mixture(self, scenario: str) -> np.ndarray:
@@ -200,8 +205,8 @@ def run_round(
     )
     for name, method in variants.items():
         source = cast(ArchetypeStream, method.source)
-        new = heard(arrays, state, name, source, t, method.carry)
-        seen = Labelled.before(state, name, K).faded(method.carry).add(*new)
+        new = heard(arrays, state, name, source, t, method.discount)
+        seen = Labelled.before(state, name, K).faded(method.discount).add(*new)
         foreseen = foresee(xi, seen, config.quality, config.alpha)
         arrays |= {f"{name}/{key}": value for key, value in foreseen.items()}
         arrays[f"{name}/labels"] = new[0].sum(axis=0)
@@ -224,7 +229,7 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
         rule=Entropy() if paper else Structure(),
         smoothing=Smoothing(ema=0.5 if paper else 1.0),
         memory="common" if paper else "separate",
-        carry=config.carry[i] if mechanism == "carried" else 0.0,
+        discount=config.discount[i] if mechanism == "carried" else 0.0,
         alpha=config.alpha,
     )
 
@@ -260,7 +265,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     apart = [name for name in VARIANTS if not name.endswith("paper")]
     T, before = config.rounds, slice(config.at)
     asked = [first[n].foreseen < T for n in apart]
-    early = np.stack([arrays[f"{n}/khat"][:, before] > config.old for n in apart], axis=1)
+    early = np.stack([arrays[f"{n}/n_detected"][:, before] > config.old for n in apart], axis=1)
     summary: dict[str, Any] = {
         "counted": share([first[n].counted <= first[n].foreseen for n in apart], asked),
         "agree": share(*agreement(arrays, apart, slice(config.old, None))),

@@ -67,7 +67,7 @@ class Config:
     share : part of the archetypes that each client holds.
     rates, late : rate of participation and share of late clients, of each variant in turn.
     delay : longest delay in rounds.
-    carry : share of the evidence that is left after a round.
+    discount : share of the evidence that is left after a round.
     alpha : false-alarm rate of the count.
     seeds : draws.
     """
@@ -82,7 +82,7 @@ class Config:
     rates: tuple[float, ...] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
     late: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
     delay: int = 3
-    carry: float = 0.8
+    discount: float = 0.8
     alpha: float = 1e-3
     seeds: int = 5
 
@@ -98,7 +98,7 @@ class Config:
         require(same, "late", f"one for each of {len(self.rates)} rates", self.late)
         distinct = len(set(self.variants)) == len(self.rates)
         require(distinct, "rates", "different, or with different shares late", self.rates)
-        require(0 < self.carry <= 1, "carry", "in (0, 1]", self.carry)
+        require(0 < self.discount <= 1, "discount", "in (0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
 
     @property
@@ -145,7 +145,7 @@ def run_round(
     xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
     source = _source(config, xi, seed)
     method = HopfieldFederation(
-        source, Encoding(config.N), carry=config.carry, alpha=config.alpha, persistence=2
+        source, Encoding(config.N), discount=config.discount, alpha=config.alpha, persistence=2
     )
     arrays: Arrays = {}
     after: Arrays = {}
@@ -161,8 +161,8 @@ def run_round(
             engine=engine,
             participation=participation,
         )
-        seen = Labelled.before(state, name, len(xi)).faded(config.carry)
-        seen = seen.add(*heard(played, state, name, source, t, config.carry))
+        seen = Labelled.before(state, name, len(xi)).faded(config.discount)
+        seen = seen.add(*heard(played, state, name, source, t, config.discount))
         foreseen = foresee(xi, seen, config.quality, config.alpha)
         arrays |= played | {f"{name}/{key}": value for key, value in foreseen.items()}
         after |= (left or {}) | seen.state(name)
@@ -202,9 +202,9 @@ class Labelled:
         at = f"labelled/{name}"
         return {f"{at}/counts": self.counts, f"{at}/weights": self.weights}
 
-    def faded(self, carry: float) -> Labelled:
-        """Return the batches after a round in which `carry` of their weight is left."""
-        return Labelled(self.counts, self.weights * carry)
+    def faded(self, discount: float) -> Labelled:
+        """Return the batches after a round in which `discount` of their weight is left."""
+        return Labelled(self.counts, self.weights * discount)
 
     def add(self, counts: np.ndarray, weights: np.ndarray) -> Labelled:
         """Add batches; those that hardly count any more are left out."""
@@ -214,7 +214,12 @@ class Labelled:
 
 
 def heard(
-    played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, carry: float
+    played: Arrays,
+    state: Arrays | None,
+    name: str,
+    source: ArchetypeStream,
+    t: int,
+    discount: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels of what reached the server in round t: counts (B, K), and weights (B,).
 
@@ -230,7 +235,7 @@ def heard(
         if state is not None and f"{under_way}/when" in state:
             began, due = state[f"{under_way}/when"]
             if due <= t:
-                w = state[f"{under_way}/message/weight"] * carry ** (t - began)
+                w = state[f"{under_way}/message/weight"] * discount ** (t - began)
                 sent.append((int(began), c, float(w)))
     K = len(source.archetypes)
     counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
@@ -331,7 +336,7 @@ class _Law:
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
     """Whether the count reaches each archetype, bool (S, T, K)."""
-    return arrays[f"{name}/khat"][..., None] > arrays[f"{name}/foreseen/place"]
+    return arrays[f"{name}/n_detected"][..., None] > arrays[f"{name}/foreseen/place"]
 
 
 def agreement(

@@ -152,7 +152,7 @@ def run(config: Config, seed: int) -> Arrays:
     for epsilon in config.epsilons:
         null = private_spectrum(_release(config, nulls, epsilon, seed, "null"), config.alpha)[1]
         released = _release(config, owners, epsilon, seed, "noise")
-        cells.append(_cell(config, released, xi, exposures, seed) | {"null": null.khat})
+        cells.append(_cell(config, released, xi, exposures, seed) | {"null": null.n_detected})
     return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
 
 
@@ -175,7 +175,9 @@ def _cell(
 ) -> dict[str, Any]:
     K, N, M = len(xi), config.N, config.n_examples
     spectrum, rank = private_spectrum(released, config.alpha)
-    patterns = factorize(spectrum, rank, method="lam", search=PRIVATE_SEARCH, seed=seed).patterns
+    patterns = factorize(
+        spectrum, rank, method="layered", search=PRIVATE_SEARCH, seed=seed
+    ).patterns
     found = retrieval(patterns, xi)
     leading = eigenpairs(released, K).vectors
     cosines = (leading.T @ xi.T) ** 2 / N
@@ -189,12 +191,12 @@ def _cell(
         "radius": released.radius,
         "eigenvalues": spectrum.values[:KEPT],
         "threshold": rank.threshold,
-        "khat": rank.khat,
+        "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
         "false": found.false_discoveries,
         "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
-        "foreseen/khat": foreseen,
+        "foreseen/n_detected": foreseen,
         "foreseen/outliers": theory.outliers,
         "foreseen/overlap": theory.overlaps[partner, own],
         "foreseen/magnetisation": theory.magnetisations(xi, foreseen),
@@ -215,8 +217,8 @@ def _count(theory: private.PrivateFiniteSize, config: Config, radius: float) -> 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements beside predictions, over all draws and at each epsilon."""
-    khat, foreseen = arrays["khat"], arrays["foreseen/khat"]  # (seeds, epsilons)
-    n, K = len(khat), len(config.exposures)
+    n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
+    n, K = len(n_detected), len(config.exposures)
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
     outside = np.arange(K) < foreseen[..., None]
@@ -229,14 +231,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     means = _expected_counts(config)
 
     def gap_of_counts(i: np.ndarray) -> float:
-        return float(np.abs(khat[i].mean(axis=0) - means).max())
+        return float(np.abs(n_detected[i].mean(axis=0) - means).max())
 
     def overlap_r2(i: np.ndarray) -> float:
         return float(r_squared(overlap[i], overlap_foreseen[i]))
 
     least, most = int(np.argmin(config.epsilons)), int(np.argmax(config.epsilons))
     summary: dict[str, Any] = {
-        "count_agrees": mean_and_sd((khat == foreseen).mean(axis=1)),
+        "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(gap_of_counts, n),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
         "outlier_error": with_spread(partial(_typical, np.median, error, outside), n),
@@ -252,8 +254,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
     for i, epsilon in enumerate(config.epsilons):
-        summary[f"khat_{epsilon:g}"] = mean_and_sd(khat[:, i])
-        summary[f"khat_{epsilon:g}_foreseen"] = float(means[i])
+        summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
+        summary[f"n_detected_{epsilon:g}_foreseen"] = float(means[i])
         summary[f"recovered_{epsilon:g}"] = mean_and_sd(recovered[:, i])
         summary[f"recovered_{epsilon:g}_foreseen"] = mean_and_sd(expected[:, i])
     return summary

@@ -1,4 +1,4 @@
-"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N (ours).
+"""Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
 Examples are drawn and packed in batches, so that the M x N table exists as bits only. Each point
 is recovered in a process of its own, whose peak memory is the operating system's count.
@@ -70,7 +70,7 @@ PRESETS = {
 
 RECORD = Record(
     claim="time grows as the larger side, memory as the bits of the examples; nothing is N x N",
-    source="ours",
+    source="proposed here",
     minutes={"quick": 0.2, "default": 2, "paper": 5},
     measures={
         "found": Measure("least part of the archetypes found", aim="1"),

@@ -71,7 +71,7 @@ class Config:
     clients : number of clients.
     rounds : rounds, over which clients deal out their rows.
     minimum : clients that must be heard in a round.
-    form, width, carry, groups, votes, alpha : see `hopfed.hopfield.settings`.
+    form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
     liars, claim, support, check : what holds against clients that lie, and keeps what is a person's
         from all; likewise.
     robust, share : "mean", "trimmed" or "median" of the operators, and the share that is trimmed.
@@ -90,7 +90,7 @@ class Config:
     minimum: int = 1
     form: str = "counts"
     width: int = 64
-    carry: float = 1.0
+    discount: float = 1.0
     groups: int = 4
     votes: bool = True
     alpha: float = 1e-3
@@ -133,7 +133,7 @@ class Config:
         return HopfieldFederation(
             source,
             Encoding(self.columns, self.form, min(self.width, self.columns)),
-            carry=self.carry,
+            discount=self.discount,
             alpha=self.alpha,
             groups=self.groups,
             smallest_group=Limits().group,  # what clients insist on, unless told otherwise
@@ -152,7 +152,7 @@ RECORD = Record(
     minutes=dict.fromkeys(PRESETS, 0.0),
     measures={
         "archetypes": Measure("archetypes remembered"),
-        "khat": Measure("directions that the spectrum shows"),
+        "n_detected": Measure("directions that the spectrum shows"),
         "quality": Measure("quality r"),
         "examples": Measure("examples heard"),
         "withheld": Measure("archetypes withheld: too few clients or examples"),
@@ -200,7 +200,7 @@ def _arrays(config: Config, played: Played) -> Arrays:
     said = played.server_metrics
     numbers = {
         name: np.asarray(said.get(name, np.nan), dtype=float)
-        for name in ("khat", "quality", "examples")
+        for name in ("n_detected", "quality", "examples")
     }
     numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
     cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
@@ -264,7 +264,7 @@ def archetypes(config: Config, arrays: Arrays) -> np.ndarray:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     """What was found, and what it took."""
-    last = {name: float(arrays[name][0, -1]) for name in ("khat", "quality", "examples")}
+    last = {name: float(arrays[name][0, -1]) for name in ("n_detected", "quality", "examples")}
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),

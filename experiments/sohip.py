@@ -1,29 +1,29 @@
 """SoHip among its baselines and a control: does a shared memory help? (Table 1, Figs. 3-7)
 
 The paper's memory is common to the batch, so at test time it is a constant added to the features:
-with a linear header an offset of the logits (theory/NOTES.md, "SoHip with a linear header";
+with a linear head an offset of the logits (theory/NOTES.md, "SoHip with a linear head";
 `tests/neural/test_sohip.py` folds it in). What `standalone-bias` learns, a free offset of the
 features, is all that is left of it then; the rows tell whether the way there matters. Three rows of
-ours keep to the same m numbers each way: a memory by class, one recalled by the sample, and
-archetypes in place of the mean.
+the proposed ones keep to the same m numbers each way: a memory by class, one recalled by the
+sample, and archetypes in place of the mean.
 
 Sections, chosen by ``--set sections=methods,...``:
 
 - `methods`: all methods on one task; gains are paired with `standalone` seed by seed.
 - `ablation`: A no importance gate, B no consolidation, C no collective memory, D no memory at all.
-- `mlp header`: a header with a hidden layer, into which a constant does not fold.
+- `mlp head`: a head with a hidden layer, into which a constant does not fold.
 - `m`, `classes`, `dirichlet`, `participation`, `learning rate`: sweeps.
 
 Measured (default preset: digits, ten clients of four classes, CNN-3 to 5; six paired seeds,
 points gained over Standalone +- standard error, at the round that validation chooses): SoHip +.03
 +- .08, without its collective memory +.12 +- .06, the bias control +.12 +- .06; A to C of the
 ablation +.16 +- .06, +.44 +- .24, +.12 +- .06. So the paper's gain does not come out here, nor
-does anything speak for the collective memory, as the argument above says. With an mlp header,
-where the argument does not hold, SoHip loses: -.31 +- .09. Ours, recalled by the sample, gains
-+.50 +- .19 for the same m numbers, by class +.27 +- .23, archetypes +.18 +- .04; best is FedProto
-with +.70 +- .05. Over classes a client, Dirichlet, participation and learning rate (five seeds, 11
-settings) SoHip gains between -.58 +- .79 and +.52 +- .45, in one of them two errors (+.15 +- .07);
-FedMRL up to +5.23 +- .67, with a fifth of the clients a round.
+does anything speak for the collective memory, as the argument above says. With an mlp head,
+where the argument does not hold, SoHip loses: -.31 +- .09. The proposed memory, recalled by the
+sample, gains +.50 +- .19 for the same m numbers, by class +.27 +- .23, archetypes +.18 +- .04; best
+is FedProto with +.70 +- .05. Over classes a client, Dirichlet, participation and learning rate
+(five seeds, 11 settings) SoHip gains between -.58 +- .79 and +.52 +- .45, in one of them two errors
+(+.15 +- .07); FedMRL up to +5.23 +- .67, with a fifth of the clients a round.
 
 A part of the paper's scale (CIFAR-100, ten classes and 500 images at each of 20 clients, half of
 them a round, 24 rounds of two epochs, three seeds): Standalone 40.4 +- 1.8%, SoHip +.24 +- .89, the
@@ -57,7 +57,7 @@ SWEEPS = {
     "learning rate": ("lr", (0.003, 0.01, 0.03)),
 }
 ALONE = ("classes", "dirichlet", "participation", "learning rate")  # these play `standalone` too
-SECTIONS = (TABLE, "ablation", "mlp header", *SWEEPS)
+SECTIONS = (TABLE, "ablation", "mlp head", *SWEEPS)
 
 # Row -> method and its options; {rounds} is the number of rounds.
 METHODS = {
@@ -71,18 +71,18 @@ METHODS = {
     "pfedes": ("pfedes", ""),
     "sohip": ("sohip", ""),
     "sohip not collective": ("sohip", "ablation=c"),
-    "ours: by class": ("sohip", "memory=class"),
-    "ours: by sample": ("sohip", "memory=sample"),
-    "ours: archetypes": ("sohip", "aggregation=hopfield"),
+    "proposed: by class": ("sohip", "memory=class"),
+    "proposed: by sample": ("sohip", "memory=sample"),
+    "proposed: archetypes": ("sohip", "aggregation=hopfield"),
 }
 ABLATIONS = {"A": "ablation=a", "B": "ablation=b", "C": "ablation=c", "D": "ablation=d"}
 MLP = {
-    "standalone": ("sohip", "ablation=d,header=mlp"),
-    "standalone-bias": ("standalone-bias", "header=mlp"),
-    "sohip": ("sohip", "header=mlp"),
+    "standalone": ("sohip", "ablation=d,head=mlp"),
+    "standalone-bias": ("standalone-bias", "head=mlp"),
+    "sohip": ("sohip", "head=mlp"),
 }
 SWEPT = ("standalone", "fedmrl", "sohip")
-PICTURED = (f"{TABLE}/standalone", f"{TABLE}/sohip", f"{TABLE}/ours: by sample")
+PICTURED = (f"{TABLE}/standalone", f"{TABLE}/sohip", f"{TABLE}/proposed: by sample")
 
 # What Table 1 reports for CIFAR-100, 10 classes per client, by number of clients.
 PAPER = {
@@ -140,8 +140,8 @@ class Config(Bench):
         made = [self._row(TABLE, row, *table[row]) for row in table]
         if "ablation" in self.sections:
             made += [self._row("ablation", row, "sohip", o) for row, o in ABLATIONS.items()]
-        if "mlp header" in self.sections:
-            made += [self._row("mlp header", row, *MLP[row]) for row in MLP]
+        if "mlp head" in self.sections:
+            made += [self._row("mlp head", row, *MLP[row]) for row in MLP]
         for section in (s for s in self.sections if s in SWEEPS):
             setting, values = SWEEPS[section]
             rows = ("sohip",) if setting == "m" else SWEPT
@@ -173,7 +173,7 @@ PRESETS = {
     "default": Config(
         models=("cnn-3", "cnn-4", "cnn-5"),
         shares=(6.0, 1.0, 3.0),
-        sections=(TABLE, "ablation", "mlp header", "m"),
+        sections=(TABLE, "ablation", "mlp head", "m"),
     ),
     "paper": Config(
         data="cifar100",

@@ -10,10 +10,11 @@ round at either quality, decorrelated or not; 13, with overlaps up to .76, after
 1 at .8; 25, up to .79, after 4.5 +- .5 and 2.
 
 What a round cannot show the sum of the rounds does: the data are stationary, so every example
-counts as much as any other, whenever it came (`carry` = 1). It matters for 25 pictures at .6: with
-``--set carry=0`` one seed in 10 ends without one of them (m = .77) and one with a false discovery;
-a carry of .5 does as well as 1. The paper's w = .6, alike for all clients, changes only the scale
-of evidence that is kept apart from the memory; ``--set memory=literal`` blends the two as it does.
+counts as much as any other, whenever it came (`discount` = 1). It matters for 25 pictures at .6:
+with ``--set discount=0`` one seed in 10 ends without one of them (m = .77) and one with a false
+discovery; a discount of .5 does as well as 1. The paper's w = .6, alike for all clients, changes
+only the scale of evidence that is kept apart from the memory; ``--set memory=literal`` blends the
+two as it does.
 
 Run it with ``hopfed run structured --preset paper --set data=SILHOUETTES.npz --out structured.h5``.
 Without the file (see `hopfed.data.silhouettes`) capital letters stand in for the silhouettes, and
@@ -79,7 +80,7 @@ class Config:
     qualities : r of all clients; every set is seen at each of them.
     clients, rounds, examples : clients, rounds, and examples over all rounds and clients.
     weight : w, the share of fresh data in what clients send.
-    carry : share of the evidence that is left after a round.
+    discount : share of the evidence that is left after a round.
     memory : "separate", "common" or "literal".
     seeds : draws.
     """
@@ -92,7 +93,7 @@ class Config:
     rounds: int = 12
     examples: int = 4_000
     weight: float = 0.6
-    carry: float = 1.0
+    discount: float = 1.0
     memory: str = "separate"
     seeds: int = 3
 
@@ -195,7 +196,7 @@ def _method(config: Config, setting: Setting, xi: np.ndarray, seed: int) -> Hopf
         ArchetypeStream(xi, mixtures, sizes, setting.quality, seed),
         Encoding(xi.shape[1]),
         rule=Fixed(config.weight),
-        carry=config.carry,
+        discount=config.discount,
         memory=config.memory,
     )
 

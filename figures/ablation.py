@@ -13,7 +13,7 @@ from hopfed.runs import Run
 
 # What a row asks about -> the variants that answer, and how they are labelled there.
 ROWS = {
-    "candidates from": {"no_lam": "eigenvectors", "joint": "ten groups"},
+    "candidates from": {"no_layered": "eigenvectors", "joint": "ten groups"},
     "sharpening": {"no_sharpening": "none"},
     "rest states": {"no_acceptance": "not scored", "no_return": "not disturbed"},
     "duplicates": {"no_merging": "kept"},

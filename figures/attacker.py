@@ -26,7 +26,7 @@ def draw(run: Run) -> Figure:
         number, _, quality = scenario.partition(" of ")
         row[0].set_ylabel(f"attackers: {number}, {quality}\nweight w", linespacing=1.4)
     for axes, rule in zip(grid[0], RULES, strict=False):
-        axes.set_title(f"{rule} rule" + (" (ours)" if rule == "structure" else ""))
+        axes.set_title(f"{rule} rule" + (" (proposed here)" if rule == "structure" else ""))
     grid[0, 3].set_title("lowest m")
     grid[0, 0].legend(loc="center right")
     grid[0, 3].legend(loc="lower right")

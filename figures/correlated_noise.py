@@ -61,7 +61,7 @@ def _spectrum(axes: Axes, run: Run, i: int) -> None:
 def _counts(axes: Axes, run: Run, i: int) -> None:
     """Mean counts with standard deviations, and what theory foresees."""
     qualities = np.array(run.config["qualities"])
-    khat, foreseen = run.arrays["khat"][:, i], run.arrays["foreseen"][:, i]
+    n_detected, foreseen = run.arrays["n_detected"][:, i], run.arrays["foreseen"][:, i]
     for k, (name, colour, marker) in enumerate(METHODS):
         style: dict[str, Any] = {
             "color": colour,
@@ -70,7 +70,7 @@ def _counts(axes: Axes, run: Run, i: int) -> None:
             "elinewidth": 0.7,
             "ls": "none",
         }
-        mean, sd = khat[..., k].mean(axis=0), khat[..., k].std(axis=0)
+        mean, sd = n_detected[..., k].mean(axis=0), n_detected[..., k].std(axis=0)
         axes.errorbar(qualities, mean, sd, label=name, **style)
         if k:
             axes.plot(

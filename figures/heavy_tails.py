@@ -22,7 +22,7 @@ def draw(run: Run) -> Figure:
     for k, axes in enumerate(spectra.subplots(1, 2)):
         _spectrum(axes, run, k)
     left, right = counts.subplots(1, 2)
-    _over_degrees(left, run, run.arrays["khat"])
+    _over_degrees(left, run, run.arrays["n_detected"])
     left.axhline(len(run.config["exposures"]), color="0.4", lw=0.8, zorder=0)
     left.set(yscale="log", ylabel="components counted", yticks=(1, 3, 10, 30, 100))
     left.set_yticklabels(["1", "3", "10", "30", "100"])
@@ -38,9 +38,9 @@ def _spectrum(axes: Axes, run: Run, k: int) -> None:
     heaviest = int(np.argmin([float(nu) for nu in run.config["degrees"]]))
     values = run.arrays["eigenvalues"][0, heaviest, -1, k]
     tau = run.arrays["threshold"][0, heaviest, -1, k]
-    khat = run.arrays["khat"][0, heaviest, -1, k]
+    n_detected = run.arrays["n_detected"][0, heaviest, -1, k]
     index = np.arange(1, len(values) + 1)
-    seen = index <= khat
+    seen = index <= n_detected
     name, colour, marker = METHODS[k]
     axes.plot(index[seen], values[seen], marker, color=colour)
     axes.plot(index[~seen], values[~seen], marker, color="0.6", mfc="none")
@@ -48,7 +48,7 @@ def _spectrum(axes: Axes, run: Run, k: int) -> None:
     axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue")
     nu, q = run.config["degrees"][heaviest], run.config["ratios"][-1]
     axes.set_title(name)
-    text = rf"$\nu$ = {nu:g}, q = {q:g}" + f"\n{khat} counted"
+    text = rf"$\nu$ = {nu:g}, q = {q:g}" + f"\n{n_detected} counted"
     axes.text(0.97, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7)
 
 

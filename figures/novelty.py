@@ -54,7 +54,7 @@ def _counts(axes: Axes, run: Run, names: dict[str, str]) -> None:
     """Mean count over seeds, and what theory foresees for carried evidence."""
     old = run.config["old"]
     for name, colour in names.items():
-        axes.plot(run.arrays[f"{name}/khat"].mean(axis=0), color=colour)
+        axes.plot(run.arrays[f"{name}/n_detected"].mean(axis=0), color=colour)
         if name.endswith("carried"):
             new = run.arrays[f"{name}/foreseen/distance"][:, :, old:] > 0
             foreseen = old + new.sum(axis=2).mean(axis=0)

@@ -49,7 +49,9 @@ def _styles(config: dict[str, Any]) -> Styles:
 def _events(run: Run, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Distance from the level, and whether the count reaches the archetype: (S, T, K)."""
     distance = run.arrays[f"{name}/foreseen/distance"]
-    return distance, run.arrays[f"{name}/khat"][..., None] > run.arrays[f"{name}/foreseen/place"]
+    return distance, run.arrays[f"{name}/n_detected"][..., None] > run.arrays[
+        f"{name}/foreseen/place"
+    ]
 
 
 def _calibration(axes: Axes, run: Run, styles: Styles) -> None:

@@ -28,10 +28,10 @@ def draw(run: Run) -> Figure:
     theory = _Theory(run, budgets)
 
     for name, colour, marker, label in (
-        ("khat", "C0", "o", r"counted, $\hat K$"),
+        ("n_detected", "C0", "o", r"counted, $\hat K$"),
         ("recovered", "C1", "s", r"recovered, $|m| \geq 0.9$"),
     ):
-        values = run.arrays["khat"]
+        values = run.arrays["n_detected"]
         if name == "recovered":
             values = (run.arrays["magnetisation"] >= RECOVERED).sum(axis=-1)
         _points(above, run, values, color=colour, marker=marker, label=label)
@@ -124,7 +124,7 @@ class _Theory:
             gammas.append(general_spikes.overlap(ell, Population.flat(s2), N / M, radius))
         power, gamma = np.array(passes), np.array(gammas)  # (budgets, K), (budgets, seeds, K)
         m = erf(np.sqrt(gamma / (2 * np.maximum(1 - gamma, 1e-300))))
-        self.khat = power.sum(axis=1)
+        self.n_detected = power.sum(axis=1)
         self.recovered = (power * (m >= RECOVERED).mean(axis=1)).sum(axis=1)
         self.overlap = (gamma * aligned).mean(axis=1)
         self.magnetisation = power * m.mean(axis=1)

@@ -47,11 +47,11 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
 
 def _spectrum(axes: Axes, run: Run) -> None:
     values = run.arrays["spectrum/eigenvalues"]
-    khat, threshold = run.summary["khat"], run.summary["threshold"]
+    n_detected, threshold = run.summary["n_detected"], run.summary["threshold"]
     index = np.arange(1, len(values) + 1)
-    signal = index <= khat
+    signal = index <= n_detected
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
-    axes.plot(index[signal], values[signal], "o", label=f"signal ({khat})")
+    axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
     axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue of C")
     axes.set_ylim(bottom=max(values[values > 0].min(initial=1.0), threshold / 300))
@@ -63,9 +63,9 @@ def _scores(axes: Axes, run: Run) -> None:
     axes.plot(predicted, score, "o")
     low = min([*score, *predicted, 0.9])
     axes.plot([low, 1], [low, 1], color="0.6", lw=0.8, zorder=0)
-    status, fit = run.summary["status"], run.summary["fit"]
+    status, explained = run.summary["status"], run.summary["explained"]
     axes.set(xlabel="score predicted by theory", ylabel="score measured")
-    axes.set_title(f"{status}; fit {fit:.3f}, quality r = {run.summary['quality']:.3f}")
+    axes.set_title(f"{status}; explained {explained:.3f}, quality r = {run.summary['quality']:.3f}")
 
 
 def _rectangle(n: int) -> tuple[int, int]:

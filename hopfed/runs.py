@@ -27,6 +27,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
+from hopfed._lib.renamed import current_names
 from hopfed.errors import DataError, HopfedError, RunFileError
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
@@ -53,12 +54,13 @@ class Run:
     Examples
     --------
     >>> import tempfile
-    >>> run = Run("demo", {"seed": 0}, {"found/patterns": np.ones((2, 3), np.int8)}, {"khat": 2})
+    >>> arrays = {"found/patterns": np.ones((2, 3), np.int8)}
+    >>> run = Run("demo", {"seed": 0}, arrays, {"n_detected": 2})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run.save(f"{folder}/run.h5")
     ...     back = Run.load(f"{folder}/run.h5", complete=True)
     >>> back.kind, back.summary, back.arrays["found/patterns"].shape
-    ('demo', {'khat': 2}, (2, 3))
+    ('demo', {'n_detected': 2}, (2, 3))
     """
 
     kind: str
@@ -153,7 +155,10 @@ class Run:
         parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
         words = all(isinstance(value, str) for value in parts["provenance"].values())
         _require(words, path, "its provenance holds other things than words")
-        arrays = _arrays(path, file)
+        arrays = current_names(_arrays(path, file))
+        parts["summary"] = current_names(parts["summary"])
+        if kind == "recover" and "fit" in parts["summary"]:
+            parts["summary"]["explained"] = parts["summary"].pop("fit")
         return cls(kind=kind, arrays=arrays, committed=committed, planned=planned, **parts)
 
 

@@ -8,7 +8,7 @@ costs nothing and Numba is loaded only by those who compute.
     products  matmat, rmatmat
     dense     dense_sweep, and what it returns: DenseSweep
     heatbath  heat_bath, descend, and what they return: HeatBath, Descent
-    lam       lam_step, lam_sweep, and what they return: LamUpdate
+    layered   layered_step, layered_sweep, and what they return: LayeredUpdate
     scoring   scores, distinct, canonical_sign
     shuffle   scramble
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from hopfed.kernels.dense import DenseSweep, dense_sweep
     from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
-    from hopfed.kernels.lam import LamUpdate, lam_step, lam_sweep
+    from hopfed.kernels.layered import LayeredUpdate, layered_step, layered_sweep
     from hopfed.kernels.moments import cross_gram, gram, gram_accumulate, second_moment
     from hopfed.kernels.products import matmat, rmatmat
     from hopfed.kernels.scoring import canonical_sign, distinct, scores
@@ -39,7 +39,7 @@ __all__ = [
     "DenseSweep",
     "Descent",
     "HeatBath",
-    "LamUpdate",
+    "LayeredUpdate",
     "PackedBits",
     "canonical_sign",
     "column_sums",
@@ -51,8 +51,8 @@ __all__ = [
     "gram",
     "gram_accumulate",
     "heat_bath",
-    "lam_step",
-    "lam_sweep",
+    "layered_step",
+    "layered_sweep",
     "matmat",
     "pack",
     "rmatmat",
@@ -80,9 +80,9 @@ _HOME = {
     "HeatBath": "heatbath",
     "descend": "heatbath",
     "heat_bath": "heatbath",
-    "LamUpdate": "lam",
-    "lam_step": "lam",
-    "lam_sweep": "lam",
+    "LayeredUpdate": "layered",
+    "layered_step": "layered",
+    "layered_sweep": "layered",
     "matmat": "products",
     "rmatmat": "products",
     "canonical_sign": "scoring",

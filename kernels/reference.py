@@ -96,7 +96,7 @@ def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarr
     return state
 
 
-def lam_energy(
+def layered_energy(
     state: np.ndarray, W: np.ndarray, coupling: str, repulsion: float, field: float, cue: np.ndarray
 ) -> np.ndarray:
     """Hamiltonian (6) or (8) of each block of `state` (S, L, N)."""
@@ -114,7 +114,7 @@ def lam_energy(
     return energy
 
 
-def lam_step(
+def layered_step(
     state: np.ndarray,
     W: np.ndarray,
     *,

@@ -35,6 +35,6 @@ def subspace(eta):
     M, N = eta.shape
     rule = TracyWidom()
     spectrum = eigenpairs(
-        FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).khat
+        FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).n_detected
     )
     return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))

@@ -15,7 +15,15 @@ from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 
 # What of the server's metrics a run file keeps, when it is there.
-SERVER = ("khat", "threshold", "quality", "eigenvalues", "examples", "archetypes", "explained")
+SERVER = (
+    "n_detected",
+    "threshold",
+    "quality",
+    "eigenvalues",
+    "examples",
+    "archetypes",
+    "explained",
+)
 
 
 def play_variants(

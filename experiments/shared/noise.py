@@ -59,16 +59,16 @@ def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fit:
-    """Noise fitted beside `khat` spikes.
+    """Noise fitted beside `n_detected` spikes.
 
     Attributes
     ----------
-    khat : eigenvalues above `threshold`.
+    n_detected : eigenvalues above `threshold`.
     threshold : what noise of this covariance passes with the probability asked for.
     covariance, population : the fitted noise covariance (N, N) and its spectrum.
     """
 
-    khat: int
+    n_detected: int
     threshold: float
     covariance: np.ndarray
     population: Population
@@ -94,14 +94,14 @@ def fit_noise(
     fit = Fit(0, 0.0, *family.fit(second_moment))
     for _ in range(_ROUNDS):
         threshold = noise_threshold(fit.population, N, M, alpha)
-        khat = int((values > threshold).sum())
-        settled = khat == fit.khat
-        fit = Fit(khat, threshold, fit.covariance, fit.population)
+        n_detected = int((values > threshold).sum())
+        settled = n_detected == fit.n_detected
+        fit = Fit(n_detected, threshold, fit.covariance, fit.population)
         if settled:
             break
-        ell = general_spikes.population_eigenvalue(values[:khat], fit.population, N / M)
+        ell = general_spikes.population_eigenvalue(values[:n_detected], fit.population, N / M)
         strengths = np.nan_to_num(general_spikes.signal_strength(ell, fit.population))
-        V = vectors[:, :khat]
+        V = vectors[:, :n_detected]
         rest = second_moment - (V * strengths) @ V.T
-        fit = Fit(khat, threshold, *family.fit(rest))
+        fit = Fit(n_detected, threshold, *family.fit(rest))
     return fit

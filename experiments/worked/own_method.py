@@ -62,8 +62,8 @@ def main(rounds: int = 8) -> dict[str, float]:
     found = {}
     for label, method, options in (
         ("fedavg", "fedavg", ""),
-        ("ours, beta = 0", f"{__spec__.name}:FedAvgM", "beta=0"),
-        ("ours, beta = 0.5", f"{__spec__.name}:FedAvgM", "beta=0.5"),
+        ("own, beta = 0", f"{__spec__.name}:FedAvgM", "beta=0"),
+        ("own, beta = 0.5", f"{__spec__.name}:FedAvgM", "beta=0.5"),
     ):
         config = fl.Config(
             method=method, options=options, models=("mlp",), clients=5, rounds=rounds, lr=0.02

@@ -31,7 +31,7 @@ def seen(size: int, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     types = rademacher(len(SHARES), SITES, rng)
     records, _ = draw_examples(types, size, QUALITY, rng, exposures=SHARES)
-    return hopfed.recover(records, seed=seed).khat == len(SHARES)
+    return hopfed.recover(records, seed=seed).n_detected == len(SHARES)
 
 
 def main(studies: int = 40) -> list[tuple[int, float, float]]:

@@ -35,7 +35,7 @@ def main(seed: int = 0) -> hopfed.Archetypes:
     found = hopfed.recover(owners_data(types, seed), seed=seed)
     print(found.status)
     print(
-        f"{found.khat} types stand above the noise; an answer follows its type with "
+        f"{found.n_detected} types stand above the noise; an answer follows its type with "
         f"probability {(1 + found.quality) / 2:.2f}"
     )
 

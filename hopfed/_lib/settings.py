@@ -14,6 +14,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from hopfed._lib.renamed import current_name, current_names
 from hopfed.errors import ArgumentError
 
 C = TypeVar("C")
@@ -109,7 +110,7 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
     changes = {}
     for setting in settings:
         name, sign, text = setting.partition("=")
-        name = name.strip()
+        name = name.strip() if name.strip() in kinds else current_name(name.strip())
         require(bool(sign), "--set", "of the form key=value", repr(setting))
         if name not in kinds:
             near = get_close_matches(name, kinds, n=1, cutoff=0.5)
@@ -155,6 +156,7 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     Config(M=(100,))
     """
     kinds = _kinds(cls)
+    values = current_names(values, known=kinds)
     due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
     known = due & set(kinds) <= set(values) <= set(kinds)
     require(known, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")

@@ -1,4 +1,4 @@
-"""From a counted spectrum to archetypes: candidates from joint and lam, decided by the fit.
+"""From a counted spectrum to archetypes: candidates, and the fit that decides.
 
 Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and "Exposure fit".
 """
@@ -13,14 +13,14 @@ from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, descend, expected_overlap, merge, select
+from hopfed.archetypes.selection import ExposureFit, expected_overlap, match_known, merge, select
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 
-METHODS = ("auto", "joint", "lam", "ica")
+METHODS = ("auto", "joint", "layered", "ica")
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Archetypes:
         (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.
     quality : r of the example channel.
-    khat : number of archetypes that the spectrum shows.
-    fit : part of the signal that the patterns explain; 1 is all of it.
+    n_detected : number of archetypes that the spectrum shows.
+    explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", "incomplete", "nothing found", "no signal" or "poor fit".
     advice : what the status means for these data, in words.
-    descent : for each `known` pattern the row of the archetype that it is, or that it has become;
+    matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
 
     Examples
@@ -83,11 +83,11 @@ class Archetypes:
     predicted_scores: np.ndarray
     exposures: np.ndarray
     quality: float
-    khat: int
-    fit: float
+    n_detected: int
+    explained: float
     status: str
     advice: str
-    descent: np.ndarray
+    matches: np.ndarray
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -119,10 +119,10 @@ def factorize(
     ----------
     spectrum, rank : leading eigenpairs of C and how many of them are signal.
     groups : group projections; without them joint diagonalisation has nothing to work on.
-    method : "joint", "lam" (one operator, search alone), "ica" (eigenvectors with FastICA, the
-        baseline), or "auto": joint first, lam for what is left, the exposure fit decides.
+    method : "joint", "layered" (one operator, search alone), "ica" (eigenvectors with FastICA, the
+        baseline), or "auto": joint first, layered for what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
-        are or as it shows them, whichever is surer (`hopfed.archetypes.selection.descend`).
+        are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
     joint, search : settings of the two searches; their defaults when left out.
     seed : of their starts.
@@ -142,7 +142,7 @@ def factorize(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> spectrum = eigenpairs(FactorOperator.from_examples(x), 6)
     >>> rank = TracyWidom()(Sample(spectrum.values, 200, 600))
-    >>> found = factorize(spectrum, rank, method="lam", seed=1)
+    >>> found = factorize(spectrum, rank, method="layered", seed=1)
     >>> found.status, found.exposures.round(2)
     ('ok', array([0.34, 0.34, 0.32]))
     """
@@ -154,10 +154,10 @@ def factorize(
     # and ten times as much where another program holds the core that the thread waits for.
     with blas_threads(1):
         space = Subspace.of(spectrum, rank)
-        heirs, rows = descend(space, known, np.ones(len(known)) if sure is None else sure)
-        kept, fit = _search(space, rank, groups, method, joint, search, heirs, seed)
-        descent = np.where(rows >= 0, _places(heirs, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, descent)
+        candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
+        kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
+        matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
+        return _result(space, spectrum, rank, kept, fit, matches)
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -173,11 +173,11 @@ def _search(
     method: str,
     joint: JointDiagonalization | None,
     search: Search | None,
-    heirs: np.ndarray,
+    candidates: np.ndarray,
     seed: int,
 ) -> tuple[np.ndarray, ExposureFit]:
-    """Collect candidates by `method` beside the `heirs` of earlier ones; the fit decides."""
-    kept, fit = select(space, heirs)
+    """Find more by `method` beside the `candidates` of earlier rounds; the fit decides."""
+    kept, fit = select(space, candidates)
     joint, search = joint or JointDiagonalization(), search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
@@ -186,7 +186,7 @@ def _search(
         if method in ("auto", "joint") and groups is not None:
             new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
         kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
-    if method in ("auto", "lam") and len(kept) < space.dim:
+    if method in ("auto", "layered") and len(kept) < space.dim:
         candidates = search_candidates(space, search, seed, known=kept)
         kept, fit = select(space, candidates)
     return kept, fit
@@ -198,7 +198,7 @@ def _result(
     rank: RankEstimate,
     kept: np.ndarray,
     fit: ExposureFit,
-    descent: np.ndarray,
+    matches: np.ndarray,
 ) -> Archetypes:
     verdict: Verdict = judge(spectrum, rank, len(kept), fit)
     r2 = max(rank.quality**2, 1e-12)
@@ -208,9 +208,9 @@ def _result(
         predicted_scores=space.predicted_scores(kept),
         exposures=fit.weights / r2,
         quality=rank.quality,
-        khat=rank.khat,
-        fit=fit.explained,
+        n_detected=rank.n_detected,
+        explained=fit.explained,
         status=verdict.status,
         advice=verdict.advice,
-        descent=descent,
+        matches=matches,
     )

@@ -100,8 +100,10 @@ def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
     return found
 
 
-def descend(space: Subspace, known: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What this operator makes of the patterns of earlier ones.
+def match_known(
+    space: Subspace, known: np.ndarray, sure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Match known patterns against this operator.
 
     A pattern that is surer than what the operator says of it stays as it is. Any other falls to
     its rest state in the signal subspace, the operator's own estimate of what it descends to; that

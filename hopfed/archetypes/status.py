@@ -36,36 +36,38 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
     """
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
-    if rank.khat == 0:
+    if rank.n_detected == 0:
         return Verdict(
             "no signal",
             "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
     stray = bulk_distance(spectrum, rank)
-    unlike = found < rank.khat / 2
-    limit = STRAY_BULK + PUSHED * (rank.khat / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
+    unlike = found < rank.n_detected / 2
+    limit = (
+        STRAY_BULK + PUSHED * (rank.n_detected / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
+    )
     if stray > limit and not unlike:
         return Verdict(
             "poor fit",
             f"The noise of these data is not that of one quality: their bulk departs from the "
             f"Marchenko-Pastur law by {stray:.2f} (Kolmogorov distance), so the count of "
-            f"{rank.khat} and some of the {found} patterns may be false. If examples of different "
-            "quality are mixed, give each source as a client of its own.",
+            f"{rank.n_detected} and some of the {found} patterns may be false. If examples of "
+            "different quality are mixed, give each source as a client of its own.",
         )
-    if unlike or fit.explained < GOOD_FIT * found / rank.khat:
+    if unlike or fit.explained < GOOD_FIT * found / rank.n_detected:
         patterns = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
         return Verdict(
             "poor fit",
-            "These data do not look like noisy archetypes: of the directions above the noise, "
-            f"which the spectrum counts as {rank.khat}, {patterns} {max(fit.explained, 0.0):.0%}. "
+            f"These data do not look like noisy archetypes: {rank.n_detected} components "
+            f"exceed the noise; {patterns} {max(fit.explained, 0.0):.0%} of them. "
             "Nothing else is reported as found.",
         )
-    if found < rank.khat:
+    if found < rank.n_detected:
         return Verdict(
             "incomplete",
-            f"Found {found} of the {rank.khat} archetypes that the spectrum shows: search longer "
-            "(more starts), give more examples, or more clients or groups.",
+            f"Found {found} of the {rank.n_detected} archetypes that the spectrum shows: search "
+            "longer (more starts), give more examples, or more clients or groups.",
         )
     return Verdict("ok", f"All {found} archetypes that the spectrum shows were found.")
 
@@ -75,7 +77,7 @@ def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
 
     0 where it cannot be told: part of the spectrum only, owners of different noise, a tiny bulk.
     """
-    k, N, M = rank.khat, spectrum.n_sites, spectrum.n_examples
+    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
     size = int(min(N, round(M)))
     if not spectrum.complete or rank.unequal or size - k < 16:
         return 0.0

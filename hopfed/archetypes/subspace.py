@@ -40,7 +40,7 @@ class Subspace:
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
         """Cut the signal out of a spectrum."""
-        k = min(rank.khat, spectrum.vectors.shape[1])
+        k = min(rank.n_detected, spectrum.vectors.shape[1])
         theta = rank.variance * rank.strengths[:k]
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
         floor = rank.variance * float(np.sqrt(spectrum.aspect))

@@ -3,7 +3,7 @@
 Each module of pairs ends in a table, `PAIRS`; `harness` measures what stands there, and `cases`
 measures recoveries in full.
 
-    kernels     gram, build, products, lam, heatbath
+    kernels     gram, build, products, layered, heatbath
     spectral    eig, dream, shuffle
     recovery    e2e
     federation  round
@@ -28,7 +28,7 @@ _HOME = {
     "products": "kernels",
     "eig": "spectral",
     "dream": "spectral",
-    "lam": "kernels",
+    "layered": "kernels",
     "heatbath": "kernels",
     "shuffle": "spectral",
     "e2e": "recovery",

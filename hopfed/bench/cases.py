@@ -56,7 +56,7 @@ CASES = (
     Case(1000, 30, 4000, 0.6),
     Case(1000, 140, 10000, 0.8),
     Case(1000, 140, 10000, 0.8, clients=5),
-    Case(1000, 80, 10000, 0.8, method="lam"),
+    Case(1000, 80, 10000, 0.8, method="layered"),
 )
 SILHOUETTE_CASES = (
     Case(784, 3, 336, 0.6, archetypes="paper's three"),

@@ -93,7 +93,7 @@ def _layers(rng: np.random.Generator, S: int, L: int, N: int, R: int) -> Data:
 
 def _fused(data: Data) -> Any:
     options = {"noise": data["noise"], "updates": UPDATES, "repulsion": REPULSION}
-    return kernels.lam_step(data["state"], data["W"], beta=data["beta"], **options).state
+    return kernels.layered_step(data["state"], data["W"], beta=data["beta"], **options).state
 
 
 def _expression(data: Data) -> Any:
@@ -117,7 +117,7 @@ def _in_float32(data: Data) -> Data:
     return {**data, "s": data["state"].astype(np.float32), "own": own}
 
 
-def _lam(S: int, L: int, N: int, R: int) -> tuple[Way, ...]:
+def _layered(S: int, L: int, N: int, R: int) -> tuple[Way, ...]:
     # Coefficients, fields, and L x L overlaps; noise and hyperbolic tangent are not counted. The
     # kernel counts alike: it adds the changes of the spins to the coefficients, few of them when
     # cold, and sums these afresh at the start of a call.
@@ -203,10 +203,10 @@ PAIRS = (
         cuda=True,
     ),
     Pair(
-        "lam",
+        "layered",
         f"{UPDATES} updates of S blocks of L layers of N spins, coupling of rank R, with noise",
         _layers,
-        _lam,
+        _layered,
         share_that_differs,
         cross(
             {"S": 40, "L": 5, "N": 5_000, "R": 50}, N=doubling(1_250, 10_000), R=doubling(25, 200)

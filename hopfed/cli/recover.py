@@ -18,19 +18,29 @@ from hopfed.errors import ArgumentError
 ROWS = 60  # of the table; --json and --out hold all
 
 
+class Method(click.Choice):
+    """A way of finding candidates; "lam", a former name of "layered", is taken too."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Parse `value`."""
+        return super().convert("layered" if value == "lam" else value, param, ctx)
+
+
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", "joint", "lam", "ica"]),
+    type=Method(["auto", "joint", "layered", "ica"]),
     default="auto",
     show_default=True,
-    help="How candidates are found; lam uses the sum of all operators only.",
+    help="How candidates are found; layered uses the sum of all operators only.",
 )
 @click.option(
+    "--rank-rule",
     "--threshold",
+    "rank_rule",
     default="tw",
     show_default=True,
     help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
@@ -66,7 +76,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
             seed=options["seed"],
             quality=_quality(options["quality"]),
             method=options["method"],
-            threshold=options["threshold"],
+            rank_rule=options["rank_rule"],
             alpha=options["alpha"],
             refit=options["refit"],
         )
@@ -112,8 +122,9 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
     out.print(
-        f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows {found.khat} "
-        f"({recovery.rule}); quality r = {found.quality:.3f}; fit {found.fit:.4f}"
+        f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows "
+        f"{found.n_detected} ({recovery.rule}); quality r = {found.quality:.3f}; "
+        f"explained {found.explained:.4f}"
     )
     if len(recovery.constant_columns):
         out.print(f"{len(recovery.constant_columns)} column(s) hold a single value")

@@ -1,4 +1,4 @@
-"""Means over participants: operators, parameters, memories, prototypes and header rows alike.
+"""Means over participants: operators, parameters, memories, prototypes and head rows alike.
 
 Source: theory/NOTES.md, "Weighted means over participants".
 
@@ -31,7 +31,7 @@ def weighted_mean(
     parts : one array per participant, all of one shape.
     weights : one number each, at least 0, with a positive sum; equal when left out.
     masks : for each participant the leading entries it holds, bool of shape ``x.shape[:m]`` (the
-        classes of a header, say); all when left out.
+        classes of a head, say); all when left out.
     default : what stands where nobody holds an entry; an error when it is needed and missing.
 
     Integer arrays (counters of a batch norm, say) are averaged and rounded.

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.renamed import current_class, current_names
 from hopfed.errors import DataError, shown
 from hopfed.federation.allowed import Allowed
-from hopfed.federation.renamed import current
 
 TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
 LONGEST = 100_000  # characters of a recipe from somebody who is not trusted
@@ -118,7 +118,9 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
     kind, *rest = part
     if kind == "made":
         name, kept = rest
-        name = current(name) if isinstance(name, str) else name
+        name = current_class(name) if isinstance(name, str) else name
+        own = isinstance(name, str) and name.startswith("hopfed.")
+        kept = current_names(kept) if own else kept
         pieces = {field: inner(piece) for field, piece in kept.items()}
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)

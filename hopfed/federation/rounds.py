@@ -163,7 +163,7 @@ class Played:
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
     >>> method = HopfieldFederation(source, Encoding(100))
     >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["khat"]
+    >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["n_detected"]
     ([11188, 11188, 11188], [], 2)
     """
 

@@ -34,7 +34,7 @@ ALLOWED = Allowed(
             "rule": made(Fixed, Entropy, Agreement, Structure),
             "smoothing": made(Smoothing),
             "memory": one_of(*MEMORIES),
-            "carry": SHARE,
+            "discount": SHARE,
             "weighting": one_of(*WEIGHTINGS),
             "alpha": SHARE,
             "groups": whole(0, 2**20),

@@ -34,7 +34,7 @@ from hopfed.spectral.sketch import ROUNDING, SketchOperator
 
 FORMS = ("counts", "factors", "sketch")
 MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow
-WIRE = 1e-2  # how far single precision may carry factors and sketches beyond what rows can give
+WIRE = 1e-2  # how far single precision may discount factors and sketches beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
 

@@ -35,7 +35,7 @@ class HopfieldFederation(HopfieldSettings):
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
     >>> method = HopfieldFederation(source, Encoding(100))
     >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    >>> played.server_metrics["khat"], len(played.state.server["memory/patterns"])
+    >>> played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
     (2, 2)
     """
 

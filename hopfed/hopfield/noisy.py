@@ -67,7 +67,7 @@ class PrivateFederation:
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)
     >>> method = PrivateFederation(source, 100, epsilon=2.0)
     >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
-    >>> played.server_metrics["khat"], len(played.state.server["memory/patterns"])
+    >>> played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
     (2, 2)
     """
 
@@ -151,7 +151,7 @@ class PrivateFederation:
         state["memory/patterns"] = patterns
         down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
         metrics = {
-            "khat": 0 if found is None else found.khat,
+            "n_detected": 0 if found is None else found.n_detected,
             "archetypes": len(patterns),
             "unsupported": 0 if found is None else len(found) - len(patterns),
             "examples": mass,

@@ -48,7 +48,7 @@ def hear_operators(
     weights = client_weights(method, messages, context)
     operators = {c: method.encoding.decode(m) for c, m in messages.items()}
     fresh = method.robust.pooled(operators, messages, weights)
-    evidence = _evidence(method, state).faded(method.carry).extend(fresh)
+    evidence = _evidence(method, state).faded(method.discount).extend(fresh)
     counted = count(method, evidence, _memory(method, state).patterns, operators, weights)
     heard = {f"heard/{c}/{k}": v for c, m in messages.items() for k, v in m.items()}
     state = _without(state, "heard", "evidence") | heard
@@ -59,7 +59,7 @@ def hear_operators(
     values[: len(counted.spectrum.values)] = counted.spectrum.values[:TOP]
     rank = counted.rank
     metrics = {
-        "khat": rank.khat,
+        "n_detected": rank.n_detected,
         "threshold": rank.threshold,
         "quality": rank.quality,
         "eigenvalues": values,
@@ -80,7 +80,7 @@ def hear_projections(
     """Factor the evidence into archetypes with the clients' projections."""
     counted = kept.unflatten(below(state, "counted"), method.n_sites)
     groups = None
-    if messages and counted.rank.khat:
+    if messages and counted.rank.n_detected:
         weights, claims = _weights(state), _claims(state)
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
         groups = _groups(messages, believed, counted)
@@ -142,24 +142,24 @@ def remember(
         sure=memory.sure,
         seed=context.derive("factorize"),
     )
-    descent, sure = found.descent, found.expected_overlaps
+    matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
-        memory = memory.renew(found.patterns, sure, descent)
-    elif rank.khat:
+        memory = memory.renew(found.patterns, sure, matches)
+    elif rank.n_detected:
         # The paper's memory is the operator: what it no longer shows is gone, and what it shows of
         # a pattern is the pattern itself, which makes it no surer.
-        memory = memory.select(descent >= 0)
-    new = np.setdiff1d(np.arange(len(found)), descent)
+        memory = memory.select(matches >= 0)
+    new = np.setdiff1d(np.arange(len(found)), matches)
     memory = memory.learn(found.patterns[new], sure[new], context.round)
     if "evidence/columns" in state:
         memory = memory.oriented(_mean_example(method, state))
-    if rank.khat:
+    if rank.n_detected:
         state = state | {"quality": np.array(_quality(method, state, counted))}
     memory, spoken = _confirmed(method, state, memory, counted, context.round)
     state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if not method.votes:
         state = closed(method, state, memory)
-    metrics = {"archetypes": len(memory), "explained": found.fit, "ok": found.status == "ok"}
+    metrics = {"archetypes": len(memory), "explained": found.explained, "ok": found.status == "ok"}
     return state, metrics | withheld(method, memory) | spoken
 
 
@@ -210,7 +210,7 @@ def _confirmed(
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
         shown &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
-    memory = replace(memory, held=memory.held * method.carry + support.behind(quality))
+    memory = replace(memory, held=memory.held * method.discount + support.behind(quality))
     waiting = t - memory.seen < method.patience
     kept = (memory.rounds >= method.persistence) | waiting
     said = (support.alone() > method.level)[:, kept].sum(axis=1)
@@ -242,7 +242,7 @@ def client_weights(
     for c, message in messages.items():
         told = float(np.clip(message["weight"], 0.0, 1.0))
         told = told if told >= LIGHTEST else 0.0  # whose share of examples is no number any more
-        w = told * method.carry ** context.ages.get(c, 0)
+        w = told * method.discount ** context.ages.get(c, 0)
         if method.weighting == "clients":
             w /= max(float(message["examples"]), 1.0)
         weights[c] = w
@@ -254,7 +254,7 @@ def _groups(
 ) -> Groups:
     """Group projections of all clients, each brought to the common noise variance."""
     common = counted.rank.variance
-    eye = np.eye(counted.rank.khat)
+    eye = np.eye(counted.rank.n_detected)
     sums, counts = [], []
     for c, message in messages.items():
         full = unfolded(message["groups"])
@@ -283,7 +283,7 @@ def broadcast(method: HopfieldSettings, state: State, asking: bool = False) -> M
 
 def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
-    passing = ("evidence",) if method.carry == 0 else ()
+    passing = ("evidence",) if method.discount == 0 else ()
     state = _without(state, "heard", "weights", "claims", "counted", "memory", *passing)
     return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
 

@@ -44,7 +44,8 @@ class HopfieldSettings:
     encoding : how operators travel.
     rule, smoothing : plasticity of a client, its weight w on fresh examples.
     memory : "separate", "common" or "literal", see `hopfed.hopfield.memory.blending`.
-    carry : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples only.
+    discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
+        only.
     weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
@@ -89,7 +90,7 @@ class HopfieldSettings:
     rule: Rule = field(default_factory=lambda: Fixed(1.0))
     smoothing: Smoothing = field(default_factory=Smoothing)
     memory: str = "separate"
-    carry: float = 0.5
+    discount: float = 0.5
     weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
@@ -112,7 +113,7 @@ class HopfieldSettings:
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         known = ", ".join(WEIGHTINGS)
         require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
-        require(0 <= self.carry <= 1, "carry", "in [0, 1]", self.carry)
+        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)
         require(self.claim >= 1, "claim", "at least 1", self.claim)

@@ -105,13 +105,13 @@ def quadratic(
         return serial(states, hot, lambda s, n: kernels.descend(s, W, n, held=held), times)
 
     def step(now: Array, update: int, T: float) -> Array:
-        return kernels.lam_step(
+        return kernels.layered_step(
             now[:, None, :], W, beta=scale / T if T else 1.0, noise=float(T > 0), seed=times.seed,
             first_update=times.first + update,
         ).state[:, 0]  # fmt: skip
 
     if held is None and not times.hot:  # one call: coefficients stay with the kernel
-        out = kernels.lam_step(
+        out = kernels.layered_step(
             states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, seed=times.seed
         )
         return out.state[:, 0], to_host(out.updates), to_host(out.changed) == 0
@@ -120,7 +120,7 @@ def quadratic(
 
 def layered(states: Array, W: Array, rule: Layered, times: Schedule, order: str) -> Outcome:
     """Relax L layers that all start at the same cue; the states are (S, L, N)."""
-    run = kernels.lam_sweep if order == "serial" else kernels.lam_step
+    run = kernels.layered_sweep if order == "serial" else kernels.layered_step
     blocks = namespace(states).broadcast_to(
         states[:, None, :], (len(states), rule.layers, states.shape[1])
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels.lam import LamUpdate
+from hopfed.kernels.layered import LayeredUpdate
 
 ORDERS = ("synchronous", "serial")
 COUPLINGS = ("linear", "quadratic")
@@ -130,7 +130,7 @@ class LayeredMemory:
 
     def relax(
         self, states: np.ndarray, W: np.ndarray, *, beta: float, updates: int, seed: int
-    ) -> LamUpdate:
+    ) -> LayeredUpdate:
         """Relax blocks of L layers that all start at their cue, and keep what is known of them.
 
         `states`, `W`, `beta`, `updates` and `seed` are those of `run`. The result holds the states
@@ -140,7 +140,7 @@ class LayeredMemory:
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)
         amplitude = np.linspace(*self.noise, updates)
-        step = kernels.lam_step if self.order == "synchronous" else kernels.lam_sweep
+        step = kernels.layered_step if self.order == "synchronous" else kernels.layered_sweep
         return step(
             blocks,
             W,

@@ -39,7 +39,7 @@ def operator_factor(operator: HebbianOperator, time: float, rank: int | None) ->
 
         def wanted(values: np.ndarray, whole: bool) -> int:
             sample = Sample(values, operator.n_sites, operator.n_examples, whole)
-            return TracyWidom()(sample).khat
+            return TracyWidom()(sample).n_detected
 
         spectrum = eigenpairs(operator, wanted)
     else:

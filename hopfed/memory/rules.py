@@ -22,7 +22,7 @@ from typing import ClassVar
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dense import COLDEST, HIGHEST
-from hopfed.kernels.lam import COUPLINGS
+from hopfed.kernels.layered import COUPLINGS
 
 
 @dataclass(frozen=True)

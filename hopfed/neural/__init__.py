@@ -1,6 +1,6 @@
 """Federated methods with neural networks (PyTorch, the extra `neural`).
 
-    models      architectures by name, each a feature extractor and a header
+    models      architectures by name, each a feature extractor and a head
     cost        parameters, bytes and floating-point operations of a model
     data        datasets, and how they are divided over clients
 

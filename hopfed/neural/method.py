@@ -53,7 +53,7 @@ class NeuralMethod(ABC):
     >>> method = FedProx(TaskSpec(models=("mlp",), clients=2, examples=200), Training(epochs=0))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
     >>> method.name, method.source, sorted(played.state.server)[-1]
-    ('fedprox', 'Li et al., MLSys 2020', 'model/header.weight')
+    ('fedprox', 'Li et al., MLSys 2020', 'model/head.weight')
     """
 
     task: TaskSpec
@@ -301,8 +301,8 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
     Examples
     --------
-    >>> list(below({"shared.header.bias": torch.ones(1), "gate": torch.ones(1)}, "shared"))
-    ['header.bias']
+    >>> list(below({"shared.head.bias": torch.ones(1), "gate": torch.ones(1)}, "shared"))
+    ['head.bias']
     """
     start = prefix + "."
     return {n.removeprefix(start): t for n, t in params.items() if n.startswith(start)}
@@ -317,8 +317,8 @@ def above(params: Mapping[str, Tensor], prefix: str) -> Params:
 
     Examples
     --------
-    >>> list(above({"header.bias": torch.ones(1)}, "shared"))
-    ['shared.header.bias']
+    >>> list(above({"head.bias": torch.ones(1)}, "shared"))
+    ['shared.head.bias']
     """
     return {f"{prefix}.{n}": t for n, t in params.items()}
 

@@ -27,4 +27,4 @@ class Pair(nn.Module):
     def forward(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Return (features, logits) of either model."""
         own, shared = self.own.features(x), self.shared.features(x)
-        return (own, self.own.header(own)), (shared, self.shared.header(shared))
+        return (own, self.own.head(own)), (shared, self.shared.head(shared))

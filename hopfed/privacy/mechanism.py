@@ -159,7 +159,7 @@ class PrivateSketch(SketchOperator):
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         seen = values > np.sqrt(2 * Y.shape[1] * self.noise)
         U, s, _ = np.linalg.svd(Y @ vectors[:, seen] / np.sqrt(values[seen]), full_matrices=False)
-        return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, s**2)
+        return FactorOperator(self.n_sites, self.mass, self.sum_sq_weights, U.T, s**2)
 
     def _added(self, other: Self) -> Self:
         return replace(super()._added(other), noise=self.noise + other.noise)
@@ -287,7 +287,7 @@ def _public_mass(
     noised = isinstance(operator, (PrivateOperator, PrivateSketch))
     require(not noised, "operator", "one without noise", "one that has it already")
     weights = "over examples of weight one; scale and pool after the noise"
-    require(operator.mass == operator.mass2, "operator", weights, "other weights")
+    require(operator.mass == operator.sum_sq_weights, "operator", weights, "other weights")
     limit = operator.mass * operator.n_sites * (mechanism.clip or 1.0) ** 2
     clipped = trace <= limit * (1 + 1e-9)
     require(clipped, "operator", "of rows no longer than the mechanism says", f"trace {trace:g}")

@@ -46,7 +46,7 @@ class PrivateTracyWidom:
     Examples
     --------
     >>> sample = Sample(np.array([4.0, 2.0, *[0.9] * 98]), n_sites=100, n_examples=400)
-    >>> [PrivateTracyWidom(noise_radius=radius)(sample).khat for radius in (0.0, 4.0)]
+    >>> [PrivateTracyWidom(noise_radius=radius)(sample).n_detected for radius in (0.0, 4.0)]
     [1, 0]
     """
 
@@ -122,7 +122,7 @@ def private_spectrum(
     >>> own = DenseOperator.from_examples(draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0])
     >>> released = noisy(own, GaussianMechanism(epsilon=2.0, delta=1e-5), rng)
     >>> spectrum, rank = private_spectrum(released)
-    >>> rank.khat, round(rank.quality, 1), round(spectrum.n_examples)
+    >>> rank.n_detected, round(rank.quality, 1), round(spectrum.n_examples)
     (2, 0.6, 43)
     """
     rule = PrivateTracyWidom(alpha, operator.radius)
@@ -131,7 +131,7 @@ def private_spectrum(
     def count(values: np.ndarray, complete: bool) -> int:
         sample = Sample(values, operator.n_sites, operator.n_examples, complete, quality)
         counted[:] = [rule(sample)]
-        return counted[0].khat
+        return counted[0].n_detected
 
     spectrum = eigenpairs(operator, count)
     rank = counted[0]
@@ -162,8 +162,8 @@ def recover_private(
     >>> x = draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0]
     >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
     >>> found = recover_private(noisy(DenseOperator.from_examples(x), mechanism, rng), seed=0)
-    >>> found.status, found.khat
+    >>> found.status, found.n_detected
     ('ok', 2)
     """
     spectrum, rank = private_spectrum(operator, alpha, quality)
-    return factorize(spectrum, rank, method="lam", search=PRIVATE_SEARCH, seed=seed)
+    return factorize(spectrum, rank, method="layered", search=PRIVATE_SEARCH, seed=seed)

@@ -111,7 +111,7 @@ class Federation:
             return eigenpairs(pool(operators), wanted)
         pooled = PooledOperator.over(self.clients)
         metered = _Metered(
-            pooled.n_sites, pooled.mass, pooled.mass2, pooled.parts, report=self._exchange
+            pooled.n_sites, pooled.mass, pooled.sum_sq_weights, pooled.parts, report=self._exchange
         )
         return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
 

@@ -52,7 +52,7 @@ class Recovery:
     >>> from hopfed.data.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> recovery = run_recovery(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> recovery.archetypes.khat, int((recovery.eigenvalues > recovery.threshold).sum())
+    >>> recovery.archetypes.n_detected, int((recovery.eigenvalues > recovery.threshold).sum())
     (3, 3)
     >>> recovery.rule
     'Tracy-Widom at a false-alarm rate of 0.001'
@@ -75,7 +75,7 @@ class Settings:
 
     Attributes
     ----------
-    quality, method, threshold, alpha, groups, search, refit : as the arguments of `recover`.
+    quality, method, rank_rule, alpha, groups, search, refit : as the arguments of `recover`.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class Settings:
 
     quality: float | None = None
     method: str = "auto"
-    threshold: str = "tw"
+    rank_rule: str = "tw"
     alpha: float | None = None
     groups: int = 10
     search: Search | None = None
@@ -104,35 +104,35 @@ class Settings:
             raise ArgumentError("quality", "in (0, 1]", self.quality)
 
 
-def rank_rule(threshold: str, alpha: float | None, seed: int) -> RankRule:
+def named_rule(name: str, alpha: float | None, seed: int) -> RankRule:
     """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
 
     Parameters
     ----------
-    threshold : that name or number.
+    name : that name or number.
     alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
     seed : of the scrambling in "shuffle".
 
     Raises
     ------
-    ArgumentError : another threshold, or an alpha that it has no use for.
+    ArgumentError : another name, or an alpha that it has no use for.
 
     Examples
     --------
-    >>> rank_rule("tw", 0.01, seed=0), rank_rule("0.5", None, seed=0)
+    >>> named_rule("tw", 0.01, seed=0), named_rule("0.5", None, seed=0)
     (TracyWidom(alpha=0.01), Fixed(tau=0.5, t=2.0, scale=1.0))
     """
-    if threshold == "tw":
+    if name == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
-    if threshold == "shuffle":
+    if name == "shuffle":
         return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
     if alpha is not None:
-        raise ArgumentError("alpha", "left out unless the threshold is tw or shuffle", alpha)
-    if threshold == "mp":
+        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
+    if name == "mp":
         return MarchenkoPastur()
     rule = "tw, mp, shuffle or a finite number"
-    tau = real("threshold", str(threshold), rule)
-    require(math.isfinite(tau), "threshold", rule, threshold)
+    tau = real("rank_rule", str(name), rule)
+    require(math.isfinite(tau), "rank_rule", rule, name)
     return Fixed(tau)
 
 
@@ -142,7 +142,7 @@ def recover(
     seed: int,
     quality: float | None = None,
     method: str = "auto",
-    threshold: str = "tw",
+    rank_rule: str = "tw",
     alpha: float | None = None,
     groups: int = 10,
     search: Search | None = None,
@@ -157,8 +157,8 @@ def recover(
         and bits packed on a device stay there, all owners' on one; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "lam" or "ica"; see `hopfed.archetypes.factorize.factorize`.
-    threshold : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
+    method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`.
+    rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
@@ -182,7 +182,7 @@ def recover(
     >>> rng = np.random.default_rng(1)
     >>> xi = rademacher(3, 200, rng)
     >>> found = recover(draw_examples(xi, 600, 0.8, rng)[0], seed=1)
-    >>> found.status, found.khat
+    >>> found.status, found.n_detected
     ('ok', 3)
     """
     return run_recovery(
@@ -190,7 +190,7 @@ def recover(
         seed=seed,
         quality=quality,
         method=method,
-        threshold=threshold,
+        rank_rule=rank_rule,
         alpha=alpha,
         groups=groups,
         search=search,
@@ -216,7 +216,7 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     ([300, 300], [41140, 41140])
     """
     settings = Settings(**options)
-    rule = rank_rule(settings.threshold, settings.alpha, seed)
+    rule = named_rule(settings.rank_rule, settings.alpha, seed)
     quality = settings.quality
     clients = _clients(examples)
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
@@ -224,7 +224,7 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
 
     rank, spectrum = counted(federation, rule, quality)
     projections = None
-    if settings.method in ("auto", "joint") and rank.khat:
+    if settings.method in ("auto", "joint") and rank.n_detected:
         projections = Groups(*federation.project(spectrum.vectors, settings.groups))
     found = factorize(
         spectrum,
@@ -273,19 +273,19 @@ def counted(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> alone = Federation([FactorOperator.from_examples(x)], 0)
     >>> rank, spectrum = counted(alone, TracyWidom(), None)
-    >>> rank.khat, spectrum.vectors.shape
+    >>> rank.n_detected, spectrum.vectors.shape
     (3, (200, 3))
     """
     count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
     spectrum = federation.spectrum(count)
     first = count.estimate
-    if first.khat == 0 or quality is not None or len(federation.clients) == 1:
+    if first.n_detected == 0 or quality is not None or len(federation.clients) == 1:
         return first, spectrum
     profile = federation.profile(spectrum.vectors)
-    if profile.alike(first.khat):
+    if profile.alike(first.n_detected):
         return first, spectrum
     rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
-    keep = min(rank.khat, spectrum.vectors.shape[1])
+    keep = min(rank.n_detected, spectrum.vectors.shape[1])
     return rank, replace(
         spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
     )

@@ -37,12 +37,12 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     found = recovery.archetypes
     return {
         "n_archetypes": len(found),
-        "khat": found.khat,
+        "n_detected": found.n_detected,
         "quality": found.quality,
         "scores": found.scores.tolist(),
         "predicted_scores": found.predicted_scores.tolist(),
         "exposures": found.exposures.tolist(),
-        "fit": found.fit,
+        "explained": found.explained,
         "status": found.status,
         "advice": found.advice,
         "seconds": seconds,

@@ -32,7 +32,7 @@ def page(runs: Mapping[str, Run]) -> str:
 
     Examples
     --------
-    >>> text = page({"a.h5": Run("mine", {"seed": 0}, {"x": np.ones(3)}, {"khat": 2})})
+    >>> text = page({"a.h5": Run("mine", {"seed": 0}, {"x": np.ones(3)}, {"n_detected": 2})})
     >>> "<title>hopfed: mine</title>" in text, "http" in text.split("<main>")[0]
     (True, False)
     """

@@ -50,8 +50,8 @@ def tables_of(run: Run) -> list[Table]:
 
     Examples
     --------
-    >>> tables_of(Run("recover", {}, {}, {"khat": 3}))[0].rows
-    (('khat', '3'),)
+    >>> tables_of(Run("recover", {}, {}, {"n_detected": 3}))[0].rows
+    (('n_detected', '3'),)
     """
     if record_of(run.kind) is not None:
         own = getattr(find(run.kind), "tables", None)
@@ -66,7 +66,7 @@ def tables_of(run: Run) -> list[Table]:
         for key, measure in measures.items()
         if key in run.summary
     )
-    return [Table("", ("ours", "paper", "aim"), rows)]
+    return [Table("", ("measured", "paper", "aim"), rows)]
 
 
 def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:

@@ -51,8 +51,8 @@ __all__ = [
 class HebbianOperator(ABC):
     """What every form has: size, mass, addition, scaling, products with thin matrices.
 
-    ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w, `mass2`
-    that of their squares; ``C = S / mass``.
+    ``S = sum_m w_m eta_m eta_m^T`` over `n_sites` sites, `mass` the sum of the weights w,
+    `sum_sq_weights` that of their squares; ``C = S / mass``.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class HebbianOperator(ABC):
 
     n_sites: int
     mass: float
-    mass2: float
+    sum_sq_weights: float
 
     @abstractmethod
     def matmat(self, X: Array) -> Array:
@@ -94,7 +94,7 @@ class HebbianOperator(ABC):
     @property
     def n_examples(self) -> float:
         """Effective number of examples M, ``mass^2 / sum w^2``."""
-        return self.mass**2 / self.mass2
+        return self.mass**2 / self.sum_sq_weights
 
     @property
     def dense_nbytes(self) -> int:
@@ -121,12 +121,15 @@ class HebbianOperator(ABC):
         return self * weight
 
     def _masses(self, other: HebbianOperator) -> dict[str, Any]:
-        return {"mass": self.mass + other.mass, "mass2": self.mass2 + other.mass2}
+        return {
+            "mass": self.mass + other.mass,
+            "sum_sq_weights": self.sum_sq_weights + other.sum_sq_weights,
+        }
 
     def _scaled(self, weight: float) -> dict[str, Any]:
         if not (np.isfinite(weight) and weight > 0):
             raise ArgumentError("weight", "a positive number", weight)
-        return {"mass": self.mass * weight, "mass2": self.mass2 * weight**2}
+        return {"mass": self.mass * weight, "sum_sq_weights": self.sum_sq_weights * weight**2}
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ class DenseOperator(HebbianOperator):
     @property
     def nbytes(self) -> int:  # noqa: D102
         # The lower triangle; counts of up to 32,767 examples fit two bytes, anything else four.
-        counts = self.mass == self.mass2 and self.mass <= np.iinfo(np.int16).max
+        counts = self.mass == self.sum_sq_weights and self.mass <= np.iinfo(np.int16).max
         return self.n_sites * (self.n_sites + 1) // 2 * (2 if counts else 4)
 
     def _added(self, other: Self) -> Self:
@@ -254,8 +257,8 @@ class PooledOperator(HebbianOperator):
             raise ArgumentError(
                 "operators", "at least one, all over the same sites", sites or "none"
             )
-        mass, mass2 = sum(op.mass for op in parts), sum(op.mass2 for op in parts)
-        return cls(sites.pop(), mass, mass2, tuple(parts))
+        mass, sum_sq_weights = sum(op.mass for op in parts), sum(op.sum_sq_weights for op in parts)
+        return cls(sites.pop(), mass, sum_sq_weights, tuple(parts))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         total = self.parts[0].matmat(X) * (self.parts[0].mass / self.mass)
@@ -322,8 +325,8 @@ def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> Den
     total = operators[0].matrix * weights[0]
     for op, w in zip(operators[1:], weights[1:], strict=True):
         total += op.matrix if w == 1 else op.matrix * w
-    mass, mass2 = (sum(m[name] for m in masses) for name in ("mass", "mass2"))
-    return DenseOperator(operators[0].n_sites, mass, mass2, total)
+    mass, sum_sq_weights = (sum(m[name] for m in masses) for name in ("mass", "sum_sq_weights"))
+    return DenseOperator(operators[0].n_sites, mass, sum_sq_weights, total)
 
 
 def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
@@ -332,7 +335,7 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
     return FactorOperator(
         operators[0].n_sites,
         sum(op.mass for op in operators),
-        sum(op.mass2 for op in operators),
+        sum(op.sum_sq_weights for op in operators),
         concatenate([op.rows for op in operators]),
         namespace(*weights).concat(weights),
     )

@@ -32,12 +32,12 @@ class RankEstimate:
 
     Attributes
     ----------
-    khat : number of eigenvalues that are not noise.
-    threshold : the value the (khat + 1)-th eigenvalue did not exceed.
+    n_detected : number of eigenvalues that are not noise.
+    threshold : the value the (n_detected + 1)-th eigenvalue did not exceed.
     variance : bulk variance ``s2 = 1 - r^2``.
-    strengths : (khat,) spike strengths kappa in units of the bulk variance, by arXiv:2603.19902,
-        eq. (60).
-    overlaps : (khat,) squared cosines gamma of eigenvectors and population directions, by
+    strengths : (n_detected,) spike strengths kappa in units of the bulk variance, by
+        arXiv:2603.19902, eq. (60).
+    overlaps : (n_detected,) squared cosines gamma of eigenvectors and population directions, by
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
@@ -47,11 +47,11 @@ class RankEstimate:
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 2.0], 0.5, 0.64), [0.6] * 98)
     >>> found = TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6))
-    >>> found.khat, found.strengths.round(2), found.overlaps.round(2), found.quality
+    >>> found.n_detected, found.strengths.round(2), found.overlaps.round(2), found.quality
     (2, array([4., 2.]), array([0.86, 0.7 ]), 0.6)
     """
 
-    khat: int
+    n_detected: int
     threshold: float
     variance: float
     strengths: np.ndarray = field(repr=False)
@@ -73,7 +73,7 @@ class RankRule(Protocol):
     >>> def above_two(sample: Sample) -> RankEstimate:
     ...     k = int((sample.values > 2.0).sum())
     ...     return RankEstimate(k, 2.0, sample.variance(k), np.ones(k), np.ones(k), "above 2")
-    >>> above_two(Sample(np.array([20.0, 1.2, 0.9]), 100, 400)).khat
+    >>> above_two(Sample(np.array([20.0, 1.2, 0.9]), 100, 400)).n_detected
     1
     """
 
@@ -101,7 +101,7 @@ class Counting:
     Examples
     --------
     >>> count = Counting(TracyWidom(), lambda v, whole: Sample(v, 100, 400, whole, quality=0.6))
-    >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.khat
+    >>> count(np.append([20.0, 9.0], [0.6] * 98), True), count.estimate.n_detected
     (2, 2)
     """
 
@@ -112,7 +112,7 @@ class Counting:
     def __call__(self, values: np.ndarray, complete: bool) -> int:
         """Count these eigenvalues."""
         self.estimate = self.rule(self.describe(values, complete))
-        return self.estimate.khat
+        return self.estimate.n_detected
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class TracyWidom:
     --------
     >>> from hopfed.theory.spikes import outlier
     >>> values = np.append(outlier([4.0, 1.0], 0.5, 0.64), [0.6] * 98)
-    >>> TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6)).khat
+    >>> TracyWidom()(Sample(values, n_sites=100, n_examples=200, quality=0.6)).n_detected
     1
     """
 
@@ -159,7 +159,7 @@ class MarchenkoPastur:
 
     Examples
     --------
-    >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).khat
+    >>> MarchenkoPastur()(Sample(np.array([20.0, 3.0, 2.0]), 100, 100, quality=0.5)).n_detected
     2
     """
 
@@ -206,7 +206,7 @@ class Shuffle:
     >>> from hopfed.spectral.operators import FactorOperator
     >>> op = FactorOperator.from_examples(x)
     >>> values = np.linalg.eigvalsh(op.matmat(np.eye(30)))[::-1]
-    >>> Shuffle(seed=0)(Sample(values, 30, 60, operators=(op,))).khat
+    >>> Shuffle(seed=0)(Sample(values, 30, 60, operators=(op,))).n_detected
     1
     """
 
@@ -251,7 +251,7 @@ class Fixed:
 
     Examples
     --------
-    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).khat
+    >>> Fixed(tau=0.5, t=10.0)(Sample(np.array([80.0, 20.0, 1.0]), 100, 400)).n_detected
     2
     """
 

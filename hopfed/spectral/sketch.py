@@ -54,7 +54,7 @@ class SketchOperator(HebbianOperator):
         Omega = like(sketch_matrix(n, width, seed), operator.home)
         Y = to_host(operator.matmat(Omega)) * operator.mass
         trace = operator.trace * operator.mass
-        return cls(n, operator.mass, operator.mass2, Y, trace, seed)
+        return cls(n, operator.mass, operator.sum_sq_weights, Y, trace, seed)
 
     def factors(self) -> FactorOperator:
         """Return the shifted Nystrom approximation ``Y (Omega^T Y)^+ Y^T`` in factor form.
@@ -78,7 +78,7 @@ class SketchOperator(HebbianOperator):
         shifted = Y + shift * Omega
         U, s, _ = np.linalg.svd(np.linalg.solve(root, shifted.T).T, full_matrices=False)
         values = np.maximum(s**2 - shift, 0.0)
-        return FactorOperator(self.n_sites, self.mass, self.mass2, U.T, values * self.mass)
+        return FactorOperator(self.n_sites, self.mass, self.sum_sq_weights, U.T, values * self.mass)
 
     def possible(self) -> Self:
         """Return the sketch itself if examples can have it, else one of those that can.

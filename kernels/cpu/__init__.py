@@ -7,6 +7,6 @@ fill output arrays that the caller made. Importing this package loads no Numba.
     compiled   how a loop is compiled and kept on disk
     vectors    bit counts and float32 vectors, which Numba has not
     draws      thresholds from the counter-based generator
-    bits, moments, products, heatbath, lam, shuffle
+    bits, moments, products, heatbath, layered, shuffle
                the loops of the public modules of the same names
 """

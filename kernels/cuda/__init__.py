@@ -11,7 +11,7 @@ package needs neither CuPy nor a device.
     gram       gram, cross_gram, gram_accumulate, second_moment
     products   matmat, rmatmat
     heatbath   heat_bath, descend
-    lam        lam_step, lam_sweep
+    layered    layered_step, layered_sweep
     scoring    scores, distinct, canonical_sign
     shuffle    scramble
 """

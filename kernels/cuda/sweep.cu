@@ -7,7 +7,7 @@
 #define REFRESH_EVERY 64
 
 // Shared memory: q (L, L) double; a (L, rank), h, t, spins (L, 32) float; flips (L) u32.
-extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_sweep(
+extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_sweep(
     i8* state, i64 pitch, i64 n, int layers, const float* rows, const float* columns,
     const float* overlaps, const float* diagonal, int rank, int r, const i8* cue, i64 cue_blocks,
     i64 cue_layers, float field, const float* betas, const float* lookup, const i64* level,
@@ -118,4 +118,4 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_sweep(
     }
 }
 
-EXPORT(lam_sweep)
+EXPORT(layered_sweep)

@@ -84,7 +84,7 @@ def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, g
     xi, eta = sample(K, N, M, quality, 3)
     operator = FactorOperator.from_examples(eta)
     rule = TracyWidom()
-    spectrum = eigenpairs(operator, lambda v, c: rule(Sample(v, N, M, c)).khat)
+    spectrum = eigenpairs(operator, lambda v, c: rule(Sample(v, N, M, c)).n_detected)
     rank = rule(Sample(spectrum.values, N, M))
     space = Subspace.of(spectrum, rank)
     sums, counts = group_projections(operator.rows, spectrum.vectors, groups, seed=4)

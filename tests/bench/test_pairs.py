@@ -16,7 +16,7 @@ TINY = {
     "products": {"M": 40, "N": 130, "k": 3},
     "eig": {"M": 60, "N": 150, "K": 2},
     "dream": {"M": 20, "N": 60},
-    "lam": {"S": 2, "L": 3, "N": 200, "R": 5},
+    "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
     "heatbath": {"S": 3, "N": 100, "R": 5},
     "shuffle": {"M": 60, "N": 200},
     "e2e": {"M": 120, "N": 100, "K": 2},
@@ -79,13 +79,13 @@ BY_HAND = [
     # 2 x 3 layers of 10 spins: 60 in and out; five times a factor of 10 x 5 float32, two products
     # of 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
     (
-        "lam",
+        "layered",
         {"S": 2, "L": 3, "N": 10, "R": 5},
         0,
         120 + 5 * 200,
         {"float32": 5 * (4 * 300 + 2 * (2 * 2 * 9 * 5))},
     ),
-    ("lam", {"S": 2, "L": 3, "N": 10, "R": 5}, 1, 5 * (94 * 60 + 400), None),
+    ("layered", {"S": 2, "L": 3, "N": 10, "R": 5}, 1, 5 * (94 * 60 + 400), None),
     # Coefficients and five sweeps of fields: six times 3 x 10 x 5 multiply-adds.
     ("heatbath", {"S": 3, "N": 10, "R": 5}, 0, 60 + 200, {"float32": 6 * 300}),
     # 3 x 64 bits are 24 bytes, and the Gram matrix 36, then 4 x 72, two products 24 each; 6 pairs;

@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "a.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["examples"] = rows
-    Run("recover", {}, {"x": np.ones(3)}, {"khat": 2}).save(tmp_path / "run.h5")
+    Run("recover", {}, {"x": np.ones(3)}, {"n_detected": 2}).save(tmp_path / "run.h5")
     for link, target in (
         ("run.png", "run.h5"),
         ("run.html", "run.h5"),

@@ -43,9 +43,9 @@ def test_json(hopfed, three_files):
     status, text, _ = hopfed("recover", *files, "--json", "--refit")
     report = json.loads(text)
     assert status == 0
-    keys = "n_archetypes khat quality scores predicted_scores exposures fit status seconds"
+    keys = "n_archetypes n_detected quality scores predicted_scores exposures fit status seconds"
     assert set(f"{keys} bytes_sent".split()) <= set(report)
-    assert report["n_archetypes"] == report["khat"] == len(report["scores"]) == 5
+    assert report["n_archetypes"] == report["n_detected"] == len(report["scores"]) == 5
     assert len(report["bytes_sent"]) == 3
     assert report["quality"] == pytest.approx(0.7, abs=0.02)
 
@@ -63,12 +63,12 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--threshold", "mp"),
-        ("--threshold", "tw", "--alpha", "0.05"),
-        ("--threshold", "shuffle"),
-        ("--threshold", "0.2"),
+        ("--rank-rule", "mp"),
+        ("--rank-rule", "tw", "--alpha", "0.05"),
+        ("--rank-rule", "shuffle"),
+        ("--rank-rule", "0.2"),
         ("--quality", "0.7"),
-        ("--method", "lam"),
+        ("--method", "layered"),
         ("--method", "joint"),
         ("--method", "ica"),
     ],
@@ -108,7 +108,7 @@ def bad_inputs(tmp_path):
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
         (("good.npy", "--quality", "high"), "--quality must be"),
         (("good.npy", "--alpha", "2"), "alpha must be"),
-        (("good.npy", "--threshold", "mp", "--alpha", ".1"), "alpha must be left out"),
+        (("good.npy", "--rank-rule", "mp", "--alpha", ".1"), "alpha must be left out"),
         (("good.npy", "--clients", "99"), "clients must be between"),
         (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
         (("good.npy", "--shape", "big"), "--shape must be height x width"),

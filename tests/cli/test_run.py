@@ -39,7 +39,14 @@ def test_run_prints_ours_beside_the_papers(hopfed):
     status, out, err = hopfed("run", "bbp", *SMALL)
     assert status == 0
     assert err == ""
-    for word in ("ours", "paper", "aim", ".0163", "median overlap gap, finite size", "3 seeds in"):
+    for word in (
+        "measured",
+        "paper",
+        "aim",
+        ".0163",
+        "median overlap gap, finite size",
+        "3 seeds in",
+    ):
         assert word in out
 
 
@@ -111,18 +118,25 @@ def test_list(hopfed):
 def test_show(hopfed, run_file):
     status, out, _ = hopfed("show", run_file)
     assert status == 0
-    for word in ("bbp, complete", "100,200", "numpy", "eigenvalues", "float64 [3, 2, 10]", "ours"):
+    for word in (
+        "bbp, complete",
+        "100,200",
+        "numpy",
+        "eigenvalues",
+        "float64 [3, 2, 10]",
+        "measured",
+    ):
         assert word in out
     shown = json.loads(hopfed("show", run_file, "--json")[1])
     assert shown["committed"] == shown["planned"] == 3
-    assert shown["arrays"]["khat"] == "int64 [3, 2]"
+    assert shown["arrays"]["n_detected"] == "int64 [3, 2]"
 
 
 def test_show_and_compare_recoveries(hopfed, tmp_path):
     import numpy as np
 
     for name, scores in (("a", [0.9, 0.8]), ("b", [0.9, 0.7])):
-        summary = {"scores": scores, "khat": 2, "status": "ok"}
+        summary = {"scores": scores, "n_detected": 2, "status": "ok"}
         Run("recover", {"seed": 0}, {"x": np.ones(2)}, summary).save(tmp_path / f"{name}.h5")
     assert "0.9, 0.8" in hopfed("show", tmp_path / "a.h5")[1]
     status, out, _ = hopfed("compare", tmp_path / "a.h5", tmp_path / "b.h5")
@@ -146,7 +160,7 @@ def test_an_interrupted_file_is_shown_as_such_and_not_compared(hopfed, run_file)
     status, out, _ = hopfed("show", run_file)
     assert status == 0
     assert "interrupted: 3 of 9 seeds" in out
-    assert "ours" not in out
+    assert "measured" not in out
     refused(hopfed("compare", run_file, run_file), "3 of 9 seeds", "--resume")
 
 

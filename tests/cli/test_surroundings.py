@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-c", RUN]
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", sample(3, 48, 300, 0.8, 0)[1])
-    Run("mine", {}, {"x": np.ones(3)}, {"khat": 2}).save(tmp_path / "run.h5")
+    Run("mine", {}, {"x": np.ones(3)}, {"n_detected": 2}).save(tmp_path / "run.h5")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -168,7 +168,7 @@ def test_long_names(hopfed, folder, length):
 def test_terminals_that_know_few_letters(folder, locale):
     config = {"owner": "Müller ± 1"}
     name = os.fsdecode("grüß\xff.h5".encode("latin-1"))  # bytes that are no UTF-8
-    Run("recover", config, {"x": np.ones(3)}, {"khat": 2}).save(name)
+    Run("recover", config, {"x": np.ones(3)}, {"n_detected": 2}).save(name)
     answer = subprocess.run(
         [*COMMAND, "show", os.fsencode(name)],
         capture_output=True,

@@ -7,7 +7,7 @@ from hopfed.experiments.worked import plan_a_study, three_owners
 
 def test_three_owners_find_all_types_together(capsys):
     found = three_owners.main()
-    assert (found.status, found.khat) == ("ok", 6)
+    assert (found.status, found.n_detected) == ("ok", 6)
     said = capsys.readouterr().out
     assert said.count("100.0% of its answers") == 6
     assert "made up: 0" in said
@@ -27,8 +27,8 @@ def test_a_method_of_ones_own(hopfed):
     from hopfed.experiments.worked import own_method
 
     found = own_method.main(rounds=4)
-    assert found["ours, beta = 0"] == found["fedavg"]
-    assert found["ours, beta = 0.5"] != found["fedavg"]
+    assert found["own, beta = 0"] == found["fedavg"]
+    assert found["own, beta = 0.5"] != found["fedavg"]
     name = "hopfed.experiments.worked.own_method:FedAvgM"
     small = "--clients 3 --rounds 1 --models mlp --set examples=200 --set beta=0.7"
     status, text, _ = hopfed("fl", "run", name, *small.split())

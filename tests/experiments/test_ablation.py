@@ -109,7 +109,7 @@ def test_the_truth_only_scores(tiny, monkeypatch):
     for name in VARIANTS:
         for what in ("kept", "candidates"):
             np.testing.assert_array_equal(wrong[f"{what}/{name}"], honest[f"{what}/{name}"])
-    np.testing.assert_array_equal(wrong["khat"], honest["khat"])
+    np.testing.assert_array_equal(wrong["n_detected"], honest["n_detected"])
     assert wrong["found/full"].sum() < honest["found/full"].sum()
 
 
@@ -159,14 +159,14 @@ def test_the_count_follows_theory_and_nothing_beats_true_labels_by_much(quick):
         assert above - 0.01 <= quick.summary[f"counted_{setting}"][0] <= above + 0.31
     clean = np.array(quick.config["qualities"]) > 1.3 * quick.arrays["onset"][..., 1:]
     assert clean.sum() > 8
-    assert (abs(quick.arrays["khat"] - quick.arrays["detectable"])[clean] <= 1).all()
+    assert (abs(quick.arrays["n_detected"] - quick.arrays["detectable"])[clean] <= 1).all()
     assert mean(quick, "found/full") <= mean(quick, "labelled") + 0.02
 
 
 def test_what_matters_and_what_does_not(quick):
     summary = quick.summary
     assert mean(quick, "found/full") > 0.5
-    assert summary["lost_no_lam"][0] > 0.2
+    assert summary["lost_no_layered"][0] > 0.2
     assert summary["lost_no_deflation"][0] > 0.1
     assert summary["lost_no_sharpening_letters"][0] > 0.05
     assert abs(summary["lost_no_sharpening_many"][0]) < 0.1
@@ -187,7 +187,7 @@ def test_the_figure_shows_every_variant(quick, tmp_path):
 
 def test_a_single_seed_has_no_spread_but_a_figure(tiny):
     one = {name: values[:1] for name, values in tiny.arrays.items()}
-    assert ablation.summarise(TINY, one)["lost_no_lam"][1] is None
+    assert ablation.summarise(TINY, one)["lost_no_layered"][1] is None
     assert len(figure.draw(replace(tiny, arrays=one)).axes) == 4 * len(figure.ROWS)
 
 

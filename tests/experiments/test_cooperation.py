@@ -73,9 +73,9 @@ def test_where_no_client_sees_anything_all_of_them_find_everything(quick):
     assert (power[:, 1:] < 0.01).all()
     assert power[-1, 0] > 0.99
     for c in range(2):
-        assert (quick.arrays[f"{row}/alone {c}/khat"] == 0).all()
+        assert (quick.arrays[f"{row}/alone {c}/n_detected"] == 0).all()
         assert (quick.arrays[f"{row}/alone {c}/patterns"] == 0).all()
-    assert (quick.arrays[f"{row}/fixed/khat"][:, -1] == 3).all()
+    assert (quick.arrays[f"{row}/fixed/n_detected"][:, -1] == 3).all()
     foreseen = quick.summary[f"last_foreseen/{row}"]
     assert quick.summary[f"last_fixed/{row}"][0] == pytest.approx(foreseen, abs=0.015)
     assert quick.summary[f"false_fixed/{row}"] == 0
@@ -89,7 +89,7 @@ def test_theory_foretells_what_the_evidence_shows(quick):
         got = quick.arrays[f"{row}/fixed/magnetisation"][:, :3].mean(axis=(0, 2))[sure]
         assert sure.sum() >= 2
         np.testing.assert_allclose(got, want, atol=0.06)
-    seen = quick.arrays["0.2 0.2 0.2/alone 0/khat"] >= 3
+    seen = quick.arrays["0.2 0.2 0.2/alone 0/n_detected"] >= 3
     certain = quick.arrays["0.2 0.2 0.2/foreseen/power"][:, :, 1]
     assert (seen[certain > 0.99]).all()
     assert not (seen[certain < 0.01]).any()
@@ -104,7 +104,7 @@ def test_the_structure_rule_gives_the_clean_client_more_weight(quick):
 
 def test_a_client_alone_is_the_same_whoever_else_there_is(tiny):
     """The second client of either row has one quality, and so the same examples."""
-    for key in ("magnetisation", "khat", "eigenvalues", "false"):
+    for key in ("magnetisation", "n_detected", "eigenvalues", "false"):
         np.testing.assert_array_equal(
             tiny.arrays[f"0.8 0.3/alone 1/{key}"], tiny.arrays[f"0.3 0.3/alone 1/{key}"]
         )
@@ -175,7 +175,7 @@ def test_the_truth_only_scores(tiny, monkeypatch):
     scored, _ = cooperation.run_round(TINY, 0, 0, None, LocalEngine())
     name = "0.8 0.3/fixed"
     assert (scored[f"{name}/magnetisation"] != tiny.arrays[f"{name}/magnetisation"][0, 0]).all()
-    for key in ("khat", "eigenvalues", "patterns", "client/weight"):
+    for key in ("n_detected", "eigenvalues", "patterns", "client/weight"):
         np.testing.assert_array_equal(scored[f"{name}/{key}"], tiny.arrays[f"{name}/{key}"][0, 0])
 
 

@@ -99,7 +99,7 @@ def test_nothing_is_foreseen_or_counted_before_it_is_there(quick, config):
         assert (before == -np.inf).all()
     assert quick.summary["early"][0] == 0
     for name in APART:
-        assert (quick.arrays[f"{name}/khat"][:, : config.at] == config.old).all()
+        assert (quick.arrays[f"{name}/n_detected"][:, : config.at] == config.old).all()
 
 
 def test_new_ones_are_counted_when_foreseen_and_remembered_once_legible(quick):
@@ -135,7 +135,7 @@ def test_without_new_ones_nothing_is_found(config, monkeypatch):
     never = replace(config, rare=(1e-9,) * 3, scarce=(1e-9,) * 3)
     arrays = {name: value[None] for name, value in play(never, 0).items()}
     for name in novelty.VARIANTS:
-        assert (arrays[f"{name}/khat"] == config.old).all()
+        assert (arrays[f"{name}/n_detected"] == config.old).all()
         assert (arrays[f"{name}/patterns"] == config.old).all()
         first = FirstRounds.of(never, arrays, name)
         for rounds in (first.foreseen, first.counted, first.remembered, first.five):
@@ -151,7 +151,7 @@ def test_the_truth_only_scores(monkeypatch):
     other = play(TINY, 0)
     for name in novelty.VARIANTS:
         assert (honest[f"{name}/foreseen/distance"] != 0).any()
-        for what in ("khat", "threshold", "client/weight", "patterns", "traffic/up"):
+        for what in ("n_detected", "threshold", "client/weight", "patterns", "traffic/up"):
             np.testing.assert_array_equal(honest[f"{name}/{what}"], other[f"{name}/{what}"])
 
 
@@ -205,7 +205,7 @@ def test_first_rounds():
         f"{name}/labels": np.array([[0, 1, 3, 1]]),
     }
     arrays = {k: np.stack([v, v, v], axis=2) for k, v in arrays.items()}
-    arrays[f"{name}/khat"] = np.array([[2, 2, 3, 2]])
+    arrays[f"{name}/n_detected"] = np.array([[2, 2, 3, 2]])
     assert detected(arrays, name)[0, :, 2].tolist() == [False, False, True, False]
     first = FirstRounds.of(TINY, arrays, name)
     got = [a.item() for a in (first.foreseen, first.counted, first.remembered, first.five)]
@@ -232,7 +232,7 @@ def test_relative_gap_is_scale_free():
         {"rare": (0.1, 0.1)},
         {"rare": (0.5, 0.3, 0.2)},
         {"scarce": (0.1, 0.0, 0.1)},
-        {"carry": (0.5, 0.5, 0.0)},
+        {"discount": (0.5, 0.5, 0.0)},
         {"alpha": 1.0},
         {"seeds": 0},
     ],

@@ -63,7 +63,7 @@ def test_scores_are_in_range(quick):
         assert (a["magnetisation"] <= 1).all()
         assert (np.sort(a["foreseen/place"], axis=-1) == np.arange(K)).all()
         np.testing.assert_array_equal(
-            detected(quick.arrays, name).sum(axis=2), np.minimum(a["khat"], K)
+            detected(quick.arrays, name).sum(axis=2), np.minimum(a["n_detected"], K)
         )
         silent = a["faults/code"] == 1
         assert (a["traffic/up"][silent] == 0).all()
@@ -95,12 +95,12 @@ def test_who_was_heard_matters_to_the_prediction(quick):
         for t in range(config.rounds):
             labels = [source.labels(t, c) for c in range(config.clients)]
             counts = np.array([np.bincount(own, minlength=K) for own in labels])
-            seen = seen.faded(config.carry).add(counts, np.ones(len(counts)))
+            seen = seen.faded(config.discount).add(counts, np.ones(len(counts)))
             everyone = foresee(xi, seen, config.quality, config.alpha)["foreseen/distance"] > 0
-            khat = quick.arrays[f"{name}/khat"][seed, t]
+            n_detected = quick.arrays[f"{name}/n_detected"][seed, t]
             heard = (quick.arrays[f"{name}/foreseen/distance"][seed, t] > 0).sum()
-            wrong += abs(everyone.sum() - khat)
-            right += abs(heard - khat)
+            wrong += abs(everyone.sum() - n_detected)
+            right += abs(heard - n_detected)
     assert wrong > 3 * right
 
 
@@ -161,7 +161,7 @@ def test_one_seed_alone_is_the_same_seed_and_an_interruption_changes_nothing(tmp
         {"rates": (0.1, 0.1, 0.4, 0.7, 1.0, 0.4, 1.0)},
         {"rates": (0.0, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)},
         {"late": (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.0)},
-        {"carry": 0.0},
+        {"discount": 0.0},
         {"alpha": 0.0},
         {"seeds": 0},
     ],
@@ -174,12 +174,12 @@ def test_a_config_that_breaks_a_rule_is_named(wrong):
 # The prediction.
 
 
-def evidence(seed, N=150, K=4, M=300, batches=3, carry=0.6):
+def evidence(seed, N=150, K=4, M=300, batches=3, discount=0.6):
     """Draw archetypes, and batches of examples of them that fade from one to the next."""
     rng = np.random.default_rng(seed)
     xi = rademacher(K, N, rng)
     exposures = 0.3 ** np.arange(K)
-    moment, counts, weights = np.zeros((N, N)), [], carry ** np.arange(batches)
+    moment, counts, weights = np.zeros((N, N)), [], discount ** np.arange(batches)
     for w in weights:
         x, labels = draw_examples(xi, M, 0.5, rng, exposures=exposures / exposures.sum())
         moment += w * x.astype(float).T @ x
@@ -188,26 +188,28 @@ def evidence(seed, N=150, K=4, M=300, batches=3, carry=0.6):
     return xi, seen, np.linalg.eigvalsh(moment)[::-1] / (M * weights.sum())
 
 
-@pytest.mark.parametrize("carry", [1.0, 0.6])
-def test_what_is_foreseen_beyond_the_band_is_what_is_counted(carry):
+@pytest.mark.parametrize("discount", [1.0, 0.6])
+def test_what_is_foreseen_beyond_the_band_is_what_is_counted(discount):
     decided, both = 0, set()
     for seed in range(12):
-        xi, seen, values = evidence(seed, carry=carry)
+        xi, seen, values = evidence(seed, discount=discount)
         sizes = seen.counts.sum(axis=1)
         mass, total = seen.weights @ sizes, sizes.sum()
         profile = None
-        if carry < 1:
+        if discount < 1:
             profile = NoiseProfile(
                 None, sizes / total, xi.shape[1], seen.weights * total / mass, total
             )
         effective = mass**2 / (seen.weights**2 @ sizes)
-        khat = TracyWidom(1e-3)(Sample(values, xi.shape[1], effective, profile=profile)).khat
+        n_detected = TracyWidom(1e-3)(
+            Sample(values, xi.shape[1], effective, profile=profile)
+        ).n_detected
         foreseen = foresee(xi, seen, 0.5, 1e-3)
         distance = foreseen["foreseen/distance"]
         clear = np.abs(distance) > BAND
         decided += clear.sum()
         both |= set((distance > 0)[clear].tolist())
-        hit = khat > foreseen["foreseen/place"]
+        hit = n_detected > foreseen["foreseen/place"]
         np.testing.assert_array_equal(hit[clear], (distance > 0)[clear])
     assert decided > 20
     assert both == {True, False}

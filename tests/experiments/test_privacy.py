@@ -41,11 +41,11 @@ def test_the_quick_preset_fills_its_summary_and_its_figure(quick, tmp_path):
 
 
 def test_archetypes_are_lost_weakest_first_and_where_theory_says(quick):
-    khat, foreseen = quick.arrays["khat"], quick.arrays["foreseen/khat"]
-    assert (np.diff(khat, axis=1) >= 0).all()  # budgets rise
-    assert (khat[:, 0] <= 2).all()
-    assert (khat[:, -1] == 5).all()
-    assert np.abs(khat - foreseen).max() <= 1
+    n_detected, foreseen = quick.arrays["n_detected"], quick.arrays["foreseen/n_detected"]
+    assert (np.diff(n_detected, axis=1) >= 0).all()  # budgets rise
+    assert (n_detected[:, 0] <= 2).all()
+    assert (n_detected[:, -1] == 5).all()
+    assert np.abs(n_detected - foreseen).max() <= 1
     assert quick.summary["overlap_gap"][0] < 0.02
     assert quick.summary["overlap_r2"][0] > 0.95
     assert quick.summary["outlier_error"][0] < 0.03
@@ -90,7 +90,7 @@ def test_truth_only_scores(monkeypatch):
 
     monkeypatch.setattr(privacy, "draw_examples", shuffled)
     wrong = privacy.run(TINY, 0)
-    for name in ("eigenvalues", "threshold", "khat", "radius", "null"):
+    for name in ("eigenvalues", "threshold", "n_detected", "radius", "null"):
         np.testing.assert_array_equal(wrong[name], honest[name])
     for name in ("magnetisation", "overlap", "foreseen/overlap"):
         assert not np.allclose(wrong[name], honest[name])

@@ -117,7 +117,7 @@ def test_bbp_predictions_depend_on_the_truth_and_measurements_do_not(monkeypatch
 
     monkeypatch.setattr(bbp, "draw_examples", shuffled)
     wrong = bbp.run(config, 0)
-    for name in ("eigenvalues", "threshold", "khat"):
+    for name in ("eigenvalues", "threshold", "n_detected"):
         np.testing.assert_array_equal(wrong[name], honest[name])
     assert not np.allclose(wrong["shares"], honest["shares"])
     assert not np.allclose(wrong["overlaps/measured"], honest["overlaps/measured"])
@@ -157,7 +157,7 @@ def test_heavy_tails_fool_the_covariance_and_not_tyler(quick):
     assert 2.9 <= summary["tyler"][0] <= 3.1
     assert summary["overlap_tyler"][0] > summary["overlap_sample"][0] + 0.1
     assert summary["converged"] == 1
-    gaussian = quick("heavy_tails").arrays["khat"][:, -1]
+    gaussian = quick("heavy_tails").arrays["n_detected"][:, -1]
     assert abs(gaussian - 3).mean() < 0.2
 
 

@@ -76,8 +76,8 @@ def test_more_noise_takes_more_rounds(quick):
 
 def test_the_evidence_of_all_rounds_shows_what_that_of_one_does_not():
     carried, fresh = (
-        execute(structured, replace(SPARSE, carry=carry)).arrays["13, r=0.4/khat"][0]
-        for carry in (1.0, 0.0)
+        execute(structured, replace(SPARSE, discount=discount)).arrays["13, r=0.4/n_detected"][0]
+        for discount in (1.0, 0.0)
     )
     assert carried[0] == fresh[0] < 13
     assert carried[-1] >= fresh.max() + 2
@@ -140,7 +140,7 @@ def test_the_truth_only_scores(monkeypatch):
     monkeypatch.setattr(structured, "play_variants", blind)
     scored, _ = structured.run_round(TINY, 0, 0, None, LocalEngine())
     assert scored["3, r=0.6/false"] != honest["3, r=0.6/false"]
-    for key in ("khat", "eigenvalues", "patterns", "reconstructions"):
+    for key in ("n_detected", "eigenvalues", "patterns", "reconstructions"):
         np.testing.assert_array_equal(scored[f"3, r=0.6/{key}"], honest[f"3, r=0.6/{key}"])
 
 

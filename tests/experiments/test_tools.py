@@ -86,7 +86,7 @@ def test_autoregressive_noise_is_fitted_beside_a_spike(strength):
     rng = np.random.default_rng(2)
     truth = autoregressive(0.5, 2.0, 150)
     fit = fit_noise(*spiked(truth, strength, 600, rng), 600, Autoregressive(), 0.01)
-    assert fit.khat == (strength > 0)
+    assert fit.n_detected == (strength > 0)
     assert fit.covariance[0, 0] == pytest.approx(2.0, rel=0.03)
     assert fit.covariance[0, 1] / fit.covariance[0, 0] == pytest.approx(0.5, abs=0.03)
 
@@ -96,5 +96,5 @@ def test_block_variances_are_fitted_beside_a_spike(strength):
     rng = np.random.default_rng(3)
     truth = np.repeat([0.5, 1.0, 3.0], 50)
     fit = fit_noise(*spiked(np.diag(truth), strength, 600, rng), 600, Blocks(3), 0.01)
-    assert fit.khat == (strength > 0)
+    assert fit.n_detected == (strength > 0)
     np.testing.assert_allclose(np.diag(fit.covariance), truth, rtol=0.06)

@@ -49,8 +49,8 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"carry": 0.5', '"carry": NaN', "carry"),
-        ('"carry": 0.5', '"carry": -0.1', "carry"),
+        ('"discount": 0.5', '"discount": NaN', "discount"),
+        ('"discount": 0.5', '"discount": -0.1', "discount"),
         ('"alpha": 0.001', '"alpha": "x"', "alpha"),
         ('"votes": true', '"votes": 1', "votes"),
         ('"votes": true', '"votes": true, "secret": 1', "secret"),

@@ -34,7 +34,7 @@ def test_every_form_has_the_mass_and_the_leading_eigenpairs(form):
     x = examples(150, 200)
     encoding = Encoding(200, form, width=40, seed=3)
     decoded = encoding.decode(encoding.encode(kernels.pack(x)))
-    assert decoded.mass == decoded.mass2 == 150
+    assert decoded.mass == decoded.sum_sq_weights == 150
     exact = eigenpairs(FactorOperator.from_examples(x), 3)
     found = eigenpairs(decoded, 3)
     rtol = 1e-6 if form != "sketch" else 0.05

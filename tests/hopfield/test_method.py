@@ -66,8 +66,8 @@ def test_patterns_point_as_the_examples_do():
 def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
     source = stream(r=0.3, M=40, rounds=8)
     rounds = 8
-    with_votes = play(HopfieldFederation(source, Encoding(N), carry=1.0), rounds)[-1]
-    without = play(HopfieldFederation(source, Encoding(N), carry=0.0, votes=False), rounds)[-1]
+    with_votes = play(HopfieldFederation(source, Encoding(N), discount=1.0), rounds)[-1]
+    without = play(HopfieldFederation(source, Encoding(N), discount=0.0, votes=False), rounds)[-1]
     sharp = retrieval(patterns(with_votes), source.archetypes).magnetisation.mean()
     blurred = retrieval(patterns(without), source.archetypes).magnetisation.mean()
     assert sharp > 0.995
@@ -76,14 +76,16 @@ def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
     source = stream(schedule=Sequential(overlap=0.0), rounds=6)
-    apart = play(HopfieldFederation(source, Encoding(N), carry=0.0), 6)[-1]
+    apart = play(HopfieldFederation(source, Encoding(N), discount=0.0), 6)[-1]
     assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
-    blended = HopfieldFederation(source, Encoding(N), memory="common", carry=0.0, rule=Fixed(1.0))
+    blended = HopfieldFederation(
+        source, Encoding(N), memory="common", discount=0.0, rule=Fixed(1.0)
+    )
     last = play(blended, 6)[-1]
     m = retrieval(patterns(last), source.archetypes).magnetisation
     assert m[2] > 0.99
     assert m[:2].max() < 0.5
-    frozen = HopfieldFederation(source, Encoding(N), memory="common", carry=0.0, rule=Fixed(0.0))
+    frozen = HopfieldFederation(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(0.0))
     m = retrieval(patterns(play(frozen, 6)[-1]), source.archetypes).magnetisation
     assert m[0] > 0.99
     assert m[1:].max() < 0.5
@@ -92,7 +94,7 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
     source = stream(K=4, schedule=NoveltyRamp(old=2, at=4, ramp=2), rounds=8)
     method = HopfieldFederation(
-        source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), carry=0.0
+        source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), discount=0.0
     )
     played = play(method, 8)
     counts = [len(patterns(p)) for p in played]
@@ -102,13 +104,13 @@ def test_novelty_is_found_when_it_comes_and_nothing_false_before():
 
 def test_evidence_carried_over_rounds_shows_what_no_round_shows():
     source = stream(K=1, r=0.07, M=60, rounds=16)
-    fresh = play(HopfieldFederation(source, Encoding(N), carry=0.0, votes=False), 16)
-    pooled = play(HopfieldFederation(source, Encoding(N), carry=1.0, votes=False), 16)
-    seen = [max(p.server_metrics["khat"] for p in run) for run in (fresh, pooled)]
-    assert pooled[-1].server_metrics["khat"] == 1
+    fresh = play(HopfieldFederation(source, Encoding(N), discount=0.0, votes=False), 16)
+    pooled = play(HopfieldFederation(source, Encoding(N), discount=1.0, votes=False), 16)
+    seen = [max(p.server_metrics["n_detected"] for p in run) for run in (fresh, pooled)]
+    assert pooled[-1].server_metrics["n_detected"] == 1
     assert retrieval(patterns(pooled[-1]), source.archetypes).magnetisation[0] > 0.7
     assert seen[1] >= seen[0]
-    shares = [np.mean([p.server_metrics["khat"] for p in run]) for run in (fresh, pooled)]
+    shares = [np.mean([p.server_metrics["n_detected"] for p in run]) for run in (fresh, pooled)]
     assert shares[1] > shares[0] + 0.2
 
 
@@ -211,7 +213,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
 def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
     """Examples too noisy to vote: the evidence alone makes the patterns better."""
     source = stream(K=2, r=0.12, M=150, rounds=16)
-    played = play(HopfieldFederation(source, Encoding(N), carry=1.0), 16)
+    played = play(HopfieldFederation(source, Encoding(N), discount=1.0), 16)
     m = [retrieval(patterns(p), source.archetypes).magnetisation.mean() for p in played]
     full = next(t for t, p in enumerate(played) if len(patterns(p)) == 2)
     assert m[full] < 0.9
@@ -272,12 +274,12 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 def test_nothing_is_found_in_noise_and_said_so():
     played = play(HopfieldFederation(stream(r=0.0), Encoding(N)), 3)
     assert all(len(patterns(p)) == 0 for p in played)
-    assert all(p.server_metrics["khat"] == 0 for p in played)
+    assert all(p.server_metrics["n_detected"] == 0 for p in played)
 
 
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
-    method = HopfieldFederation(source, Encoding(N), rule=Structure(), carry=0.7)
+    method = HopfieldFederation(source, Encoding(N), rule=Structure(), discount=0.7)
     whole = play(method, 6)[-1].state.flatten()
     half = FederationState.unflatten(play(method, 3)[-1].state.flatten())
     rest = play(method, 3, state=half, start=3)[-1].state.flatten()
@@ -291,7 +293,7 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     [
         ({"memory": "none"}, "memory must be one of separate, common, literal"),
         ({"weighting": "x"}, "weighting must be one of examples, clients"),
-        ({"carry": 1.5}, "carry must be in"),
+        ({"discount": 1.5}, "discount must be in"),
         ({"alpha": 0.0}, "alpha must be in"),
         ({"groups": -1}, "groups must be at least 0"),
         ({"claim": 0.5}, "claim must be at least 1"),

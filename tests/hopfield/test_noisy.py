@@ -43,7 +43,7 @@ def test_rounds_add_up():
 
 
 def test_noise_hides_what_theory_says_it_hides():
-    assert play(method(epsilon=0.05), 1).server_metrics["khat"] == 0
+    assert play(method(epsilon=0.05), 1).server_metrics["n_detected"] == 0
 
 
 def test_the_noise_is_known_by_who_has_the_secret_only():

@@ -42,7 +42,7 @@ def aggregate(robust, *heard):
     """The one batch that joins the evidence: C, mean of the examples, number of examples."""
     [(owner, op, columns, weight)] = robust.pooled(*heard)
     assert owner == EVERYBODY
-    assert op.mass == op.mass2
+    assert op.mass == op.sum_sq_weights
     return op.matrix / op.mass, columns / op.mass, op.mass, weight
 
 
@@ -223,7 +223,7 @@ def test_the_count_of_a_robust_operator_is_right_round_after_round(robust, M):
             evidence = evidence.faded(0.5).extend(robust.pooled(*sent(x)))
             C = evidence.operator.matrix / evidence.mass
             values = np.linalg.eigvalsh(C)[::-1]
-            assert TracyWidom(1e-3)(evidence.sample(values, True)).khat == K
+            assert TracyWidom(1e-3)(evidence.sample(values, True)).n_detected == K
 
 
 @ENTRYWISE

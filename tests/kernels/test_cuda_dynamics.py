@@ -16,7 +16,7 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import device as device_module
-from hopfed.kernels.cuda import heatbath, lam, lam_run
+from hopfed.kernels.cuda import heatbath, layered, layered_run
 
 SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
 
@@ -84,11 +84,11 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["lam_step", "lam_sweep"])
+@pytest.mark.parametrize("name", ["layered_step", "layered_sweep"])
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("piece", [lam_run.PIECE_BYTES, 4000])
+@pytest.mark.parametrize("piece", [layered_run.PIECE_BYTES, 4000])
 def test_layered_memory(device, monkeypatch, name, options, piece):
-    monkeypatch.setattr(lam_run, "PIECE_BYTES", piece)  # whole layers, or pieces of 32 sites
+    monkeypatch.setattr(layered_run, "PIECE_BYTES", piece)  # whole layers, or pieces of 32 sites
     for S, L, N, R in ((1, 1, 1, 0), (3, 2, 40, 5), (5, 3, 100, 33), (2, 1, 65, 1), (0, 2, 5, 1)):
         state, W = signs((S, L, N)), exact_factor(N, R)
         more = {"beta": 1.5, "updates": 9, "seed": 2**40 + 3, "stream": 3, **options}
@@ -96,11 +96,11 @@ def test_layered_memory(device, monkeypatch, name, options, piece):
         for cue in (signs(N, 2), signs((L, N), 3), signs((S, 1, N), 4)):
             x, w = device.xp.asarray(state), device.xp.asarray(W)
             given = device.xp.asarray(cue) if "field" in options else None
-            run = getattr(lam, name)(x, w, cue=given, **more)
+            run = getattr(layered, name)(x, w, cue=given, **more)
             wanted = getattr(kernels, name)(
                 state, W, cue=cue if "field" in options else None, **more
             )
-            serial = name == "lam_sweep"
+            serial = name == "layered_sweep"
             fields = wanted._fields if serial else ("state", "energy", "changed", "score")
             assert_same(run, wanted, fields)
             assert (run.updates.get() <= wanted.updates).all()
@@ -112,7 +112,7 @@ def test_layered_memory(device, monkeypatch, name, options, piece):
 def test_a_block_at_rest_stops_on_its_own(device):
     W = signs((3, 200)).T / np.sqrt(200)
     state = np.stack([(W[:, :1] > 0).T * 2 - 1, signs((1, 200), 5)]).astype(np.int8)
-    run = lam.lam_step(
+    run = layered.layered_step(
         device.xp.asarray(state), device.xp.asarray(W), beta=2.0, noise=0.0, updates=40
     )
     assert run.updates.get()[0] == 1
@@ -124,8 +124,8 @@ def test_layered_memory_with_rounded_fields(device):
     W = np.linalg.qr(np.random.default_rng(1).standard_normal((200, 20)))[0]
     state = signs((20, 3, 200))
     options = {"beta": 3.0, "updates": 20, "seed": 5, "noise": 0.5}
-    run = lam.lam_step(device.xp.asarray(state), device.xp.asarray(W), **options)
-    same = (run.state.get() == kernels.lam_step(state, W, **options).state).all(axis=(1, 2))
+    run = layered.layered_step(device.xp.asarray(state), device.xp.asarray(W), **options)
+    same = (run.state.get() == kernels.layered_step(state, W, **options).state).all(axis=(1, 2))
     assert same.sum() >= 18
 
 
@@ -180,7 +180,7 @@ def test_wrong_arguments_name_themselves(device):
         ({"field": 0.1, "cue": xp.asarray(signs((3, 3, 30)))}, "cue must be"),
         ({"noise": [1.0, 2.0]}, "noise must be"),
     ):
-        for function in (lam.lam_step, lam.lam_sweep):
+        for function in (layered.layered_step, layered.layered_sweep):
             with pytest.raises(ArgumentError, match=rule):
                 function(layers, W, **{"beta": 1.0, **options})
 

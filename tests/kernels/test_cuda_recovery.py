@@ -25,18 +25,18 @@ SHAPES = {"fewer examples": (3, 200, 150), "fewer sites": (3, 90, 400)}
 
 def same(here, there):
     """The same archetypes, in the same order, with the same numbers beside them."""
-    assert (there.status, there.khat) == (here.status, here.khat)
+    assert (there.status, there.n_detected) == (here.status, here.n_detected)
     np.testing.assert_array_equal(there.patterns, here.patterns)
     for name in ("scores", "predicted_scores", "exposures"):
         got = getattr(there, name)
         assert type(got) is np.ndarray
         np.testing.assert_allclose(got, getattr(here, name), rtol=1e-4)
     assert there.quality == pytest.approx(here.quality, rel=1e-6)
-    assert there.fit == pytest.approx(here.fit, abs=1e-4)
+    assert there.explained == pytest.approx(here.explained, abs=1e-4)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", ["auto", "joint", "lam", "ica"])
+@pytest.mark.parametrize("method", ["auto", "joint", "layered", "ica"])
 def test_one_owner(device, shape, method):
     xi, x = sample(*SHAPES[shape], 0.9, 1)
     here = recover(x, seed=1, method=method)
@@ -72,7 +72,7 @@ def test_several_owners(device, sites):
     assert there.exchanges == here.exchanges
     for name, counted in vars(here.traffic).items():
         np.testing.assert_array_equal(vars(there.traffic)[name], counted)
-    k = here.archetypes.khat
+    k = here.archetypes.n_detected
     np.testing.assert_allclose(there.eigenvalues[:k], here.eigenvalues[:k], rtol=1e-4)
     np.testing.assert_array_equal(there.constant_columns, here.constant_columns)
 
@@ -86,8 +86,8 @@ def test_owners_of_unequal_noise(device):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_shuffle_rule_counts_alike(device, shape):
     x = sample(*SHAPES[shape], 0.9, 5)[1]  # far above the threshold: the draws do not matter
-    here = recover(x, seed=3, threshold="shuffle", alpha=0.1)
-    same(here, recover(device.xp.asarray(x), seed=3, threshold="shuffle", alpha=0.1))
+    here = recover(x, seed=3, rank_rule="shuffle", alpha=0.1)
+    same(here, recover(device.xp.asarray(x), seed=3, rank_rule="shuffle", alpha=0.1))
 
 
 def test_nothing_is_found_in_noise(device):
@@ -104,7 +104,7 @@ def test_scores_are_made_on_the_device_and_come_back(device):
         spectrum = eigenpairs(FactorOperator.from_examples(rows), 3)
         rank = TracyWidom()(Sample(spectrum.values, 150, 200))
         spaces.append(Subspace.of(spectrum, rank))
-        assert factorize(spectrum, rank, method="lam", seed=0).status == "ok"
+        assert factorize(spectrum, rank, method="layered", seed=0).status == "ok"
     here, there = spaces
     patterns = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), (9, 150))
     np.testing.assert_array_equal(there.polish(patterns), here.polish(patterns))

@@ -56,7 +56,11 @@ def alike(V, W):
 def test_operators_stay_where_the_examples_are(device, form):
     x = signs((37, 70))
     here, there = FORMS[form](x), FORMS[form](device.xp.asarray(x))
-    assert (there.n_sites, there.mass, there.mass2) == (here.n_sites, here.mass, here.mass2)
+    assert (there.n_sites, there.mass, there.sum_sq_weights) == (
+        here.n_sites,
+        here.mass,
+        here.sum_sq_weights,
+    )
     assert there.nbytes == here.nbytes
     assert there.trace == pytest.approx(here.trace)
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-4)):

@@ -160,9 +160,9 @@ def test_nested_headers_read_one_projection():
     both = torch.cat([net.shared.features(x), net.own.features(x)], dim=1)
     fused = both @ net.projector.weight.T + net.projector.bias
     assert fused.shape == (3, method.made.model(0).feature_dim)
-    torch.testing.assert_close(own, net.own.header(fused))
-    torch.testing.assert_close(shared, net.shared.header(fused[:, :30]))
-    assert make(FedMRL, {}).net(0).shared.header.in_features == 84  # lenet's, the shortest
+    torch.testing.assert_close(own, net.own.head(fused))
+    torch.testing.assert_close(shared, net.shared.head(fused[:, :30]))
+    assert make(FedMRL, {}).net(0).shared.head.in_features == 84  # lenet's, the shortest
 
 
 def test_the_projector_stays_and_persists():

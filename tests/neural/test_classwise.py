@@ -77,7 +77,7 @@ def test_without_its_term_a_method_is_standalone_to_the_bit(cls):
 def test_prototypes_are_those_of_the_trained_model():
     method = FedProto(TASK, TRAINING)
     params = method.initial(2)
-    params["header.weight"] += 1.0
+    params["head.weight"] += 1.0
     params["features.1.bias"] += 0.5
     _, message = method.ends({}, params, 2)
     model, tensors, held = method.made.model(2), method.made.tensors, labels_of(method.made, 2)

@@ -1,4 +1,4 @@
-"""FedRAL: a matrix between features and header, of which clients send bands."""
+"""FedRAL: a matrix between features and head, of which clients send bands."""
 
 import numpy as np
 import pytest

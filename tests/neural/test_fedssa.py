@@ -1,4 +1,4 @@
-"""FedSSA, LG-FedAvg and FedClassAvg: what is averaged of a header, blended, sent and contrasted."""
+"""FedSSA, LG-FedAvg and FedClassAvg: what is averaged of a head, blended, sent and contrasted."""
 
 from dataclasses import replace
 
@@ -64,9 +64,9 @@ def test_where_all_have_seen_all_and_nothing_is_kept_it_is_lg_fedavg_to_the_bit(
     assert all(ours.seen(c).all() for c in range(3))
     a, b = play(ours), play(make("lg-fedavg", "weights=equal", **even))
     assert_same_clients(a, b)
-    header, mean = a.state.server["header"], b.state.server
-    np.testing.assert_array_equal(header[:, :-1], mean["header/weight"])
-    np.testing.assert_array_equal(header[:, -1], mean["header/bias"])
+    head, mean = a.state.server["head"], b.state.server
+    np.testing.assert_array_equal(head[:, :-1], mean["head/weight"])
+    np.testing.assert_array_equal(head[:, -1], mean["head/bias"])
 
 
 def test_case_a_of_the_first_ablation_is_lg_fedavg_whatever_was_seen():
@@ -95,32 +95,32 @@ def test_a_class_is_averaged_over_the_participants_that_hold_it():
     method = make()
     seen = np.stack([method.seen(c) for c in range(3)])
     start = method.server_start(0)
-    start["header"][:] = 9.0
+    start["head"][:] = 9.0
     sent = rows_of(method, lambda c: 10.0**c)
     state, down = method.answer(start, sent)
     for s in range(10):
         held = [10.0**c for c in range(3) if seen[c, s]]
-        np.testing.assert_allclose(state["header"][s], np.mean(held), rtol=1e-6)
+        np.testing.assert_allclose(state["head"][s], np.mean(held), rtol=1e-6)
     for c in range(3):
-        np.testing.assert_array_equal(down[c]["rows"], state["header"][seen[c]])
+        np.testing.assert_array_equal(down[c]["rows"], state["head"][seen[c]])
     # Without client 0 a class that it alone holds keeps the last global row.
     only = seen[0] & ~seen[1:].any(axis=0)
     assert only.any()
     few = {c: sent[c] for c in (1, 2)}
     for before in (start, state):
         later, _ = method.answer(before, few)
-        np.testing.assert_array_equal(later["header"][only], before["header"][only])
+        np.testing.assert_array_equal(later["head"][only], before["head"][only])
 
 
-def header_of(params):
-    return np.concatenate([params["header.weight"], params["header.bias"][:, None]], axis=1)
+def head_of(params):
+    return np.concatenate([params["head.weight"], params["head.bias"][:, None]], axis=1)
 
 
 @pytest.mark.parametrize("t", [0, 1, 2, 3])
 @pytest.mark.parametrize("fusion", ["literal", "normalised"])
 def test_rows_of_seen_classes_are_blended_and_others_keep_their_history(fusion, t):
     method = make(options=f"fusion={fusion},mu_0=0.8")
-    own = header_of(method.initial(0))
+    own = head_of(method.initial(0))
     seen = method.seen(0)
     rows = np.random.default_rng(0).standard_normal((seen.sum(), 201)).astype(np.float32)
     rows[1] = 0  # nobody has sent this one yet
@@ -130,10 +130,10 @@ def test_rows_of_seen_classes_are_blended_and_others_keep_their_history(fusion, 
     expected[seen] = (rows + mu * own[seen]) / (1 if fusion == "literal" else 1 + mu)
     untold = np.flatnonzero(seen)[1]
     expected[untold] = own[untold]
-    np.testing.assert_allclose(header_of(params), expected, atol=1e-6)
-    np.testing.assert_array_equal(header_of(params)[~seen], own[~seen])
+    np.testing.assert_allclose(head_of(params), expected, atol=1e-6)
+    np.testing.assert_array_equal(head_of(params)[~seen], own[~seen])
     for name, t in method.initial(0).items():
-        if not name.startswith("header."):
+        if not name.startswith("head."):
             torch.testing.assert_close(params[name], t, rtol=0, atol=0)
 
 
@@ -187,7 +187,7 @@ def test_numbers_on_the_wire_of_whole_headers():
         assert traffic.down.tolist() == [4 * 10 * 201] * 3
 
 
-def test_the_five_models_of_the_paper_share_one_header():
+def test_the_five_models_of_the_paper_share_one_head():
     models = tuple(f"cnn-{n}" for n in range(1, 6))
     method = make(models=models, clients=5, examples=100, lr=0.01)
     played = play(method, rounds=1)
@@ -205,15 +205,13 @@ def test_lg_fedavg_averages_by_size_and_keeps_bodies():
     played = play(method, rounds=1)
     clients = dict(played.state.clients)
     mean = played.state.down[EVERYONE]
-    assert set(mean) == {"header/weight", "header/bias"}
-    expected = np.average(
-        [clients[c]["model/header.bias"] for c in range(3)], axis=0, weights=sizes
-    )
-    np.testing.assert_allclose(mean["header/bias"], expected, rtol=1e-5, atol=1e-7)
+    assert set(mean) == {"head/weight", "head/bias"}
+    expected = np.average([clients[c]["model/head.bias"] for c in range(3)], axis=0, weights=sizes)
+    np.testing.assert_allclose(mean["head/bias"], expected, rtol=1e-5, atol=1e-7)
     starts = method.starts(clients[1], mean, 1)
     for name, t in unpack(clients[1]).items():
-        if name.startswith("header."):
-            t = torch.as_tensor(mean[f"header/{name.removeprefix('header.')}"])
+        if name.startswith("head."):
+            t = torch.as_tensor(mean[f"head/{name.removeprefix('head.')}"])
         torch.testing.assert_close(starts[name], t, rtol=0, atol=0)
 
 
@@ -221,10 +219,10 @@ def test_what_a_client_of_lg_fedavg_is_scored_by():
     local, shared = make("lg-fedavg"), make("lg-fedavg", "scored=global")
     played = play(local, rounds=1)
     own, mean = played.state.clients[0], played.state.down[EVERYONE]
-    kept = local.personal(own, mean, 0)["header.bias"]
-    given = shared.personal(own, mean, 0)["header.bias"]
-    np.testing.assert_array_equal(kept, own["model/header.bias"])
-    np.testing.assert_array_equal(given, mean["header/bias"])
+    kept = local.personal(own, mean, 0)["head.bias"]
+    given = shared.personal(own, mean, 0)["head.bias"]
+    np.testing.assert_array_equal(kept, own["model/head.bias"])
+    np.testing.assert_array_equal(given, mean["head/bias"])
     assert (kept != given).any()
 
 
@@ -233,7 +231,7 @@ def test_fedclassavg_without_its_terms_is_lg_fedavg_to_the_bit():
     assert_same_clients(play(make("lg-fedavg")), bare)
     for options in ("contrast=0,rho=1", "rho=0,contrast=1"):
         full = play(make("fedclassavg", options))
-        name = "model/header.weight"
+        name = "model/head.weight"
         assert (full.state.clients[0][name] != bare.state.clients[0][name]).any()
 
 
@@ -241,7 +239,7 @@ def test_the_terms_of_fedclassavg_by_hand():
     method = make("fedclassavg", "rho=0.5,contrast=2,temperature=0.7")
     params = method.initial(0)
     x, y = method.made.tensors.batch(method.made.tensors.rows(method.made.split.train[0][:8]))
-    extra = {n: params[n] + 1 for n in ("header.weight", "header.bias")}
+    extra = {n: params[n] + 1 for n in ("head.weight", "head.bias")}
     features = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
     logits = torch.randn(8, 10, generator=torch.Generator().manual_seed(1))
     loss = method.objective(lambda p, x: (features, logits), params, x, y, None, extra)
@@ -325,10 +323,10 @@ def test_a_client_that_sends_nan_is_left_out():
     healthy = make()
     played = play(Sick(healthy.task, healthy.training))
     assert played.faults.codes.tolist() == [0, Fault.NOT_FINITE, 0]
-    header = played.state.server["header"]
+    head = played.state.server["head"]
     heard = healthy.seen(0) | healthy.seen(2)
-    assert np.isfinite(header).all()
-    np.testing.assert_array_equal((header != 0).any(axis=1), heard)
+    assert np.isfinite(head).all()
+    np.testing.assert_array_equal((head != 0).any(axis=1), heard)
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,8 @@ def test_an_update_costs_its_directions():
         assert numbers < whole
         update = unpack(outcome.state, "base")
         assert update.keys() == method.first.keys()
-        bad = message | {"update/header.weight": message["update/header.weight"][:, 1:]}
-        assert "header.weight" in malformed(bad, method.expects({}, Context(0, 0, 0, c)))
+        bad = message | {"update/head.weight": message["update/head.weight"][:, 1:]}
+        assert "head.weight" in malformed(bad, method.expects({}, Context(0, 0, 0, c)))
 
 
 def test_training_that_moves_nothing_still_sends_one_direction():

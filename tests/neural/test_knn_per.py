@@ -151,7 +151,7 @@ def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
     monkeypatch.setattr(
         Extractor, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
     )
-    fresh = {n: a + np.float32(0.5) if n.endswith("header.bias") else a for n, a in down.items()}
+    fresh = {n: a + np.float32(0.5) if n.endswith("head.bias") else a for n, a in down.items()}
     first = made().classifier({}, fresh, 3)
     assert calls == [len(made().made.split.train[3]), len(made().made.split.validation[3])]
     assert made().classifier({}, dict(fresh), 3) is first

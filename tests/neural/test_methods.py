@@ -109,7 +109,7 @@ def test_the_mean_is_weighed_by_size_and_takes_buffers_along():
     played = play_round(made, None, 0, seed=0, clients=2, engine=Spy())
     sizes = made.made.split.sizes[:, 0]
     name = next(n for n in sent[0] if n.endswith("running_mean"))
-    for n in (name, "model/header.weight"):
+    for n in (name, "model/head.weight"):
         expected = np.average([sent[c][n] for c in (0, 1)], axis=0, weights=sizes)
         np.testing.assert_allclose(models(played)[n], expected, rtol=1e-5, atol=1e-7)
 

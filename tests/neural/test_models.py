@@ -61,9 +61,9 @@ def test_images_to_features_to_logits(name, channels, size):
         z = model.features(x)
         logits = model(x)
     assert z.shape == (2, model.feature_dim) == (2, FEATURES[name])
-    assert model.header.weight.shape == (7, model.feature_dim)
-    assert model.header.bias.shape == (7,)
-    assert torch.equal(model.header(z), logits)
+    assert model.head.weight.shape == (7, model.feature_dim)
+    assert model.head.bias.shape == (7,)
+    assert torch.equal(model.head(z), logits)
     assert logits.isfinite().all()
     # Two unlike images must not look alike: nothing has shrunk to a constant on the way.
     assert (z[0] - z[1]).abs().max() > 1e-4
@@ -203,10 +203,10 @@ def test_lstm_for_characters():
     with torch.no_grad():
         z = model.features(x)
         assert z.shape == (3, 1024)
-        assert torch.equal(model(x), model.header(z))
-        # The header reads the hidden state of the top layer and nothing else.
+        assert torch.equal(model(x), model.head(z))
+        # The head reads the hidden state of the top layer and nothing else.
         z[:, 256:] = 7.0
-        assert torch.equal(model(x), model.header(z))
+        assert torch.equal(model(x), model.head(z))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -219,7 +219,7 @@ def test_weights_depend_on_the_seed_alone(name):
     assert torch.equal(torch.get_rng_state(), before)
     assert same_weights(model, again)
     other = digits_model(name, seed=1)
-    for part in ("features", "header"):
+    for part in ("features", "head"):
         assert not same_weights(getattr(model, part), getattr(other, part))
 
 
@@ -234,13 +234,13 @@ def test_rectified_layers_follow_the_law_of_he(name):
         assert abs(z.square().mean() - 1) < 4 * (2 / z.numel()) ** 0.5
         assert not layer.bias.any()
     bound = model.feature_dim**-0.5
-    assert 0.9 * bound < model.header.weight.abs().max() <= bound
+    assert 0.9 * bound < model.head.weight.abs().max() <= bound
 
 
 def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
     models = [digits_model(name) for name in ("cnn-3", "cnn-4", "cnn-5")]
     for other in models[1:]:
-        assert same_weights(models[0].header, other.header)
+        assert same_weights(models[0].head, other.head)
     first = [model.features[0].weight for model in models]
     assert not torch.equal(first[0], first[1])
 

@@ -156,7 +156,7 @@ def test_fedrep_sends_the_body_and_classifies_by_its_head_on_the_latest_one():
     played = trained(method)
     model = personal(method, played, 1)
     same(below(model, "features"), unpack(down_of(played, 1), "body"))
-    same(below(model, "header"), unpack(played.state.clients[1], "head"))
+    same(below(model, "head"), unpack(played.state.clients[1], "head"))
     body = sum(t.numel() for t in below(model, "features").values())
     np.testing.assert_array_equal(played.traffic.up, 4 * [4 * body + 8])
     np.testing.assert_array_equal(played.traffic.down, 4 * [4 * body])

@@ -153,7 +153,7 @@ def test_features_and_kernel_cross_the_wire_and_nothing_else():
     method = PFedGP(SPEC, Training(way="sequential"))
     _, message, _ = method.client_step({}, {}, Context(0, 0, 0, 1))
     assert malformed(message, method.expects({}, Context(0, 0, 0, 1))) is None
-    assert not any("header" in n for n in message)
+    assert not any("head" in n for n in message)
     features = sum(t.numel() for t in method.made.model(0).features.parameters())
     assert nbytes(message) == 4 * (features + 2) + 8
     assert "is missing" in malformed({"examples": message["examples"]}, method.expects({}, None))

@@ -117,13 +117,13 @@ def by_hand(net, x, y, collective):
     if form.ablation != "c":
         v = np.concatenate([after, shared], axis=1)
         complete = sigmoid(layer("fusion", v)) * shared + after
-    logits = layer("model.header", z)
+    logits = layer("model.head", z)
     weight = {
         "common": np.ones((len(z), 1)),
         "class": softmax(logits),
         "sample": softmax(form.beta * unit(encoded) @ unit(complete).T),
     }[form.kind]
-    return layer("model.header", z + layer("decoder", weight @ complete)), after
+    return layer("model.head", z + layer("decoder", weight @ complete)), after
 
 
 @pytest.mark.parametrize("ablation", ["", "a", "b", "c"])
@@ -159,7 +159,7 @@ def test_at_test_what_examples_have_in_common_is_the_average_of_late():
     torch.testing.assert_close(same["long_term"], net.long_term, rtol=0, atol=0)
     complete = net.fused(net.long_term, collective)
     recalled = net.decoder(net.address(encoded - before, complete) @ complete)
-    torch.testing.assert_close(logits, net.model.header(x + recalled))
+    torch.testing.assert_close(logits, net.model.head(x + recalled))
 
 
 def test_a_batch_leaves_a_memory_without_gradient():
@@ -181,7 +181,7 @@ def test_without_memory_it_is_standalone_to_the_bit(way):
     assert (ours.traffic.parameters_up == 0).all()
 
 
-@pytest.mark.parametrize("options", [*(f"memory={k}" for k in KINDS), "ablation=b", "header=mlp"])
+@pytest.mark.parametrize("options", [*(f"memory={k}" for k in KINDS), "ablation=b", "head=mlp"])
 def test_stacked_and_sequential_agree(options):
     method = make(options=options, partition="dirichlet:0.5")
     down = {"memory": np.full(method.form.shape, 0.5, np.float32)}
@@ -215,18 +215,18 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
         absorbed = torch.sigmoid(v @ params["fusion.weight"].T + params["fusion.bias"])
         memory = absorbed * collective + params["long_term"]
         decoded = memory @ params["decoder.weight"].T + params["decoder.bias"]
-        offset = decoded @ own["header.weight"].T
+        offset = decoded @ own["head.weight"].T
     assert offset.abs().max() > 0.01
     torch.testing.assert_close(apart, offset.expand_as(apart), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", ["memory=class", "memory=sample", "header=mlp"])
+@pytest.mark.parametrize("options", ["memory=class", "memory=sample", "head=mlp"])
 def test_otherwise_it_differs_from_example_to_example(options):
     method, started = make(options=options), None
     played = play(method)
     state, down = played.state.clients[0], message_to(played, 0)
     x, _ = inputs(method)
-    if "header" in options:
+    if "head" in options:
         without = pack(unpack(state) | {"decoder.weight": torch.zeros(200, 64)})
         without["model/decoder.bias"] = np.zeros(200, np.float32)
         started = method.classifier(without, down, 0)
@@ -364,7 +364,7 @@ def test_a_learned_bias_is_the_control():
         torch.testing.assert_close(*start, rtol=0, atol=0)
         state = played.state.clients[0]
         own = control.personal(state, {}, 0)
-        shift = torch.as_tensor(state["model/bias"]) @ own["header.weight"].T
+        shift = torch.as_tensor(state["model/bias"]) @ own["head.weight"].T
         apart = control.classifier(state, {}, 0)(x) - Network(control.made.model(0), own)(x)
     assert shift.abs().max() > 1e-3
     torch.testing.assert_close(apart, shift.expand_as(apart), rtol=0, atol=1e-5)
@@ -377,7 +377,7 @@ def test_a_learned_bias_is_the_control():
     [
         ("m=0", "m must be at least 1"),
         ("ablation=e", "ablation must be one of a, b, c, d"),
-        ("header=deep", "header must be one of linear, mlp"),
+        ("head=deep", "head must be one of linear, mlp"),
         ("memory=none", "memory must be one of common, class, sample"),
         ("memory=class,m=9", "m must be at least 10, the number of patterns"),
         ("memory=sample,patterns=65", "m must be at least 65"),

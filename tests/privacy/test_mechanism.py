@@ -153,7 +153,7 @@ def test_rows_that_are_not_signs_get_noise_on_the_diagonal_too():
 def test_a_nominal_number_takes_the_place_of_one_that_is_not_public():
     mechanism = GaussianMechanism(1.0, 1e-5, neighbours="add_remove")
     got = noisy(operator(M=297), mechanism, np.random.default_rng(0), nominal=300)
-    assert (got.mass, got.mass2, got.trace) == (300.0, 300.0, 60.0)
+    assert (got.mass, got.sum_sq_weights, got.trace) == (300.0, 300.0, 60.0)
     assert (np.diag(got.matrix) == 300).all()
     assert got.noise == pytest.approx(MECHANISM.scale(60) ** 2 / 2)
     with pytest.raises(ArgumentError, match="nominal must be given under add_remove"):
@@ -222,7 +222,7 @@ def test_without_noise_the_count_is_that_of_the_clean_rule():
         clean, got = (
             rule(Sample(values, 150, 400)) for rule in (TracyWidom(0.01), PrivateTracyWidom(0.01))
         )
-        assert got.khat == clean.khat == 4
+        assert got.n_detected == clean.n_detected == 4
         assert got.variance == pytest.approx(clean.variance, abs=1e-4)
         np.testing.assert_allclose(got.strengths, clean.strengths, rtol=1e-3)
         np.testing.assert_allclose(got.overlaps, clean.overlaps, rtol=1e-3)
@@ -235,7 +235,7 @@ def test_false_alarms_beside_noise_near_the_stated_rate():
     for seed in range(80):
         own = operator(N=50, M=150, quality=0.0, seed=seed, K=1)
         got = noisy(own, GaussianMechanism(2.0, 1e-5), np.random.default_rng(seed))
-        alarms += private_spectrum(got, 0.2)[1].khat > 0
+        alarms += private_spectrum(got, 0.2)[1].n_detected > 0
     assert 0.09 < alarms / 80 < 0.31
 
 
@@ -243,7 +243,7 @@ def test_spikes_are_debiased_for_the_noise():
     xi, x = sample(1, 150, 30_000, 0.5, 1)
     got = noisy(DenseOperator.from_examples(x), MECHANISM, np.random.default_rng(9))
     rank = private_spectrum(got)[1]
-    assert rank.khat == 1
+    assert rank.n_detected == 1
     assert rank.quality == pytest.approx(0.5, abs=0.02)
     assert rank.variance * rank.strengths[0] == pytest.approx(150 * 0.25, rel=0.05)
     given_quality = private_spectrum(got, quality=0.5)[1]
@@ -256,7 +256,7 @@ def test_many_archetypes_do_not_hide_in_the_trace():
         DenseOperator.from_examples(x), GaussianMechanism(4.0, 1e-5), np.random.default_rng(3)
     )
     # With the whole trace taken for noise the threshold would be .64 higher.
-    assert private_spectrum(got, 0.01)[1].khat == 24
+    assert private_spectrum(got, 0.01)[1].n_detected == 24
 
 
 def test_archetypes_are_recovered_from_noisy_clients():
@@ -276,7 +276,7 @@ def test_too_much_noise_shows_nothing_and_says_so():
     own = operator(N=100, M=500, quality=0.5)
     mechanism = GaussianMechanism(0.1, 1e-5)
     found = recover_private(noisy(own, mechanism, np.random.default_rng(0)), seed=0)
-    assert (found.status, found.khat, len(found)) == ("no signal", 0, 0)
+    assert (found.status, found.n_detected, len(found)) == ("no signal", 0, 0)
 
 
 @pytest.mark.parametrize(

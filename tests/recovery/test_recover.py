@@ -28,7 +28,7 @@ def test_every_archetype_and_none_false(K, N, M, quality):
         found = hopfed.recover(eta, seed=seed)
         assert complete(found, xi)
         assert found.status == "ok"
-        assert found.khat == K
+        assert found.n_detected == K
         assert found.quality == pytest.approx(quality, abs=0.01)
         assert found.exposures.sum() == pytest.approx(1, abs=0.02)
         np.testing.assert_allclose(found.scores, found.predicted_scores, atol=0.02)
@@ -40,9 +40,9 @@ def test_many_archetypes_from_one_file_as_from_five():
         assert complete(hopfed.recover(clients, seed=1), xi)
 
 
-def test_lam_alone_needs_one_operator_only():
+def test_layered_alone_needs_one_operator_only():
     xi, eta = sample(80, 1000, 10000, 0.8, 2)
-    run = run_recovery(np.array_split(eta, 3), seed=2, method="lam")
+    run = run_recovery(np.array_split(eta, 3), seed=2, method="layered")
     assert complete(run.archetypes, xi)
     assert run.exchanges == 2  # the operator, and what each client's noise is
 
@@ -75,7 +75,7 @@ def test_exposures_follow_the_mixture():
 def test_gauge_of_the_whole_pipeline(seed):
     xi, eta = sample(5, 150, 500, 0.8, seed)
     D = np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), size=150)
-    for method in ("auto", "lam"):
+    for method in ("auto", "layered"):
         one = hopfed.recover(eta, seed=7, method=method)
         two = hopfed.recover(eta * D, seed=7, method=method)
         assert one.status == two.status == "ok"
@@ -96,7 +96,7 @@ def test_order_of_examples_and_clients_does_not_matter(seed):
 
 def test_same_seed_same_result():
     eta = sample(20, 300, 1500, 0.7, 8)[1]
-    one, two = (hopfed.recover(eta, seed=5, method="lam") for _ in range(2))
+    one, two = (hopfed.recover(eta, seed=5, method="layered") for _ in range(2))
     np.testing.assert_array_equal(one.patterns, two.patterns)
     np.testing.assert_array_equal(one.scores, two.scores)
 
@@ -138,7 +138,7 @@ def test_raw_digits_are_not_noisy_archetypes_and_it_says_so(mnist_digits):
     found = hopfed.recover(mnist_digits, seed=0)
     assert found.status == "poor fit"
     assert "do not look like noisy archetypes" in found.advice
-    assert len(found) < found.khat / 2
+    assert len(found) < found.n_detected / 2
 
 
 def test_smooth_mixtures_are_not_noisy_archetypes_either():
@@ -147,7 +147,7 @@ def test_smooth_mixtures_are_not_noisy_archetypes_either():
     eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
     found = hopfed.recover(eta, seed=0)
     assert found.status == "poor fit"
-    assert len(found) < found.khat / 2
+    assert len(found) < found.n_detected / 2
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,14 @@ def test_smooth_mixtures_are_not_noisy_archetypes_either():
         (400, 200, (0.95, 0.5)),
     ],
 )
-@pytest.mark.parametrize("method", ["auto", "lam"])
+@pytest.mark.parametrize("method", ["auto", "layered"])
 def test_clients_of_unequal_quality_add_no_false_archetypes(N, M, qualities, method):
     rng = np.random.default_rng(16)
     xi = rademacher(3, N, rng)
     clients = [draw_examples(xi, M, r, rng)[0] for r in qualities]
     found = hopfed.recover(clients, seed=0, method=method)
     assert complete(found, xi)
-    assert (found.khat, found.status) == (3, "ok")
+    assert (found.n_detected, found.status) == (3, "ok")
 
 
 def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
@@ -191,7 +191,7 @@ def test_a_complete_recovery_near_the_load_limit_is_no_poor_fit(seed):
 def test_noise_alone_gives_nothing():
     eta = np.random.default_rng(13).choice([-1, 1], size=(500, 200))
     found = hopfed.recover(eta, seed=0)
-    assert (len(found), found.khat, found.status) == (0, 0, "no signal")
+    assert (len(found), found.n_detected, found.status) == (0, 0, "no signal")
 
 
 def test_constant_columns_are_allowed_and_reported():
@@ -223,7 +223,7 @@ def test_bad_arguments():
     with pytest.raises(ArgumentError, match="method must be one of"):
         hopfed.recover(eta, seed=0, method="magic")
     with pytest.raises(ArgumentError, match="threshold must be tw"):
-        hopfed.recover(eta, seed=0, threshold="high")
+        hopfed.recover(eta, seed=0, rank_rule="high")
     with pytest.raises(ArgumentError, match="seed must be"):
         hopfed.recover(eta, seed=-1)
     with pytest.raises(ArgumentError, match="clients must be between"):

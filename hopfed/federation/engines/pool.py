@@ -56,7 +56,8 @@ class PoolEngine:
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
     >>> method = HopfieldFederation(source, Encoding(50))
     >>> with PoolEngine(workers=1) as engine:
-    ...     play_round(method, None, 0, seed=0, clients=3, engine=engine).server_metrics["khat"]
+    ...     played = play_round(method, None, 0, seed=0, clients=3, engine=engine)
+    >>> played.server_metrics["n_detected"]
     2
     """
 

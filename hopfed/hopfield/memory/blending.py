@@ -2,7 +2,7 @@
 
 Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Broadcast and blend".
 
-- "separate" (ours): the operator is the evidence; archetypes are remembered beside it.
+- "separate" (proposed here): the operator is the evidence; archetypes are remembered beside it.
 - "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal
   eigenvalue of one; theta is the mean spike strength that the evidence shows.
 - "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, whose two sides live on scales that
@@ -108,7 +108,7 @@ class Blended:
 
         def wanted(values: np.ndarray, complete: bool) -> int:
             found.append(self.rank(values, complete, most))
-            return min(found[-1].khat, most)
+            return min(found[-1].n_detected, most)
 
         spectrum, rank = eigenpairs(self.operator, wanted), found[-1]
         k = spectrum.vectors.shape[1]
@@ -118,11 +118,11 @@ class Blended:
         if k and clients and own.max() > UNEQUAL * own.min():
             values = spectrum.values[:k]
             rank = TracyWidom(self.alpha)(self.evidence.sample(values, False, None, captured))
-            own = noise.own_variances(rank.khat, rank.variance)
-        if rank.khat >= most:
+            own = noise.own_variances(rank.n_detected, rank.variance)
+        if rank.n_detected >= most:
             return self.count(clients, 8 * most)
         variances = {int(c): float(v) for c, v in zip(self.evidence.owners, own, strict=True)}
-        return Counted(_cut(spectrum, rank.khat), rank, variances)
+        return Counted(_cut(spectrum, rank.n_detected), rank, variances)
 
     def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:
         """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
@@ -144,7 +144,7 @@ class Blended:
 
         eigenpairs(self.operator, none_wanted)
         rank = found[-1]
-        if rank.khat == 0:
+        if rank.n_detected == 0:
             aspect = self.evidence.encoding.n_sites / self.evidence.n_examples
             return rank, rank.variance * float(np.sqrt(aspect))
         return rank, rank.variance * float(rank.strengths.mean())

@@ -31,7 +31,7 @@ def flatten(counted: Counted) -> State:
         "overlaps": rank.overlaps,
         "variances": np.array([[c, v] for c, v in counted.variances.items()]),
         "scalars": np.array(
-            [rank.khat, rank.threshold, rank.variance, spectrum.n_examples, spectrum.complete]
+            [rank.n_detected, rank.threshold, rank.variance, spectrum.n_examples, spectrum.complete]
         ),
     }
 
@@ -39,9 +39,15 @@ def flatten(counted: Counted) -> State:
 def unflatten(arrays: Message, n_sites: int) -> Counted:
     """Rebuild the count from its arrays."""
     a = arrays
-    khat, threshold, variance, examples, complete = a["scalars"].tolist()
+    n_detected, threshold, variance, examples, complete = a["scalars"].tolist()
     rank = RankEstimate(
-        int(khat), threshold, variance, a["strengths"], a["overlaps"], "Tracy-Widom", unequal=True
+        int(n_detected),
+        threshold,
+        variance,
+        a["strengths"],
+        a["overlaps"],
+        "Tracy-Widom",
+        unequal=True,
     )
     spectrum = Spectrum(
         a["values"],

@@ -2,9 +2,9 @@
 
 Source: theory/NOTES.md, "Evidence over rounds".
 
-Operators of clients and rounds are added with weights; older ones fade by `carry` each round. The
-sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory hold
-for it, with the law of the weights on the side of the examples
+Operators of clients and rounds are added with weights; older ones fade by `discount` each round.
+The sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory
+hold for it, with the law of the weights on the side of the examples
 (`hopfed.spectral.noise.NoiseProfile`). A matrix blended with remembered archetypes would have no
 such law.
 """
@@ -62,13 +62,16 @@ class Evidence:
         """Examples of equal weight whose noise has the same second moment."""
         return 0.0 if self.operator is None else self.operator.n_examples
 
-    def faded(self, carry: float) -> Evidence:
-        """Return the evidence with every weight multiplied by `carry`."""
-        if carry == 0 or self.operator is None:
+    def faded(self, discount: float) -> Evidence:
+        """Return the evidence with every weight multiplied by `discount`."""
+        if discount == 0 or self.operator is None:
             return Evidence(self.encoding)
-        weights = self.weights * carry
+        weights = self.weights * discount
         return replace(
-            self, operator=self.operator * carry, columns=self.columns * carry, weights=weights
+            self,
+            operator=self.operator * discount,
+            columns=self.columns * discount,
+            weights=weights,
         )
 
     def add(
@@ -133,7 +136,7 @@ class Evidence:
             return {}
         op = self.operator
         arrays: Message = {
-            "mass": np.array([op.mass, op.mass2]),
+            "mass": np.array([op.mass, op.sum_sq_weights]),
             "columns": self.columns,
             "atoms": np.array([self.counts, self.weights, self.owners]),
         }
@@ -150,16 +153,16 @@ class Evidence:
         """Rebuild the evidence from its named arrays."""
         if not arrays:
             return cls(encoding)
-        N, (mass, mass2) = encoding.n_sites, arrays["mass"].tolist()
+        N, (mass, sum_sq_weights) = encoding.n_sites, arrays["mass"].tolist()
         operator: HebbianOperator
         if encoding.form == "counts":
             matrix = symmetric(arrays["triangle"], N, mass)
-            operator = DenseOperator(N, mass, mass2, matrix)
+            operator = DenseOperator(N, mass, sum_sq_weights, matrix)
         elif encoding.form == "factors":
-            operator = FactorOperator(N, mass, mass2, arrays["rows"], arrays["weights"])
+            operator = FactorOperator(N, mass, sum_sq_weights, arrays["rows"], arrays["weights"])
         else:
             sketch = arrays["sketch"]
-            operator = SketchOperator(N, mass, mass2, sketch, N * mass, encoding.seed)
+            operator = SketchOperator(N, mass, sum_sq_weights, sketch, N * mass, encoding.seed)
         counts, weights, owners = arrays["atoms"]
         return cls(encoding, operator, arrays["columns"], counts, weights, owners.astype(np.int64))
 

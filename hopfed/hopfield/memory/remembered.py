@@ -112,24 +112,24 @@ class Remembered:
         """Examples behind each pattern (K,): its voters, or what is held where none."""
         return np.where(self.voters > 0, self.voters, self.held)
 
-    def renew(self, patterns: np.ndarray, sure: np.ndarray, descent: np.ndarray) -> Remembered:
+    def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
         """Take over what became of the patterns in the evidence, where that is surer.
 
         Parameters
         ----------
         patterns, sure : (C, N) and (C,), found in the evidence.
-        descent : (K,) row there of what each remembered pattern has become, -1 for none. Of
+        matches : (K,) row there of what each remembered pattern has become, -1 for none. Of
             several that have become one the surest stays, with the votes of all.
         """
         memory, keep = self, np.ones(len(self), dtype=bool)
-        heirs: dict[int, int] = {}  # row -> the pattern that it renews
+        renewed: dict[int, int] = {}  # row -> the pattern that it renews
         for k in np.argsort(-self.sure, kind="stable"):
-            row = int(descent[k])
-            if row >= 0 and heirs.setdefault(row, int(k)) != k:
-                memory, keep[k] = memory._joined(heirs[row], int(k)), False
+            row = int(matches[k])
+            if row >= 0 and renewed.setdefault(row, int(k)) != k:
+                memory, keep[k] = memory._joined(renewed[row], int(k)), False
         x, now = memory.patterns.copy(), memory.sure.copy()
         hurdle = np.where(memory.voters > 0, _worth(now), now)
-        for row, k in heirs.items():
+        for row, k in renewed.items():
             if sure[row] > hurdle[k]:
                 x[k], now[k] = _turned(patterns[row], x[k]), sure[row]
         return replace(memory, patterns=x, sure=now).select(keep)

@@ -69,7 +69,7 @@ def novel_shares(
 
     def wanted(values: np.ndarray, complete: bool) -> int:
         # No vectors are needed: the iteration alone wants to know how many pairs must converge.
-        return 0 if complete else TracyWidom(alpha)(residual(values, False)).khat
+        return 0 if complete else TracyWidom(alpha)(residual(values, False)).n_detected
 
     route = "krylov" if isinstance(operator, FactorOperator) else "dense"
     spectrum = eigenpairs(operator, wanted, route=route, seed=seed)

@@ -1,4 +1,4 @@
-"""Groups of memories found by the Hopfield tools of this package; ours, beyond SoHip.
+"""Groups of memories found by the Hopfield tools of this package; beyond SoHip.
 
 Source: theory/NOTES.md, "Groups of memories".
 

@@ -245,7 +245,7 @@ def expected_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the mean of lambda given the labels, all of `grid` alike beforehand (ours).
+    """Return the mean of lambda given the labels, all of `grid` alike beforehand (proposed here).
 
     Few labels leave it near the middle, where counting those that are met may lead anywhere.
 

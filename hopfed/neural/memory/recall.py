@@ -1,11 +1,12 @@
-"""A model with a memory between its features and its header: the network of SoHip.
+"""A model with a memory between its features and its head: the network of SoHip.
 
 Source: arXiv:2603.25614, eqs. (2) to (15); theory/NOTES.md, "SoHip memory" and "SoHip with a linear
-header".
+head".
 
 The memory is `patterns` vectors of `width` numbers. What is recalled of it is added to the
 features through a decoder, and by default is common to all examples, as in the paper. Under one
-budget on the wire it may instead differ from example to example, which is ours: see `Form`.
+budget on the wire it may instead differ from example to example, which
+goes beyond the paper: see `Form`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hopfed.neural.models.base import Model, rectified
 from hopfed.neural.models.registry import drawing
 from hopfed.neural.training.task import Params
 
-HEADERS = ("linear", "mlp")
+HEADS = ("linear", "mlp")
 KINDS = ("common", "class", "sample")
 LATE = 0.2  # weight of a batch in the average that is taken off at test
 ABLATIONS = ("", "a", "b", "c", "d")
@@ -38,7 +39,7 @@ class Form:
     kind : how an example z addresses the patterns M, whose weighted sum it recalls.
 
         "common" : one pattern, the same for every example (14).
-        "class" : a pattern for each class, weighted by the softmax of the header's own logits.
+        "class" : a pattern for each class, weighted by the softmax of the head's own logits.
         "sample" : by ``softmax(beta cos(E(z) - c, M))``, the read-out of a modern Hopfield network.
 
     patterns, width : the memory is (patterns, width); their product is what crosses the wire.
@@ -74,7 +75,7 @@ class Form:
 
 
 class Headed(nn.Module):
-    """A model; with `header` "mlp" a hidden layer of ReLU units stands before its header.
+    """A model; with `head` "mlp" a hidden layer of ReLU units stands before its head.
 
     The names of the model's own parameters start with ``model.``.
 
@@ -86,12 +87,12 @@ class Headed(nn.Module):
     (torch.Size([3, 2]), ['hidden', 'model'])
     """
 
-    def __init__(self, model: Model, header: str, seed: int):
+    def __init__(self, model: Model, head: str, seed: int):
         super().__init__()
-        require(header in HEADERS, "header", f"one of {', '.join(HEADERS)}", repr(header))
+        require(head in HEADS, "head", f"one of {', '.join(HEADS)}", repr(head))
         self.model = model
         self.hidden: nn.Module = nn.Identity()
-        if header == "mlp":
+        if head == "mlp":
             width = model.feature_dim
             with drawing(seed, "memory", "hidden"):
                 self.hidden = nn.Sequential(nn.Linear(width, width), nn.ReLU())
@@ -104,15 +105,15 @@ class Headed(nn.Module):
 
     def logits(self, z: Tensor) -> Tensor:
         """Turn features into logits."""
-        logits: Tensor = self.model.header(self.hidden(z))
+        logits: Tensor = self.model.head(self.hidden(z))
         return logits
 
 
 class Shifted(Headed):
     """A vector is learned and added to the features: what a fixed memory does, without one."""
 
-    def __init__(self, model: Model, header: str, seed: int):
-        super().__init__(model, header, seed)
+    def __init__(self, model: Model, head: str, seed: int):
+        super().__init__(model, head, seed)
         self.bias = nn.Parameter(torch.zeros(model.feature_dim))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,8 +141,8 @@ class Remembering(Headed):
     long_term: Tensor
     centre: Tensor
 
-    def __init__(self, model: Model, form: Form, header: str, seed: int):
-        super().__init__(model, header, seed)
+    def __init__(self, model: Model, form: Form, head: str, seed: int):
+        super().__init__(model, head, seed)
         self.form = form
         m, d = form.width, model.feature_dim
         self.encoder = _linear(d, m, seed, "encoder")

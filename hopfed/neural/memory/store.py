@@ -2,7 +2,7 @@
 
 Source: theory/NOTES.md, "Blends, gates and bounded stores".
 
-The Hopfield federation blends operators, SoHip gates memories, FedSSA fuses header rows and
+The Hopfield federation blends operators, SoHip gates memories, FedSSA fuses head rows and
 kNN-Per keeps examples: all with the three operations of this module, on arrays of NumPy, CuPy or
 torch, answered in kind.
 """

@@ -42,7 +42,7 @@ class Shifted:
 
 @dataclass(frozen=True)
 class FedAvgPrior(FedAvg):
-    """A control, ours.
+    """A control, proposed here.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class FedAvgPrior(FedAvg):
     divide: bool = False
 
     name: ClassVar[str] = "fedavg-prior"
-    source: ClassVar[str] = "control, ours"
+    source: ClassVar[str] = "control, proposed here"
     shared: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""FedClassAvg: LG-FedAvg with a pull towards the global header and a contrast of features.
+"""FedClassAvg: LG-FedAvg with a pull towards the global head and a contrast of features.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -25,7 +25,7 @@ FAR = -1e9  # in place of minus infinity, whose gradient would not be a number
 
 @dataclass(frozen=True)
 class FedClassAvg(LGFedAvg):
-    """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |header - global header|^2``.
+    """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
     Where sources differ: the paper contrasts two augmented views of every image; here a batch has
     one view of each, augmented if the task says so, and the positives of an example are the
@@ -66,8 +66,8 @@ class FedClassAvg(LGFedAvg):
         require(self.temperature > 0, "temperature", "above 0", self.temperature)
 
     def extra(self, state: State, down: Message, client: int) -> Params:
-        """The header that it starts from, which is the global one once there is one."""
-        return above(below(self.starts(state, down, client), "header"), "header")
+        """The head that it starts from, which is the global one once there is one."""
+        return above(below(self.starts(state, down, client), "head"), "head")
 
     def objective(
         self,
@@ -84,7 +84,7 @@ class FedClassAvg(LGFedAvg):
         if self.contrast:
             loss = loss + self.contrast * supervised_contrast(features, y, mask, self.temperature)
         if self.rho:
-            far = torch.stack([((params[n] - header) ** 2).sum() for n, header in extra.items()])
+            far = torch.stack([((params[n] - head) ** 2).sum() for n, head in extra.items()])
             loss = loss + self.rho / 2 * far.sum()
         return loss
 

@@ -1,4 +1,4 @@
-"""FedMRL: own and shared features, projected, under two headers of nested width.
+"""FedMRL: own and shared features, projected, under two heads of nested width.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -25,9 +25,9 @@ __all__ = ["FedMRL"]
 
 
 class Matryoshka(nn.Module):
-    """An own and a shared model whose headers read one projection of both features.
+    """An own and a shared model whose heads read one projection of both features.
 
-    The own header reads all of it, as long as the own features; the shared one its beginning.
+    The own head reads all of it, as long as the own features; the shared one its beginning.
     """
 
     def __init__(self, own: Model, shared: Model):
@@ -36,15 +36,15 @@ class Matryoshka(nn.Module):
         self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of the own and of the shared header, (B, classes) each."""
+        """Return the logits of the own and of the shared head, (B, classes) each."""
         both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
         fused = self.projector(both)
-        nested = fused[:, : self.shared.header.in_features]
-        return self.own.header(fused), self.shared.header(nested)
+        nested = fused[:, : self.shared.head.in_features]
+        return self.own.head(fused), self.shared.head(nested)
 
 
 class _Own(nn.Module):
-    """The net as a classifier: the logits of the own header."""
+    """The net as a classifier: the logits of the own head."""
 
     def __init__(self, net: nn.Module):
         super().__init__()
@@ -57,17 +57,17 @@ class _Own(nn.Module):
 
 @dataclass(frozen=True)
 class FedMRL(Proxied):
-    """Yi et al. (2024), Matryoshka representations: both headers' cross-entropies, weighed alike.
+    """Yi et al. (2024), Matryoshka representations: both heads' cross-entropies, weighed alike.
 
-    The small model, extractor and header, is shared; the projector is the client's, kept from
-    round to round. The client classifies by its own header, on its own copy of the small model as
+    The small model, extractor and head, is shared; the projector is the client's, kept from
+    round to round. The client classifies by its own head, on its own copy of the small model as
     it trained it: the projector was trained with that and not with the next mean, and so do the
     authors' programs. The paper's small model has narrower features than any client's; a proxy of
-    any width serves here, since only its header need be narrow.
+    any width serves here, since only its head need be narrow.
 
     Attributes
     ----------
-    width : coordinates of the projection that the shared header reads; 0 for as many as the
+    width : coordinates of the projection that the shared head reads; 0 for as many as the
         shortest features in the federation have.
 
     Examples
@@ -102,8 +102,8 @@ class FedMRL(Proxied):
         """Both models and the projector."""
         small = self.made.build(self.proxy)
         with drawing(self.task.seed, "matryoshka"):
-            header = nn.Linear(self._width(small), self.made.classes)
-            return Matryoshka(model, Model(small.features, header, small.feature_dim))
+            head = nn.Linear(self._width(small), self.made.classes)
+            return Matryoshka(model, Model(small.features, head, small.feature_dim))
 
     def objective(
         self,
@@ -114,13 +114,13 @@ class FedMRL(Proxied):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Sum of both headers' cross-entropies."""
+        """Sum of both heads' cross-entropies."""
         del extra
         own, shared = forward(params, x)
         return cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """The own header, on the projection as it was trained last."""
+        """The own head, on the projection as it was trained last."""
         del down
         params = self.starts(state, {}, client)
         return Network(_Own(self.net(client)), {f"net.{n}": t for n, t in params.items()})

@@ -52,7 +52,7 @@ class FedProto(Standalone):
     Attributes
     ----------
     lam : strength of the pull; 0 is Standalone.
-    nearest : classify by the nearest prototype, as the paper has it, instead of by the header.
+    nearest : classify by the nearest prototype, as the paper has it, instead of by the head.
 
     Examples
     --------

@@ -29,7 +29,7 @@ MATRIX = "shared.weight"
 
 
 class Turned(nn.Module):
-    """A model whose header reads turned features: the direction of ``A z``, the length of z.
+    """A model whose head reads turned features: the direction of ``A z``, the length of z.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Turned(nn.Module):
         """Return the logits (B, classes)."""
         z = self.own.features(x)
         turned = functional.normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-        logits: Tensor = self.own.header(turned)
+        logits: Tensor = self.own.head(turned)
         return logits
 
 
@@ -60,7 +60,7 @@ class FedRAL(Auxiliary):
     What the abstract says: a square matrix of one form for all is embedded into every client's
     model, where it learns the angles of the representations; clients of less resources send a
     matrix made sparse about its diagonal; the server averages entry by entry, with weights. What
-    was decided here: the matrix A (d, d) stands between extractor and header and starts as the
+    was decided here: the matrix A (d, d) stands between extractor and head and starts as the
     identity; it changes the direction of a feature vector and not its length, so that angles alone
     are shared, at any scale of the features; it is trained with the model on cross-entropy; a
     client keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an

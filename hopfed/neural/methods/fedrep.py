@@ -59,19 +59,19 @@ class FedRep(FedAvg):
         """The head, then the body."""
         return (
             Phase(self.head, self.objective, frozen=("features.",)),
-            Phase(self.training.epochs, self.objective, frozen=("header.",)),
+            Phase(self.training.epochs, self.objective, frozen=("head.",)),
         )
 
     def starts(self, state: State, down: Message, client: int) -> Params:
         """The global body and its own head."""
         body, head = unpack(down, "body"), unpack(state, "head")
-        return self.made.initial(client) | above(body, "features") | above(head, "header")
+        return self.made.initial(client) | above(body, "features") | above(head, "head")
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the head, send the body."""
         size = np.asarray(len(self.made.split.train[client]))
         message = pack(below(params, "features"), "body") | {"examples": size}
-        return pack(below(params, "header"), "head"), message
+        return pack(below(params, "head"), "head"), message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A body, and the number of examples."""

@@ -1,13 +1,13 @@
-"""FedSSA: header rows are averaged class by class, over the clients that have the class.
+"""FedSSA: head rows are averaged class by class, over the clients that have the class.
 
-Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA header aggregation".
+Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA head aggregation".
 
-A client sends the rows of its header for the classes it has seen, with their biases; the server
+A client sends the rows of its head for the classes it has seen, with their biases; the server
 averages every class over the participants that hold it (3); next time the client blends its own
 rows with those of the server (4), and trains all of its model (6). Rows of classes it has not
 seen keep their local history.
 
-What was decided where the source is silent, or unsafe (theory/NOTES.md, "FedSSA header
+What was decided where the source is silent, or unsafe (theory/NOTES.md, "FedSSA head
 aggregation"):
 
 - (4) as printed is a sum, ``theta^s + mu_t theta_k^s``, which multiplies the rows by
@@ -23,7 +23,7 @@ aggregation"):
 - The mean is over those heard in this round, as in the paper; the authors' program takes all
   clients. A client classifies by its own model as it left training ("each client's final local
   model is used for inference").
-- Clients of one architecture start equal, and headers equal for all.
+- Clients of one architecture start equal, and heads equal for all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.classwise import labels_of
 from hopfed.neural.memory.store import gate
-from hopfed.neural.methods.lg_fedavg import require_one_header
+from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
 
@@ -64,9 +64,9 @@ class FedSSA(Standalone):
     stable : T_stable in rounds, at most 2 with "literal".
     ablation : "" is case C of both families. Of the first, which takes away the aggregation by
         class (all rows are sent and averaged): "m1-a" LG-FedAvg, "m1-b" LG-FedAvg with blending.
-        Of the second, which takes away the blending: "m2-a" the whole global header replaces the
+        Of the second, which takes away the blending: "m2-a" the whole global head replaces the
         client's, "m2-b" its rows of seen classes do. What goes down is what the client reads: the
-        whole header in "m1-a" and "m2-a", otherwise the rows of seen classes.
+        whole head in "m1-a" and "m2-a", otherwise the rows of seen classes.
 
     Examples
     --------
@@ -96,9 +96,9 @@ class FedSSA(Standalone):
             require(got in known, name, f"one of {', '.join(k for k in known if k)}", repr(got))
         require(0 <= self.mu_0 <= 1, "mu_0", "in [0, 1]", self.mu_0)
         require(self.stable >= 1, "stable", "at least 1", self.stable)
-        rule = f"at most {LITERAL} with the literal sum, which grows the header: try normalised"
+        rule = f"at most {LITERAL} with the literal sum, which grows the head: try normalised"
         require(self.fusion != "literal" or self.stable <= LITERAL, "stable", rule, self.stable)
-        require_one_header(self)
+        require_one_head(self)
 
     def seen(self, client: int) -> np.ndarray:
         """Classes among the client's training examples: bool (classes,)."""
@@ -116,15 +116,13 @@ class FedSSA(Standalone):
         client = call.context.client
         if "rows" not in call.down or client is None:
             return params
-        header, rows = _rows(params), torch.tensor(call.down["rows"])
+        head, rows = _rows(params), torch.tensor(call.down["rows"])
         read = torch.as_tensor(self._read(self.seen(client)))
         sent = rows.any(dim=1, keepdim=True)
-        header[read] = torch.where(
-            sent, self.fused(header[read], rows, call.context.round), header[read]
-        )
+        head[read] = torch.where(sent, self.fused(head[read], rows, call.context.round), head[read])
         return params | {
-            "header.weight": header[:, :-1].clone(),
-            "header.bias": header[:, -1].clone(),
+            "head.weight": head[:, :-1].clone(),
+            "head.bias": head[:, -1].clone(),
         }
 
     def fused(self, own: Tensor, rows: Tensor, t: int) -> Tensor:
@@ -136,21 +134,21 @@ class FedSSA(Standalone):
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Keep the model; send the rows of the classes it has seen."""
         kept, _ = super().ends(state, params, client)
-        header = np.asarray(_rows(params).cpu())
-        return kept, {"rows": header[self._sent(self.seen(client))]}
+        head = np.asarray(_rows(params).cpu())
+        return kept, {"rows": head[self._sent(self.seen(client))]}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """As many rows as the client has seen classes."""
         if context.client is None:
             return {}
         count = int(self._sent(self.seen(context.client)).sum())
-        return {"rows": Field((count, self.made.model(0).header.in_features + 1), "f")}
+        return {"rows": Field((count, self.made.model(0).head.in_features + 1), "f")}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """What clients told of their classes, (clients, classes), and no rows yet."""
         seen = np.stack([self.seen(c) for c in range(len(self.made.split))])
-        width = self.made.model(0).header.in_features + 1
-        return {"seen": seen, "header": np.zeros((self.made.classes, width), np.float32)}
+        width = self.made.model(0).head.in_features + 1
+        return {"seen": seen, "head": np.zeros((self.made.classes, width), np.float32)}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
@@ -161,14 +159,14 @@ class FedSSA(Standalone):
         masks = [self._sent(state["seen"][c]) for c in messages]
         parts = []
         for mask, message in zip(masks, messages.values(), strict=True):
-            parts.append(np.zeros_like(state["header"]))
+            parts.append(np.zeros_like(state["head"]))
             parts[-1][mask] = message["rows"]
-        header = weighted_mean(parts, masks=masks, default=state["header"])
+        head = weighted_mean(parts, masks=masks, default=state["head"])
         if self.ablation in ("m1-a", "m2-a"):
-            down = {EVERYONE: {"rows": header}}
+            down = {EVERYONE: {"rows": head}}
         else:
-            down = {c: {"rows": header[seen]} for c, seen in enumerate(state["seen"])}
-        return {**state, "header": header}, down
+            down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
+        return {**state, "head": head}, down
 
     def _sent(self, seen: np.ndarray) -> np.ndarray:
         """Classes whose rows a client sends, of those it has seen."""
@@ -180,5 +178,5 @@ class FedSSA(Standalone):
 
 
 def _rows(params: Params) -> Tensor:
-    """Header as one row for each class, (classes, dim + 1), the bias last."""
-    return torch.cat([params["header.weight"], params["header.bias"][:, None]], dim=1)
+    """Head as one row for each class, (classes, dim + 1), the bias last."""
+    return torch.cat([params["head.weight"], params["head.bias"][:, None]], dim=1)

@@ -19,10 +19,10 @@ which no training ever saw; on training examples the global model is overconfide
 itself, and a store that is asked for its own points answers perfectly and pulls lam up
 (theory/NOTES.md, "kNN-Per interpolation"), so there each point is left out of the search for
 itself. Of several lam that do equally well it is the middle one. A handful of validation examples
-may choose any; the mean of lam given them is steadier (ours, ``tune=posterior``).
+may choose any; the mean of lam given them is steadier (proposed here, ``tune=posterior``).
 
-Ours: the store may be compressed to prototypes, or read as a Hopfield network, of all examples
-or of class archetypes; see `hopfed.neural.memory.prototypes` and
+Beyond the paper: the store may be compressed to prototypes, or read as a Hopfield network, of all
+examples or of class archetypes; see `hopfed.neural.memory.prototypes` and
 `hopfed.neural.memory.associative`.
 """
 
@@ -121,8 +121,8 @@ class KNNPer(FedAvg):
     sigma : scale of the kernel.
     lam : weight of the memory in (7), or -1 for the best on the client's own data, by `tune`.
     tune : how it is chosen: "validation", to meet most labels of these; "posterior", its mean given
-        them (ours); or "leave-one-out", to meet most of the stored examples, each without itself
-        (not with prototypes and archetypes, which were made from them).
+        them (proposed here); or "leave-one-out", to meet most of the stored examples, each without
+        itself (not with prototypes and archetypes, which were made from them).
     capacity : most examples kept, or prototypes made: up to 1 a share of the client's training
         examples, above 1 their number.
     spread : clients of even number keep that share less and those of odd number that share more
@@ -297,6 +297,6 @@ class KNNPer(FedAvg):
         keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
         if len(keys) == 1:
             return 0.5
-        weight, bias = (extractor.params[f"header.{n}"].cpu().numpy() for n in ("weight", "bias"))
+        weight, bias = (extractor.params[f"head.{n}"].cpu().numpy() for n in ("weight", "bias"))
         p = memory(keys, own=np.arange(len(keys)))  # type: ignore[call-arg]
         return choose_weight(keys @ weight.T + bias, p, labels, self.mixing)

@@ -1,4 +1,4 @@
-"""LG-FedAvg: the header is averaged, the body stays local (theory/NOTES.md, "Baselines")."""
+"""LG-FedAvg: the head is averaged, the body stays local (theory/NOTES.md, "Baselines")."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ SCORED = ("local", "global")
 class LGFedAvg(Standalone):
     """Liang et al. (2020), with the last layer as what is shared.
 
-    A participant replaces its header by the mean of those sent last, trains all of its model, and
-    sends the header: ``classes (dim + 1)`` numbers each way, and its size with it if `weights`
+    A participant replaces its head by the mean of those sent last, trains all of its model, and
+    sends the head: ``classes (dim + 1)`` numbers each way, and its size with it if `weights`
     is "size".
 
     Attributes
     ----------
     weights : of the mean: "size", as in the paper, or "equal".
     scored : by what a client classifies: "local", its model as it left training, which is what
-        FedSSA's paper says of all it compares; or "global", with the latest mean header put in,
+        FedSSA's paper says of all it compares; or "global", with the latest mean head put in,
         as the authors' program does it.
 
     Examples
@@ -61,49 +61,49 @@ class LGFedAvg(Standalone):
         for name, known in (("weights", WEIGHTS), ("scored", SCORED)):
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", repr(got))
-        require_one_header(self)
+        require_one_head(self)
 
     def starts(self, state: State, down: Message, client: int) -> Params:
-        """Its own body and the global header."""
+        """Its own body and the global head."""
         own = super().starts(state, down, client)
-        return own | above(unpack(down, "header"), "header")
+        return own | above(unpack(down, "head"), "head")
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Keep the model; send the header."""
+        """Keep the model; send the head."""
         kept, _ = super().ends(state, params, client)
-        message = pack(below(params, "header"), "header")
+        message = pack(below(params, "head"), "head")
         if self.weights == "size":
             message["examples"] = np.asarray(len(self.made.split.train[client]))
         return kept, message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """A header, and the number of examples if they are the weights."""
-        header = spec_of(below(self.initial(0), "header"), "header")
-        return header | ({"examples": Field((), "iu")} if self.weights == "size" else {})
+        """A head, and the number of examples if they are the weights."""
+        head = spec_of(below(self.initial(0), "head"), "head")
+        return head | ({"examples": Field((), "iu")} if self.weights == "size" else {})
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Average the headers."""
+        """Average the heads."""
         if not messages:
             return state, {}
         sizes = (
             [float(m["examples"]) for m in messages.values()] if self.weights == "size" else None
         )
-        headers = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
-        mean = mean_tree(headers, sizes)
+        heads = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
+        mean = mean_tree(heads, sizes)
         return mean, {EVERYONE: mean}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its own model, or with the global header."""
+        """Its own model, or with the global head."""
         if self.scored == "global":
             return self.starts(state, down, client)
         return super().personal(state, down, client)
 
 
-def require_one_header(method: NeuralMethod) -> None:
-    """Raise ArgumentError if the headers of the clients' models are of different shapes."""
-    inputs = {name: model.header.in_features for name, model in method.made.templates.items()}
+def require_one_head(method: NeuralMethod) -> None:
+    """Raise ArgumentError if the heads of the clients' models are of different shapes."""
+    inputs = {name: model.head.in_features for name, model in method.made.templates.items()}
     got = ", ".join(f"{name} {width}" for name, width in inputs.items())
-    rule = f"of one feature dimension for {method.name}, which shares the header"
+    rule = f"of one feature dimension for {method.name}, which shares the head"
     require(len(set(inputs.values())) == 1, "models", rule, got)

@@ -59,7 +59,7 @@ class PFedGP(FedAvg):
     """Achituve et al. (2021), with another Gaussian process.
 
     The clients maximise the evidence of their batches; features and kernel are averaged by size,
-    and there is no header. A client classifies by the posterior given its own examples, also one
+    and there is no head. A client classifies by the posterior given its own examples, also one
     that never took part.
 
     What differs from the paper: there each client has a tree of binary processes, with
@@ -126,7 +126,7 @@ class PFedGP(FedAvg):
         return -classes * log_evidence(forward(params, x), y, classes, *kernel, mask)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """The global features; the header is the initial one and in no use."""
+        """The global features; the head is the initial one and in no use."""
         features = below(self.starts(state, down, client), "features")
         return self.made.initial(client) | above(features, "features")
 

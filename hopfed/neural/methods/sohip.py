@@ -13,10 +13,10 @@ What the paper leaves open, and what is done here:
   the collective memory. It is consolidated over every training batch of every epoch, and the last
   one is sent.
 - A client classifies by its last long-term memory and the latest collective one; test examples
-  change neither. The memory is then a constant, and with a linear header no more than an offset
+  change neither. The memory is then a constant, and with a linear head no more than an offset
   of the logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``: the function class is Standalone's
-  (theory/NOTES.md, "SoHip with a linear header"). The method `standalone-bias` is the control for
-  that; `header="mlp"` leaves the argument behind.
+  (theory/NOTES.md, "SoHip with a linear head"). The method `standalone-bias` is the control for
+  that; `head="mlp"` leaves the argument behind.
 - The weights p_i are inputs of Alg. 1: data sizes that the server was told beforehand, once. They
   are not sent with the memories, so a message is m numbers and nothing else.
 - Encoders start from equal weights (of equal shapes). Nothing else aligns the memory spaces of
@@ -39,7 +39,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.memory.recall import ABLATIONS, HEADERS, KINDS, Form, Headed, Remembering, Scorer
+from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering, Scorer
 from hopfed.neural.method import below, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
@@ -60,18 +60,19 @@ class SoHip(Standalone):
     ablation : "a" no importance gate, "b" no consolidation (the long-term memory is the last
         short-term one), "c" no fusion with the collective memory, "d" no memory, which is
         Standalone. With "c" and "d" no message has anything in it, since nobody would read it.
-    header : "linear", or "mlp", a hidden layer before the classes.
-    memory : "common", the paper's, one memory for all examples. The others are ours, and share
+    head : "linear", or "mlp", a hidden layer before the classes.
+    memory : "common", the paper's, one memory for all examples. The others go beyond it, and share
         the m numbers out among p patterns of ``m // p``: "class" has a pattern for each class,
-        recalled by how likely the header finds the class; "sample" has `patterns` of them,
+        recalled by how likely the head finds the class; "sample" has `patterns` of them,
         recalled by how near the encoded example is to each. See `hopfed.neural.memory.recall.Form`.
     patterns, beta : of "sample": their number, and the inverse temperature of recalling.
-    aggregation : "mean" (16); or "hopfield", ours: archetypes of the binarised memories that the
-        clients last sent (the server keeps them), by `hopfed.neural.memory.archetypes.group`. Every
-        client gets, for each of its patterns, the mean over the patterns of the same archetype:
-        again m numbers. Where too few or too unlike memories show no archetype for certain,
-        everyone gets the mean (16). The server's metric `archetypes` says how many there are, 0
-        for the mean. With "class" it is refused: a pattern must stay with its class.
+    aggregation : "mean" (16); or "hopfield", proposed here: archetypes of the binarised memories
+        that the clients last sent (the server keeps them), by
+        `hopfed.neural.memory.archetypes.group`. Every client gets, for each of its patterns, the
+        mean over the patterns of the same archetype: again m numbers. Where too few or too unlike
+        memories show no archetype for certain, everyone gets the mean (16). The server's metric
+        `archetypes` says how many there are, 0 for the mean. With "class" it is refused: a pattern
+        must stay with its class.
 
     Examples
     --------
@@ -88,7 +89,7 @@ class SoHip(Standalone):
 
     m: int = 64
     ablation: str = ""
-    header: str = "linear"
+    head: str = "linear"
     memory: str = "common"
     patterns: int = 8
     beta: float = 8.0
@@ -101,7 +102,7 @@ class SoHip(Standalone):
         super().__post_init__()
         for name, known in (
             ("ablation", ABLATIONS),
-            ("header", HEADERS),
+            ("head", HEADS),
             ("memory", KINDS),
             ("aggregation", AGGREGATIONS),
         ):
@@ -129,8 +130,8 @@ class SoHip(Standalone):
     def wrap(self, model: Model) -> nn.Module:
         """The model with its memory."""
         if self.ablation == "d":
-            return Headed(model, self.header, self.task.seed)
-        return Remembering(model, self.form, self.header, self.task.seed)
+            return Headed(model, self.head, self.task.seed)
+        return Remembering(model, self.form, self.head, self.task.seed)
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The collective memory; zeros before the server has sent one."""

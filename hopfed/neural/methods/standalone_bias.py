@@ -1,6 +1,6 @@
 """Standalone with a learned vector added to the features: the control of SoHip's tables.
 
-Source: theory/NOTES.md, "SoHip with a linear header".
+Source: theory/NOTES.md, "SoHip with a linear head".
 
 A memory common to all examples ends as a constant added to the features, so its gain, if there is
 one, comes from training with that constant there. Here it is a parameter, zero at the start,
@@ -17,7 +17,7 @@ from torch import nn
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.neural.memory.recall import HEADERS, Scorer, Shifted
+from hopfed.neural.memory.recall import HEADS, Scorer, Shifted
 from hopfed.neural.method import below
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
@@ -27,11 +27,11 @@ from hopfed.neural.training.task import Params
 
 @dataclass(frozen=True)
 class StandaloneBias(Standalone):
-    """No exchange; ours, a control.
+    """No exchange; a control, proposed here.
 
     Attributes
     ----------
-    header : "linear", or "mlp", a hidden layer before the classes, as SoHip has it.
+    head : "linear", or "mlp", a hidden layer before the classes, as SoHip has it.
 
     Examples
     --------
@@ -46,19 +46,19 @@ class StandaloneBias(Standalone):
     [0, 0]
     """
 
-    header: str = "linear"
+    head: str = "linear"
 
     name: ClassVar[str] = "standalone-bias"
-    source: ClassVar[str] = "control, ours"
+    source: ClassVar[str] = "control, proposed here"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = ", ".join(HEADERS)
-        require(self.header in HEADERS, "header", f"one of {known}", repr(self.header))
+        known = ", ".join(HEADS)
+        require(self.head in HEADS, "head", f"one of {known}", repr(self.head))
 
     def wrap(self, model: Model) -> nn.Module:
         """The model, its features shifted."""
-        return Shifted(model, self.header, self.task.seed)
+        return Shifted(model, self.head, self.task.seed)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """Its model, without the vector."""

@@ -1,4 +1,4 @@
-"""Architectures by name, each split into a feature extractor and a classification header.
+"""Architectures by name, each split into a feature extractor and a classification head.
 
     base        Model and Shape: what a model is, and what it is built for
     plain       MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11

@@ -57,34 +57,34 @@ class Shape:
 
 
 class Model(nn.Module):
-    """A feature extractor followed by a header.
+    """A feature extractor followed by a head.
 
     The names of parameters tell the two parts apart: they start with ``features.`` or
-    ``header.``. The rows of ``header.weight`` and ``header.bias`` are the classes.
+    ``head.``. The rows of ``head.weight`` and ``head.bias`` are the classes.
 
     Attributes
     ----------
     features : module; input (B, C, S, S), or tokens (B, T), to features (B, feature_dim).
-    header : module; features to logits (B, classes).
+    head : module; features to logits (B, classes).
     feature_dim : length of a feature vector.
 
     Examples
     --------
     >>> model = Model(nn.Flatten(), nn.Linear(64, 10), 64)
     >>> x = torch.ones(2, 1, 8, 8)
-    >>> bool((model(x) == model.header(model.features(x))).all())
+    >>> bool((model(x) == model.head(model.features(x))).all())
     True
     """
 
-    def __init__(self, features: nn.Module, header: nn.Linear, feature_dim: int):
+    def __init__(self, features: nn.Module, head: nn.Linear, feature_dim: int):
         super().__init__()
         self.features = features
-        self.header = header
+        self.head = head
         self.feature_dim = feature_dim
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the logits (B, classes)."""
-        return self.header(self.features(x))
+        return self.head(self.features(x))
 
 
 class SpatialMean(nn.Module):

@@ -81,7 +81,7 @@ def vgg11(shape: Shape) -> Model:
     """VGG-11's eight convolutions, each normalised, in the form customary for CIFAR.
 
     Five pools leave one pixel of a 32 x 32 image, and what larger images leave is averaged: the
-    512 features go straight to the header, without the dense layers of the original.
+    512 features go straight to the head, without the dense layers of the original.
     """
     shape.require_side(8, "vgg-11")
     layers: list[nn.Module] = []

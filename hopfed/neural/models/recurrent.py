@@ -82,14 +82,14 @@ class TopHidden(nn.Linear):
 def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
     """Two layers of `width` units; features are both hidden and both cell states, 4 width numbers.
 
-    As in the base model of kNN-Per, the header reads the hidden state of the top layer only,
+    As in the base model of kNN-Per, the head reads the hidden state of the top layer only,
     while a datastore keeps all the features. The paper does not give the length of an embedding;
     8 is that of LEAF.
 
     Examples
     --------
     >>> model = lstm(Shape(channels=90, size=80, classes=90))
-    >>> model.feature_dim, model.header.in_features
+    >>> model.feature_dim, model.head.in_features
     (1024, 256)
     """
     for name, value in (("embedding", embedding), ("width", width)):

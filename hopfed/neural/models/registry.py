@@ -51,9 +51,9 @@ def build(
     """Return the architecture `name` with initial weights drawn from `seed`, on the CPU.
 
     Convolutions and dense layers of the extractor follow the law of He et al. (`base.rectified`),
-    the LSTM and the header PyTorch's default. Weights depend on the arguments alone, not on the
-    global generator, which is left as it was. Under one seed the headers of architectures with
-    equal features and classes start equal, as methods that average headers want it.
+    the LSTM and the head PyTorch's default. Weights depend on the arguments alone, not on the
+    global generator, which is left as it was. Under one seed the heads of architectures with
+    equal features and classes start equal, as methods that average heads want it.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def build(
         model = MODELS[name](shape, **settings)
         rectified(model.features)
     with drawing(seed, "header"):
-        model.header.reset_parameters()
+        model.head.reset_parameters()
     return model
 
 

@@ -224,7 +224,7 @@ class Both(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (features, logits)."""
         features = self.model.features(x)
-        return features, self.model.header(features)
+        return features, self.model.head(features)
 
 
 def forward_of(net: nn.Module) -> Forward:

@@ -59,7 +59,7 @@ def test_fresh_evidence_alone_is_counted_right_under_every_memory(form, memory):
     evidence, operators, xi = setting([0.9, 0.9], form)
     blended = Blended.of(memory, evidence, xi[:2], {0: 0.9, 1: 0.9}, 1e-3)
     counted = blended.count(operators)
-    assert counted.rank.khat == K
+    assert counted.rank.n_detected == K
     assert counted.spectrum.vectors.shape == (N, K)
     for variance in counted.variances.values():
         np.testing.assert_allclose(variance, 1 - R**2, rtol=0.1)
@@ -76,9 +76,11 @@ def test_a_noisy_client_does_not_raise_the_count():
         evidence = evidence.add(operators[c], x.sum(axis=0).astype(float), 1.0, c)
     blended = Blended.of("separate", evidence, xi, dict.fromkeys(operators, 1.0), 1e-3)
     counted = blended.count(operators)
-    assert counted.rank.khat == K
+    assert counted.rank.n_detected == K
     assert (
-        blended.rank(np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1], True).khat
+        blended.rank(
+            np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1], True
+        ).n_detected
         > K
     )
     np.testing.assert_allclose(

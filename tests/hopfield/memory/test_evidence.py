@@ -17,14 +17,14 @@ def noise(M, N, *path):
     return np.sign(np.random.default_rng(path).standard_normal((M, N))).astype(np.int8)
 
 
-def gathered(batches, N, carry, weights=None, form="counts"):
+def gathered(batches, N, discount, weights=None, form="counts"):
     """Evidence of one batch a round, all of one client."""
     encoding = Encoding(N, form, width=min(16, N))
     evidence = Evidence(encoding)
     for i, x in enumerate(batches):
         op = encoding.decode(encoding.encode(kernels.pack(x)))
         w = 1.0 if weights is None else weights[i]
-        evidence = evidence.faded(carry).add(op, x.sum(axis=0).astype(float), w, 0)
+        evidence = evidence.faded(discount).add(op, x.sum(axis=0).astype(float), w, 0)
     return evidence
 
 
@@ -32,17 +32,17 @@ def gathered(batches, N, carry, weights=None, form="counts"):
     st.floats(0.1, 1),
     st.lists(st.tuples(st.integers(1, 9), st.floats(0.05, 1)), min_size=1, max_size=5),
 )
-def test_evidence_is_the_weighted_sum_of_its_batches(carry, rounds):
+def test_evidence_is_the_weighted_sum_of_its_batches(discount, rounds):
     batches = [noise(m, 8, i) for i, (m, _) in enumerate(rounds)]
     weights = [w for _, w in rounds]
-    evidence = gathered(batches, 8, carry, weights)
+    evidence = gathered(batches, 8, discount, weights)
     ages = np.arange(len(rounds))[::-1]
     total = sum(
-        w * carry**age * x.T.astype(float) @ x
+        w * discount**age * x.T.astype(float) @ x
         for w, age, x in zip(weights, ages, batches, strict=True)
     )
     row_weights = np.concatenate(
-        [np.full(len(x), w * carry**a) for w, a, x in zip(weights, ages, batches, strict=True)]
+        [np.full(len(x), w * discount**a) for w, a, x in zip(weights, ages, batches, strict=True)]
     )
     np.testing.assert_allclose(evidence.operator.matrix, total, atol=1e-9)
     np.testing.assert_allclose(evidence.mass, row_weights.sum())
@@ -90,7 +90,7 @@ def test_the_size_of_the_test_under_fading_weights():
         evidence = gathered([noise(100, N, draw, i) for i in range(6)], N, 0.5)
         values = np.linalg.eigvalsh(evidence.operator.matrix / evidence.mass)[::-1]
         sample = evidence.sample(np.maximum(values, 0), True)
-        hits += TracyWidom(alpha)(sample).khat > 0
-        equal += TracyWidom(alpha)(replace(sample, profile=None)).khat > 0
+        hits += TracyWidom(alpha)(sample).n_detected > 0
+        equal += TracyWidom(alpha)(replace(sample, profile=None)).n_detected > 0
     assert 0.01 < hits / draws < 0.085
     assert equal / draws > 0.4  # what mass^2 / sum w^2 equal examples would have said

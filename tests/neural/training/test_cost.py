@@ -121,7 +121,7 @@ def test_frozen_parameters_spare_their_gradients():
     assert cost.trainable == 5010
     assert cost.parameters == sum(p.numel() for p in model.parameters())
     assert cost.training == cost.forward + 2 * 500 * 10
-    model.header.requires_grad_(False)
+    model.head.requires_grad_(False)
     assert measure(model, images(1, 8)).training == cost.forward
 
 

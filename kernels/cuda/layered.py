@@ -1,4 +1,4 @@
-"""Updates of the layered memory on a device; `hopfed.kernels.lam` has the meaning.
+"""Updates of the layered memory on a device; `hopfed.kernels.layered` has the meaning.
 
 An update is four launches for each piece of the sites: mixed coefficients (with energy and score
 of the state), fields by cuBLAS, decisions, new coefficients by cuBLAS. Pieces are small enough for
@@ -15,13 +15,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from hopfed.kernels.cuda.lam_run import LamRun
-from hopfed.kernels.lam import LamUpdate
+from hopfed.kernels.cuda.layered_run import LamRun
+from hopfed.kernels.layered import LayeredUpdate
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
 
 
-def lam_step(
+def layered_step(
     state: Any,
     W: Any,
     *,
@@ -37,8 +37,8 @@ def lam_step(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
-) -> LamUpdate:
-    """Update all spins of all layers at once, `updates` times; see `hopfed.kernels.lam_step`.
+) -> LayeredUpdate:
+    """Update all spins of all layers at once, `updates` times; see `hopfed.kernels.layered_step`.
 
     state (S, L, N) int8 of +-1, W (N, R) and cue are arrays of one device, and so is the result.
     """
@@ -55,7 +55,7 @@ def lam_step(
     return result
 
 
-def lam_sweep(
+def layered_sweep(
     state: Any,
     W: Any,
     *,
@@ -71,8 +71,8 @@ def lam_sweep(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
-) -> LamUpdate:
-    """Visit the spins one at a time, `updates` times; see `hopfed.kernels.lam_sweep`."""
+) -> LayeredUpdate:
+    """Visit the spins one at a time, `updates` times; see `hopfed.kernels.layered_sweep`."""
     run = LamRun(**locals())
     run.sweep()
     return run.result()

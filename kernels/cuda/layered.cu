@@ -14,7 +14,7 @@ struct Pair {
 // Coefficients c (S L, rank) of the fields from A, with energy (S) and score (S, L) of the state;
 // q (S, L, L) is scratch. One block of threads for each block of layers. along: sum of cue times
 // spins, which is reset for the update to come.
-extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_mix(
+extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
     const float* a, int layers, int rank, i64 n, int quadratic, double repulsion, double field,
     double* q, float* c, i64* along, double* energy, double* score) {
     __shared__ double part[WARPS][32];
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_mix(
 // Decide the sites first..first + width - 1 of all layers from their fields h (S L, width), which
 // are replaced by the new spins. Rows of spins are `pitch` apart, a multiple of 32, as width is.
 // A thread has 8 sites of one layer; 128 threads a block, `pieces` blocks a layer.
-extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_update(
+extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
     float* h, i64 first, i64 width, i64 pieces, i8* spins, i64 pitch, i64 n, int layers,
     const float* diagonal, const i8* cue, i64 cue_blocks, i64 cue_layers, float field,
     const float* betas, const float* lookup, const i64* level, const int* step, u32 k0, u32 k1,
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) lam_update(
 
 // Close an update: counts, blocks that are done (nothing moved and no noise is to come), the next.
 // One block of threads.
-extern "C" __global__ void lam_advance(
+extern "C" __global__ void layered_advance(
     i64 n_blocks, int* step, u32* active, const unsigned char* still, i64* used, u64* moved,
     i64* changed, u32* n_active) {
     __shared__ u32 busy;
@@ -139,6 +139,6 @@ extern "C" __global__ void lam_advance(
     }
 }
 
-EXPORT(lam_mix)
-EXPORT(lam_update)
-EXPORT(lam_advance)
+EXPORT(layered_mix)
+EXPORT(layered_update)
+EXPORT(layered_advance)

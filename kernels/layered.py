@@ -41,8 +41,8 @@ COUPLINGS = ("linear", "quadratic")
 ROWS = 40  # layers updated together by one thread: as many share each piece of W
 
 
-class LamUpdate(NamedTuple):
-    """Outcome of `lam_step` and `lam_sweep`, for the state after the last update.
+class LayeredUpdate(NamedTuple):
+    """Outcome of `layered_step` and `layered_sweep`, for the state after the last update.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class LamUpdate(NamedTuple):
     Examples
     --------
     >>> state = np.array([[[1, -1, 1]]], np.int8)
-    >>> found = lam_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5)
+    >>> found = layered_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5)
     >>> found.changed.tolist(), found.score.tolist(), found.updates.tolist()
     ([0], [[3.0]], [2])
     """
@@ -67,8 +67,8 @@ class LamUpdate(NamedTuple):
     updates: np.ndarray
 
 
-@with_twin("lam")
-def lam_step(
+@with_twin("layered")
+def layered_step(
     state: np.ndarray,
     W: np.ndarray,
     *,
@@ -84,7 +84,7 @@ def lam_step(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
-) -> LamUpdate:
+) -> LayeredUpdate:
     """Update all spins of all layers at once, `updates` times, in each of S independent blocks.
 
     Parameters
@@ -106,15 +106,15 @@ def lam_step(
     >>> rng = np.random.default_rng(0)
     >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
     >>> start = np.where(rng.random((3, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
-    >>> after = lam_step(start, xi.T / 20, beta=5.0, noise=0.1, updates=3)
+    >>> after = layered_step(start, xi.T / 20, beta=5.0, noise=0.1, updates=3)
     >>> bool((after.state == xi[0]).all()), after.changed.tolist()
     (True, [0, 0, 0])
     """
     return _update(False, **locals())
 
 
-@with_twin("lam")
-def lam_sweep(
+@with_twin("layered")
+def layered_sweep(
     state: np.ndarray,
     W: np.ndarray,
     *,
@@ -130,7 +130,7 @@ def lam_sweep(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
-) -> LamUpdate:
+) -> LayeredUpdate:
     """Visit the spins one at a time, site by site and layer by layer at each site, `updates` times.
 
     Without the self-field the field of a spin is exactly the change of the energy (see the module),
@@ -140,12 +140,12 @@ def lam_sweep(
     Parameters
     ----------
     state, W, beta, noise, coupling, repulsion, field, cue, self_field, seed, stream, first_update,
-    first_block : as in `lam_step`.
+    first_block : as in `layered_step`.
 
     Examples
     --------
     >>> state = np.array([[[1, -1, 1]]], np.int8)
-    >>> lam_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5).state.tolist()
+    >>> layered_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5).state.tolist()
     [[[1, 1, 1]]]
     """
     return _update(True, **locals())
@@ -167,7 +167,7 @@ def _update(
     stream: int,
     first_update: int,
     first_block: int,
-) -> LamUpdate:
+) -> LayeredUpdate:
     state = check_spins("state", state, "(blocks, layers, sites)", 3)
     n_blocks, n_layers, n = state.shape
     if n_layers == 0:
@@ -184,14 +184,14 @@ def _update(
     given = _cue(cue, field, state.shape)
 
     layout = lay_out(W)
-    out = LamUpdate(
+    out = LayeredUpdate(
         state.copy(),
         np.zeros(n_blocks),
         np.zeros(n_blocks, np.int64),
         np.zeros((n_blocks, n_layers)),
         np.zeros(n_blocks, np.int64),
     )
-    from hopfed.kernels.cpu.lam import step_blocks, sweep_blocks
+    from hopfed.kernels.cpu.layered import step_blocks, sweep_blocks
 
     run = sweep_blocks if serial else step_blocks
     diagonal = np.zeros_like(layout.diagonal) if self_field else layout.diagonal
@@ -211,7 +211,7 @@ def _update(
 
 
 def check_options(updates: int, coupling: str, repulsion: float, field: float) -> None:
-    """Raise for numbers of `lam_step` and `lam_sweep` that are out of range."""
+    """Raise for numbers of `layered_step` and `layered_sweep` that are out of range."""
     if updates < 1:
         raise ArgumentError("updates", "at least 1", updates)
     if coupling not in COUPLINGS:
@@ -242,7 +242,7 @@ def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndar
     bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
     allocates takes seconds to compile.
     """
-    from hopfed.kernels.cpu.lam import PIECE
+    from hopfed.kernels.cpu.layered import PIECE
     from hopfed.kernels.cpu.vectors import CHAINS
 
     n, rank = shape

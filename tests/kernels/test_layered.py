@@ -8,7 +8,7 @@ from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import lam, reference
+from hopfed.kernels import layered, reference
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 100), st.integers(0, 20))
@@ -28,7 +28,7 @@ def conserved(state, W, coupling, repulsion, field, cue):
     """The energy of which the fields of the paper are the gradient; see the module."""
     if coupling == "quadratic":
         repulsion = repulsion / 2
-    return reference.lam_energy(state, W, coupling, repulsion, 2 * field, cue)
+    return reference.layered_energy(state, W, coupling, repulsion, 2 * field, cue)
 
 
 @given(sizes, seeds, couplings, st.sampled_from([0.0, 0.25]), st.booleans())
@@ -43,12 +43,12 @@ def test_steps_equal_the_reference(size, seed, coupling, field, self_field):
         "coupling": coupling, "repulsion": 0.25, "field": field, "self_field": self_field,
         "seed": seed, "stream": 1, "first_update": 4, "first_block": 2, "cue": cue,
     }  # fmt: skip
-    run = kernels.lam_step(state, W, **options)
-    wanted = reference.lam_step(state, W, **options)
+    run = kernels.layered_step(state, W, **options)
+    wanted = reference.layered_step(state, W, **options)
     np.testing.assert_array_equal(run.state, wanted)
-    energy = reference.lam_energy(wanted, W, coupling, 0.25, field, cue)
+    energy = reference.layered_energy(wanted, W, coupling, 0.25, field, cue)
     np.testing.assert_allclose(run.energy, energy, rtol=1e-6, atol=1e-6 * state[0].size)
-    last = reference.lam_step(state, W, **{**options, "updates": 2, "beta": options["beta"][:2],
+    last = reference.layered_step(state, W, **{**options, "updates": 2, "beta": options["beta"][:2],
                                            "noise": options["noise"][:2]})  # fmt: skip
     np.testing.assert_array_equal(run.changed, (last != wanted).sum((1, 2)))
     scores = [reference.scores(block, W) for block in wanted]
@@ -59,7 +59,7 @@ def test_steps_equal_the_reference(size, seed, coupling, field, self_field):
 
 def test_one_serial_layer_is_the_heat_bath():
     state, W, _ = system((7, 1, 700, 9), 1)
-    sweep = kernels.lam_sweep(
+    sweep = kernels.layered_sweep(
         state, W, beta=1.5, updates=6, seed=5, stream=3, first_update=2, first_block=1
     )
     bath = kernels.heat_bath(
@@ -77,7 +77,7 @@ def test_serial_updates_sample_the_boltzmann_distribution(coupling):
     states = np.array(list(itertools.product([-1, 1], repeat=6)), np.int8).reshape(64, 2, 3)
     weights = np.exp(-0.5 * 0.8 * conserved(states, W, coupling, 0.5, 0.2, cue))
     start = rng.choice(np.array([-1, 1], np.int8), (40000, 2, 3))
-    final = kernels.lam_sweep(
+    final = kernels.layered_sweep(
         start, W, beta=0.8, updates=25, coupling=coupling, repulsion=0.5, field=0.2, cue=cue, seed=3
     ).state
     index = (final.reshape(-1, 6) > 0) @ (1 << np.arange(6)[::-1])
@@ -94,11 +94,11 @@ def test_energy_never_rises_in_serial_updates_without_noise(coupling):
     options = {"coupling": coupling, "repulsion": 0.3, "field": 0.2, "cue": cue}
     last = conserved(state, W, **options)
     for _ in range(6):
-        run = kernels.lam_sweep(state, W, beta=1.0, noise=0.0, **options)
+        run = kernels.layered_sweep(state, W, beta=1.0, noise=0.0, **options)
         now = conserved(run.state, W, **options)
         assert (now <= last + 1e-3).all()
         assert ((now < last) == (run.changed > 0)).all()
-        wanted = reference.lam_energy(run.state, W, coupling, 0.3, 0.2, cue)
+        wanted = reference.layered_energy(run.state, W, coupling, 0.3, 0.2, cue)
         np.testing.assert_allclose(run.energy, wanted, rtol=1e-5)
         state, last = run.state, now
 
@@ -107,7 +107,7 @@ def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
     rng = np.random.default_rng(4)
     state = rng.choice(np.array([-1, 1], np.int8), (11, 3, 600))
     W = np.linalg.qr(rng.standard_normal((600, 20)))[0]
-    for function in (kernels.lam_step, kernels.lam_sweep):
+    for function in (kernels.layered_step, kernels.layered_sweep):
         options = {"beta": 3.0, "noise": np.linspace(1, 0.2, 6), "updates": 6, "seed": 1}
         monkeypatch.setenv("HOPFED_NUM_THREADS", "1")
         alone = function(state, W, **options)
@@ -130,10 +130,10 @@ def test_same_result_for_any_number_of_layers_together(layers, monkeypatch):
     state = rng.choice(np.array([-1, 1], np.int8), (7, layers, 300))
     W = np.linalg.qr(rng.standard_normal((300, 20)))[0]
     options = {"beta": 2.0, "noise": np.linspace(1, 0.1, 4), "updates": 4, "seed": 1}
-    alone = kernels.lam_step(state, W, **options)
+    alone = kernels.layered_step(state, W, **options)
     for rows in (1, 8, 1000):
-        monkeypatch.setattr(lam, "ROWS", rows)
-        for got, wanted in zip(kernels.lam_step(state, W, **options), alone, strict=True):
+        monkeypatch.setattr(layered, "ROWS", rows)
+        for got, wanted in zip(kernels.layered_step(state, W, **options), alone, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 
@@ -144,8 +144,8 @@ def test_ranks_of_any_number_of_registers(rank):
         "beta": 0.3, "noise": 1.0, "updates": 4, "coupling": "quadratic", "repulsion": 0.25,
         "field": 0.0, "self_field": False, "seed": 3, "cue": cue,
     }  # fmt: skip
-    wanted = reference.lam_step(state, W, **options)
-    run = kernels.lam_step(state, W, **options)
+    wanted = reference.layered_step(state, W, **options)
+    run = kernels.layered_step(state, W, **options)
     np.testing.assert_array_equal(run.state, wanted)
     scores = [reference.scores(block, W) for block in wanted]
     np.testing.assert_allclose(run.score, scores, rtol=1e-5)
@@ -155,7 +155,7 @@ def test_a_run_stops_where_nothing_can_change():
     rng = np.random.default_rng(5)
     xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
     start = np.where(rng.random((5, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
-    for function in (kernels.lam_step, kernels.lam_sweep):
+    for function in (kernels.layered_step, kernels.layered_sweep):
         run = function(start, xi.T / 20, beta=3.0, noise=0.0, updates=200)
         assert (run.state == xi[0]).all()
         assert (run.changed == 0).all()
@@ -169,9 +169,9 @@ def test_cues_broadcast():
     rng = np.random.default_rng(7)
     full = rng.choice(np.array([-1, 1], np.int8), (4, 3, 64))
     for cue in (full[0, 0], full[0], full[:, :1], full[:1], full):
-        got = kernels.lam_step(state, W, beta=1.0, field=0.5, cue=cue, seed=2)
+        got = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=cue, seed=2)
         whole = np.broadcast_to(cue, state.shape)
-        wanted = kernels.lam_step(state, W, beta=1.0, field=0.5, cue=whole, seed=2)
+        wanted = kernels.layered_step(state, W, beta=1.0, field=0.5, cue=whole, seed=2)
         np.testing.assert_array_equal(got.state, wanted.state)
         np.testing.assert_array_equal(got.energy, wanted.energy)
 
@@ -198,7 +198,7 @@ def test_wrong_arguments():
         ("seed", {"seed": 2**64}),
         ("first_update", {"first_update": -1}),
     ]
-    for function in (kernels.lam_step, kernels.lam_sweep):
+    for function in (kernels.layered_step, kernels.layered_sweep):
         for name, change in cases:
             with pytest.raises(ArgumentError, match=f"^{name} must be"):
                 function(**{"state": state, "W": W, "beta": 1.0, **change})

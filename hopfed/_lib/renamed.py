@@ -1,6 +1,12 @@
-"""Names that classes had in earlier versions, so that run files and recipes of then still read."""
+"""Names that classes, settings and results had in earlier versions, so that files of then read."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+V = TypeVar("V")
 
 # Module that a class was in -> module that it is in.
 MODULES = {
@@ -49,12 +55,56 @@ MODULES = {
 }
 
 
-def current(name: str) -> str:
+# Setting or result -> its name today.
+_FIELDS = {
+    "carry": "discount",
+    "header": "head",
+    "khat": "n_detected",
+    "lost_no_lam": "lost_no_layered",
+    "mass2": "sum_sq_weights",
+    "no_lam": "no_layered",
+}
+_FORMER = re.compile(rf"(?<![A-Za-z0-9_])({'|'.join(_FIELDS)})(?![A-Za-z0-9])|(?<![^/])ours(?=: )")
+
+
+def current_name(name: str) -> str:
+    """Name of a setting or a result, or a path of such names, as it is today.
+
+    Parameters
+    ----------
+    name : such as a key of a summary or the path of an array in a run file.
+
+    Examples
+    --------
+    >>> current_name("drift/khat"), current_name("khat_0.5"), current_name("methods/ours: by class")
+    ('drift/n_detected', 'n_detected_0.5', 'methods/proposed: by class')
+    """
+    return _FORMER.sub(lambda found: _FIELDS.get(found.group(), "proposed"), name)
+
+
+def current_names(values: Mapping[str, V], known: Mapping[str, Any] | None = None) -> dict[str, V]:
+    """`values` under the names of today.
+
+    Parameters
+    ----------
+    values : settings or results by name.
+    known : names that are left as they are, for they are of today.
+
+    Examples
+    --------
+    >>> current_names({"carry": 0.5, "N": 400})
+    {'discount': 0.5, 'N': 400}
+    """
+    kept = known or {}
+    return {name if name in kept else current_name(name): value for name, value in values.items()}
+
+
+def current_class(name: str) -> str:
     """Name of a class, ``module:Class``, as it is today.
 
     Examples
     --------
-    >>> current("hopfed.plasticity:Fixed"), current("mine:Rule")
+    >>> current_class("hopfed.plasticity:Fixed"), current_class("mine:Rule")
     ('hopfed.hopfield.plasticity.rules:Fixed', 'mine:Rule')
     """
     module, colon, path = name.partition(":")

@@ -163,9 +163,9 @@ def step_blocks(
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Synchronous updates of blocks start..stop-1; see `lam.lam_step` for the arguments.
+    """Synchronous updates of blocks start..stop-1; see `layered.layered_step` for the arguments.
 
-    scratch : as made by `lam.scratch` for (stop - start) * L rows.
+    scratch : as made by `layered.scratch` for (stop - start) * L rows.
     d : the diagonal of the couplings, or zeros to keep the self-field.
     """
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch

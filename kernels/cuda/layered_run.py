@@ -1,4 +1,4 @@
-"""State of the layered memory on a device during a call of `lam_step` or `lam_sweep`."""
+"""State of the layered memory on a device during a call of `layered_step` or `layered_sweep`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of, same_device, shrinking
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
-from hopfed.kernels.lam import LamUpdate, check_options
+from hopfed.kernels.layered import LayeredUpdate, check_options
 from hopfed.kernels.layout import SITES, check_counters, check_schedule
 from hopfed.kernels.philox import thresholds
 
@@ -19,7 +19,7 @@ PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level
 
 
 class LamRun:
-    """Arguments of one call, checked and laid out, with its work space; used by `lam` alone."""
+    """Arguments of one call, checked and laid out, with its work space; used by `layered` alone."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class LamRun:
             np.float64(self.repulsion), np.float64(self.field), self.q, self.c, self.along,
             self.energy, self.score,
         )  # fmt: skip
-        self.device.launch("lam", "lam_mix", (n_blocks, 1), args, THREADS)
+        self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
 
     def _update(self) -> None:
         """One update of the active blocks, and the coefficients of all."""
@@ -147,14 +147,16 @@ class LamRun:
             self.betas, self.lookup, self.level, self.step, *self.counters, self.active,
             self.moved, self.along,
         )  # fmt: skip
-        self.device.launch("lam", "lam_update", (len(self.spins) * pieces, 1), args, THREADS)
+        self.device.launch(
+            "layered", "layered_update", (len(self.spins) * pieces, 1), args, THREADS
+        )
 
     def _advance(self) -> None:
         args = (
             np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
             self.changed, self.n_active,
         )  # fmt: skip
-        self.device.launch("lam", "lam_advance", (1, 1), args)
+        self.device.launch("layered", "layered_advance", (1, 1), args)
 
     def start(self) -> None:
         """Make the first coefficients, and capture one update as a graph."""
@@ -197,12 +199,12 @@ class LamRun:
             self.betas, self.lookup, self.level, self.still, np.int32(self.updates),
             self.quadratic, np.float64(self.repulsion), *self.counters, self.used, self.changed,
         )  # fmt: skip
-        self.device.launch("sweep", "lam_sweep", (n_blocks, 1), args, THREADS, shared)
+        self.device.launch("sweep", "layered_sweep", (n_blocks, 1), args, THREADS, shared)
         self._update()  # no block is active: coefficients only
 
-    def result(self) -> LamUpdate:
+    def result(self) -> LayeredUpdate:
         """Energy and score of the last state, and everything else."""
         if self.shape[0]:
             self._mix()
         state = self.spins[:, : self.shape[2]].reshape(self.shape).copy()
-        return LamUpdate(state, self.energy, self.changed, self.score, self.used)
+        return LayeredUpdate(state, self.energy, self.changed, self.score, self.used)
