@@ -214,12 +214,7 @@ class Labelled:
 
 
 def heard(
-    played: Arrays,
-    state: Arrays | None,
-    name: str,
-    source: ArchetypeStream,
-    t: int,
-    discount: float,
+    played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, left: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels of what reached the server in round t: counts (B, K), and weights (B,).
 
@@ -235,7 +230,7 @@ def heard(
         if state is not None and f"{under_way}/when" in state:
             began, due = state[f"{under_way}/when"]
             if due <= t:
-                w = state[f"{under_way}/message/weight"] * discount ** (t - began)
+                w = state[f"{under_way}/message/weight"] * left ** (t - began)
                 sent.append((int(began), c, float(w)))
     K = len(source.archetypes)
     counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]

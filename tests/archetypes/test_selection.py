@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hopfed.archetypes.selection import (
     accepted,
-    descend,
+    match_known,
     distinct,
     expected_overlap,
     fit_exposures,
@@ -158,18 +158,18 @@ def test_the_overlap_with_the_archetype_is_the_expected_one(seed):
 def test_blurred_patterns_descend_to_what_the_operator_shows_of_them(seed, m):
     rng = np.random.default_rng(seed)
     xi, eta = sample(5, 600, 3000, 0.5, seed)
-    candidates, rows = descend(subspace(eta), blur(xi, m, rng), np.full(5, m))
+    candidates, rows = match_known(subspace(eta), blur(xi, m, rng), np.full(5, m))
     np.testing.assert_array_equal(candidates[rows], xi)
 
 
 def test_what_is_surer_than_the_operator_stays_as_it_is():
     xi, eta = sample(3, 400, 600, 0.2, 0)
     space = subspace(eta)
-    candidates, rows = descend(space, xi, np.ones(3))
+    candidates, rows = match_known(space, xi, np.ones(3))
     np.testing.assert_array_equal(candidates[rows], xi)
     falls = space.polish(xi)
     assert (falls != xi).any()
-    candidates, rows = descend(space, xi, np.full(3, 0.5))
+    candidates, rows = match_known(space, xi, np.full(3, 0.5))
     np.testing.assert_array_equal(candidates[rows], falls)
 
 
@@ -180,7 +180,7 @@ def test_of_what_is_not_exposed_the_operator_says_nothing(seed, m):
     xi, eta = sample(5, 600, 3000, 0.5, seed)
     strangers = rademacher(3, 600, np.random.default_rng(seed + 1))
     strangers = blur(strangers, m, rng)
-    candidates, rows = descend(subspace(eta), np.vstack([strangers, xi[:2]]), np.full(5, m))
+    candidates, rows = match_known(subspace(eta), np.vstack([strangers, xi[:2]]), np.full(5, m))
     assert (rows[:3] == -1).all()
     assert (rows[3:] >= 0).all()
     assert len(candidates) == 2
@@ -192,7 +192,7 @@ def test_estimates_of_one_archetype_become_one_and_likenesses_do_not():
     like = xi[0].copy()
     like[: 600 // 8] *= -1  # overlap 3/4 with an archetype that is exposed, and not exposed itself
     known = np.vstack([blur(xi[:1], 0.6, rng), blur(xi[:1], 0.7, rng), like])
-    candidates, rows = descend(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
+    candidates, rows = match_known(subspace(eta), known, np.array([0.6, 0.7, 1.0]))
     assert rows.tolist() == [0, 0, -1]
     np.testing.assert_array_equal(candidates, xi[:1])
 
@@ -203,5 +203,5 @@ def test_archetypes_that_no_eigenvector_tells_apart_stay_two():
     xi = rademacher(2, 400, rng)
     mixture = (xi.sum(axis=0) / np.linalg.norm(xi.sum(axis=0)))[:, None]
     space = Subspace(mixture, np.array([5.0]), np.array([0.4]), 1.0)
-    rows = descend(space, xi, np.ones(2))[1]
+    rows = match_known(space, xi, np.ones(2))[1]
     assert sorted(rows.tolist()) == [-1, 0]

@@ -32,7 +32,7 @@ def test_list_as_json(hopfed):
     assert set(found) == {"benchmarks", "machine"}
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
     assert set(found["benchmarks"]) == {
-        "gram", "build", "products", "eig", "dream", "lam", "heatbath", "shuffle", "e2e",
+        "gram", "build", "products", "eig", "dream", "layered", "heatbath", "shuffle", "e2e",
         "round", "train", "neighbours", "recover", "all",
     }  # fmt: skip
 

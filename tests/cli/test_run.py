@@ -160,7 +160,7 @@ def test_an_interrupted_file_is_shown_as_such_and_not_compared(hopfed, run_file)
     status, out, _ = hopfed("show", run_file)
     assert status == 0
     assert "interrupted: 3 of 9 seeds" in out
-    assert "measured" not in out
+    assert "aim" not in out
     refused(hopfed("compare", run_file, run_file), "3 of 9 seeds", "--resume")
 
 

@@ -222,7 +222,7 @@ def test_bad_arguments():
         hopfed.recover(eta, seed=0, quality=0)
     with pytest.raises(ArgumentError, match="method must be one of"):
         hopfed.recover(eta, seed=0, method="magic")
-    with pytest.raises(ArgumentError, match="threshold must be tw"):
+    with pytest.raises(ArgumentError, match="rank_rule must be tw"):
         hopfed.recover(eta, seed=0, rank_rule="high")
     with pytest.raises(ArgumentError, match="seed must be"):
         hopfed.recover(eta, seed=-1)

@@ -1,0 +1,67 @@
+"""Names of earlier versions still read: in run files, settings, recipes and options."""
+
+import numpy as np
+import pytest
+
+from hopfed._lib.renamed import current_name, current_names
+from hopfed._lib.settings import from_plain, with_settings
+from hopfed.data.stream import ArchetypeStream
+from hopfed.experiments import drift, novelty
+from hopfed.federation.recipes import describe, rebuild
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.runs import Run
+
+
+@pytest.mark.parametrize(
+    ("former", "name"),
+    [
+        ("khat", "n_detected"),
+        ("13, r=0.4/khat", "13, r=0.4/n_detected"),
+        ("khat_0.5", "khat_0.5".replace("khat", "n_detected")),
+        ("lost_no_lam", "lost_no_layered"),
+        ("methods/ours: by class/gain", "methods/proposed: by class/gain"),
+        ("state/mass2", "state/sum_sq_weights"),
+        ("client/carry", "client/discount"),
+        ("hours: 3", "hours: 3"),
+        ("carrying", "carrying"),
+        ("okhat", "okhat"),
+    ],
+)
+def test_former_names_of_results(former, name):
+    assert current_name(former) == name
+    assert current_name(name) == name
+
+
+def test_a_name_of_today_is_left_alone():
+    assert current_names({"header": 1, "carry": 2}, known={"header": 0}) == {
+        "header": 1,
+        "discount": 2,
+    }
+
+
+def test_run_files_of_earlier_versions_read(tmp_path):
+    arrays = {"a/khat": np.arange(3), "header/weight": np.ones(2)}
+    Run("recover", {"threshold": "tw"}, arrays, {"khat": 2, "fit": 0.5}).save(tmp_path / "old.h5")
+    run = Run.load(tmp_path / "old.h5")
+    assert sorted(run.arrays) == ["a/n_detected", "head/weight"]
+    assert run.summary == {"n_detected": 2, "explained": 0.5}
+
+
+def test_settings_of_earlier_versions_read():
+    assert with_settings(novelty.Config(), ["carry=0.5,0.5,0.25"]).discount == (0.5, 0.5, 0.25)
+    with pytest.raises(Exception, match="given once"):
+        with_settings(novelty.Config(), ["carry=0.5,0.5,0.25", "discount=0.5,0.5,0.25"])
+    assert from_plain(novelty.Config, {"carry": [0.5, 0.5, 0.25]}).discount == (0.5, 0.5, 0.25)
+    with pytest.raises(Exception, match="--set"):
+        with_settings(drift.Config(), ["carry=0.5"])
+
+
+def test_recipes_of_earlier_versions_read():
+    source = ArchetypeStream(np.ones((2, 40), np.int8), np.full((1, 3, 2), 0.5), 50, 0.8, seed=1)
+    text, arrays = describe(HopfieldFederation(source, Encoding(40), discount=0.25))
+    former = text.replace('"discount"', '"carry"')
+    assert former != text
+    assert rebuild(former, arrays).discount == 0.25
+    with pytest.raises(Exception, match="discount must be in"):
+        rebuild(former.replace('"carry": 0.25', '"carry": 2'), arrays)
