@@ -145,13 +145,13 @@ def run(config: Config, seed: int) -> Arrays:
     examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
     coins = rademacher(M, config.N, stream(seed, "privacy", "coins"))  # quality 0
     exposures = np.bincount(labels, minlength=K) / M
-    owners, nulls = (
+    clients, nulls = (
         [_sums(config, x, c) for c in range(config.clients)] for x in (examples, coins)
     )
     cells = []
     for epsilon in config.epsilons:
         null = private_spectrum(_release(config, nulls, epsilon, seed, "null"), config.alpha)[1]
-        released = _release(config, owners, epsilon, seed, "noise")
+        released = _release(config, clients, epsilon, seed, "noise")
         cells.append(_cell(config, released, xi, exposures, seed) | {"null": null.n_detected})
     return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
 
@@ -161,12 +161,12 @@ def _sums(config: Config, examples: np.ndarray, client: int) -> DenseOperator:
 
 
 def _release(
-    config: Config, owners: list[DenseOperator], epsilon: float, seed: int, name: str
+    config: Config, clients: list[DenseOperator], epsilon: float, seed: int, name: str
 ) -> PrivateOperator:
     """Pool what the clients release, each with noise of its own."""
     mechanism = GaussianMechanism(epsilon, config.delta)
-    streams = (stream(seed, "privacy", name, str(epsilon), c) for c in range(len(owners)))
-    released = [noisy(own, mechanism, rng) for own, rng in zip(owners, streams, strict=True)]
+    streams = (stream(seed, "privacy", name, str(epsilon), c) for c in range(len(clients)))
+    released = [noisy(own, mechanism, rng) for own, rng in zip(clients, streams, strict=True)]
     return pool(released)  # type: ignore[return-value]
 
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from hopfed.archetypes.selection import (
     accepted,
-    match_known,
     distinct,
     expected_overlap,
     fit_exposures,
+    match_known,
     merge,
     select,
 )

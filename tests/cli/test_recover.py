@@ -43,7 +43,7 @@ def test_json(hopfed, three_files):
     status, text, _ = hopfed("recover", *files, "--json", "--refit")
     report = json.loads(text)
     assert status == 0
-    keys = "n_archetypes n_detected quality scores predicted_scores exposures explained status seconds"
+    keys = "n_archetypes n_detected quality scores exposures explained status seconds"
     assert set(f"{keys} bytes_sent".split()) <= set(report)
     assert report["n_archetypes"] == report["n_detected"] == len(report["scores"]) == 5
     assert len(report["bytes_sent"]) == 3

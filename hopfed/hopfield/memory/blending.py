@@ -121,7 +121,7 @@ class Blended:
             own = noise.own_variances(rank.n_detected, rank.variance)
         if rank.n_detected >= most:
             return self.count(clients, 8 * most)
-        variances = {int(c): float(v) for c, v in zip(self.evidence.owners, own, strict=True)}
+        variances = {int(c): float(v) for c, v in zip(self.evidence.clients, own, strict=True)}
         return Counted(_cut(spectrum, rank.n_detected), rank, variances)
 
     def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:

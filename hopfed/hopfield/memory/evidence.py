@@ -27,7 +27,7 @@ from hopfed.spectral.operators import (
 )
 from hopfed.spectral.sketch import SketchOperator
 
-Batch = tuple[int, HebbianOperator, np.ndarray, float]  # owner, operator, column sums, weight
+Batch = tuple[int, HebbianOperator, np.ndarray, float]  # client, operator, column sums, weight
 
 PILED, KEPT = 8, 4  # times the width: rows from which factors are compressed, and to how many
 FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
@@ -42,7 +42,7 @@ class Evidence:
     encoding : their form.
     operator : the weighted sum; None before the first batch.
     columns : (N,) weighted sum of the examples themselves, which orients patterns.
-    counts, weights, owners : (A,) examples, weight and client of each batch.
+    counts, weights, clients : (A,) examples, weight and client of each batch.
     """
 
     encoding: Encoding
@@ -50,7 +50,7 @@ class Evidence:
     columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    owners: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    clients: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def mass(self) -> float:
@@ -75,22 +75,22 @@ class Evidence:
         )
 
     def add(
-        self, operator: HebbianOperator, columns: np.ndarray, weight: float, owner: int
+        self, operator: HebbianOperator, columns: np.ndarray, weight: float, client: int
     ) -> Evidence:
         """Return the evidence with one more batch, of weight above 0 per example."""
-        return self.extend([(owner, operator, columns, weight)])
+        return self.extend([(client, operator, columns, weight)])
 
     def extend(self, batches: Iterable[Batch]) -> Evidence:
-        """Return the evidence with more batches: (owner, operator, column sums, weight) each."""
+        """Return the evidence with more batches: (client, operator, column sums, weight) each."""
         operators = [] if self.operator is None else [self.operator]
         weights = [1.0] * len(operators)
         sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
-        atoms = self.counts, self.weights, self.owners
-        for owner, operator, columns, weight in batches:
+        atoms = self.counts, self.weights, self.clients
+        for client, operator, columns, weight in batches:
             operators.append(operator)
             weights.append(weight)
             sums = sums + columns * weight
-            atoms = _with(*atoms, (operator.mass, weight, owner))
+            atoms = _with(*atoms, (operator.mass, weight, client))
         if not operators:
             return self
         pooled = _bounded(pool(operators, weights), self.encoding)
@@ -109,7 +109,7 @@ class Evidence:
         known = None
         if captured:
             mean = np.mean(list(captured.values()), axis=0)
-            known = np.array([captured.get(int(c), mean) for c in self.owners])
+            known = np.array([captured.get(int(c), mean) for c in self.clients])
         return NoiseProfile(known, self.counts / total, self.encoding.n_sites, gains, float(total))
 
     def sample(
@@ -138,7 +138,7 @@ class Evidence:
         arrays: Message = {
             "mass": np.array([op.mass, op.sum_sq_weights]),
             "columns": self.columns,
-            "atoms": np.array([self.counts, self.weights, self.owners]),
+            "atoms": np.array([self.counts, self.weights, self.clients]),
         }
         if isinstance(op, DenseOperator):
             return arrays | {"triangle": lower(op.matrix)}
@@ -163,22 +163,22 @@ class Evidence:
         else:
             sketch = arrays["sketch"]
             operator = SketchOperator(N, mass, sum_sq_weights, sketch, N * mass, encoding.seed)
-        counts, weights, owners = arrays["atoms"]
-        return cls(encoding, operator, arrays["columns"], counts, weights, owners.astype(np.int64))
+        counts, weights, clients = arrays["atoms"]
+        return cls(encoding, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
 
 
 def _with(
-    counts: np.ndarray, weights: np.ndarray, owners: np.ndarray, new: tuple[float, float, int]
+    counts: np.ndarray, weights: np.ndarray, clients: np.ndarray, new: tuple[float, float, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Add a batch to the law; batches of one client with one weight are one."""
-    count, weight, owner = new
-    same = (owners == owner) & (np.abs(weights - weight) <= 1e-9 * weight)
+    count, weight, client = new
+    same = (clients == client) & (np.abs(weights - weight) <= 1e-9 * weight)
     keep = ~same & (weights > FORGOTTEN * max(weights.max(initial=0.0), weight))
     count += float(counts[same].sum())
     return (
         np.append(counts[keep], count),
         np.append(weights[keep], weight),
-        np.append(owners[keep], owner),
+        np.append(clients[keep], client),
     )
 
 
