@@ -4,7 +4,7 @@ BIN := .venv/bin
 STRICT := spectral archetypes memory recovery federation theory # held to mypy --strict
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-gpu check lint types docs results gallery wheel smoke clean
+.PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery wheel smoke clean
 
 demo: .venv/core
 	$(BIN)/hopfed demo --figure demo.png
@@ -19,6 +19,15 @@ test-slow: .venv/dev
 # With HOPFED_REQUIRE=cupy a machine without CuPy or a device fails instead of skipping.
 test-gpu: .venv/dev
 	$(BIN)/python -m pytest -m gpu
+
+# The fast tests with the lowest versions that pyproject.toml allows, without PyTorch and Flower.
+# What those versions' own dependencies deprecate is no error there.
+lowest: .venv/dev
+	@rm -rf build/lowest && $(BIN)/uv venv --quiet build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
+		--only-binary :all: --no-binary hopfed -e '.[test]'
+	build/lowest/bin/python -m pytest -n 2 --dist worksteal -W default::DeprecationWarning \
+		-m "not slow and not gpu" --ignore=tests/federation --ignore=tests/test_doctests.py
 
 check: lint types
 
