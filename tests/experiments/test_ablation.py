@@ -79,7 +79,7 @@ def test_full_is_what_recover_does(evidence):
     _, examples, known = evidence
     kept, candidates = recover_by(VARIANTS["full"], known, 3, 7)
     search = Search(patience=3, reluctance=3)
-    whole = recover(examples, seed=7, method="lam", search=search).patterns
+    whole = recover(examples, seed=7, method="layered", search=search).patterns
     signs = np.sign((kept.astype(int) * whole).sum(axis=1, keepdims=True))
     np.testing.assert_array_equal(kept * signs, whole)  # recover also orients them
     assert candidates == len(whole) == 12
