@@ -25,11 +25,11 @@ import numpy as np
 
 from . import _check
 from ._solve import increasing_root
-from .graded import Classes, Prediction, squared_norms
+from .graded import Classes, Prediction, squared_norms, strengths_and_axes
 
 _STEPS = 200  # Newton's; at the edge itself each halves the error
 _SETTLED = 1e-13
-_HALVINGS = 44  # of the bracket of the edge: a part in 1e13
+_HALVINGS = 32  # of the bracket of the edge: a part in 4e9
 
 
 class _Resolvents(NamedTuple):
@@ -57,12 +57,12 @@ def predict(classes: Classes, M: float) -> Prediction:
     """
     samples = _check.scalar("M", M, _check.positive)
     edge = upper_edge(classes, samples)
-    strengths = classes.strengths
+    strengths, axes = strengths_and_axes(classes)
     most = len(strengths)
     margins = _levels(classes, samples, edge)[0][:most]
     found = margins > 1
     outliers = np.full(most, edge)
-    overlaps = np.zeros((most, len(classes.shares)))
+    alignments, overlaps = np.zeros(most), np.zeros((most, len(classes.shares)))
     if found.any():
         k = np.flatnonzero(found)
         # A spike moves a singular value by no more than its own.
@@ -74,9 +74,12 @@ def predict(classes: Classes, M: float) -> Prediction:
             )
 
         outliers[k] = increasing_root(short, np.full(k.size, edge), high * (1 + 1e-9))
-        overlaps[k] = [_overlap(classes, samples, outliers[i], i) for i in k]
+        for i in k:
+            inner = _inner_products(classes, samples, outliers[i], i)
+            alignments[i] = (axes[i] @ inner) ** 2 / strengths[i]
+            overlaps[i] = inner**2 / squared_norms(classes)
     q = classes.N / samples
-    return Prediction(q, edge, strengths, margins, outliers, overlaps)
+    return Prediction(q, edge, strengths, margins, outliers, alignments, overlaps)
 
 
 def upper_edge(classes: Classes, M: float) -> float:
@@ -89,15 +92,14 @@ def upper_edge(classes: Classes, M: float) -> float:
     """
     samples = _check.scalar("M", M, _check.positive)
     high = _bound(classes, samples) * (1 + 1e-9)
-    low = high / 2
-    while _solve(classes, samples, low) is not None:
-        high, low = low, low / 2
+    low, start = 0.0, np.ones(len(classes.shares))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _solve(classes, samples, middle) is None:
+        found = _solve(classes, samples, middle, start)
+        if found is None:
             low = middle
         else:
-            high = middle
+            high, start = middle, found.H
     return float(high)
 
 
@@ -106,15 +108,19 @@ def _bound(classes: Classes, samples: float) -> float:
     return float((1 + np.sqrt((classes.profile @ classes.weights).max() / samples)) ** 2)
 
 
-def _solve(classes: Classes, samples: float, z: float) -> _Resolvents | None:
+def _solve(
+    classes: Classes, samples: float, z: float, start: np.ndarray | None = None
+) -> _Resolvents | None:
     """The smallest solution of the equations at a real z, None below the edge.
 
-    The equations `H = F(H)` are increasing and convex, so Newton's steps from 1 rise to the
-    smallest solution where there is one, and pass a point where they are no longer a contraction
-    where there is none.
+    `start` is no larger than the solution: that of a larger z, or 1, the default.
+
+    The equations `H = F(H)` are increasing and convex, so Newton's steps from below rise to
+    the smallest solution where there is one, and pass a point where they are no longer a
+    contraction where there is none.
     """
     w, shares, weights = classes.profile, classes.shares, classes.weights
-    H = np.ones(len(shares))
+    H = np.ones(len(shares)) if start is None else start
     eye = np.eye(H.size)
     for _ in range(_STEPS):
         inner = (shares * H) @ w / z
@@ -154,8 +160,8 @@ def _levels(
     return values[::-1], vectors[:, ::-1] * root[:, None], solved
 
 
-def _overlap(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
-    """(K,) squared cosines of eigenvector k, at z, and the signals.
+def _inner_products(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
+    """(K,) inner products of unit eigenvector k, which belongs to z, and the signals.
 
     The eigenvector is the null vector of `z / G - a^T diag(pi H) a`; the residue of the resolvent
     there, by the slope of that matrix in z, gives its length.
@@ -166,5 +172,5 @@ def _overlap(classes: Classes, samples: float, z: float, k: int) -> np.ndarray:
     inner = classes.signals @ weighted
     along = weighted @ (axis * (1 / solved.G - z * solved.G_slope / solved.G**2))
     length = along - inner @ (classes.shares * solved.H_slope * inner)
-    found: np.ndarray = inner**2 / length / squared_norms(classes)
+    found: np.ndarray = inner / np.sqrt(length)
     return found

@@ -113,7 +113,7 @@ class Classes:
     @property
     def strengths(self) -> np.ndarray:
         """(R,) spikes kappa_k in falling order, R the smaller of K and the number of columns."""
-        return _strengths_and_axes(self)[0]
+        return strengths_and_axes(self)[0]
 
     @property
     def distances(self) -> np.ndarray:
@@ -136,6 +136,7 @@ class Prediction:
     strengths : (R,) spikes of the population.
     margins : (R,) strength over the threshold: detectable above 1.
     outliers : (R,) sample eigenvalues, the edge where not detectable.
+    alignments : (R,) squared cosine of sample and population eigenvector.
     overlaps : (R, K) squared cosine of sample eigenvector k and the signal of class mu.
 
     Examples
@@ -152,6 +153,7 @@ class Prediction:
     strengths: np.ndarray
     margins: np.ndarray
     outliers: np.ndarray
+    alignments: np.ndarray
     overlaps: np.ndarray
 
     @property
@@ -191,17 +193,19 @@ def predict_white(classes: Classes, M: float) -> Prediction:
     (True, array([0.991, 0.966]))
     """
     q = classes.N / _check.scalar("M", M, _check.positive)
-    strengths, axes = _strengths_and_axes(classes)
+    strengths, axes = strengths_and_axes(classes)
     root = float(spikes.threshold(q))
     safe = np.maximum(strengths, root * 1e-9)  # a class without rows; far below every threshold
     aligned = (axes @ classes.gram) ** 2 / safe[:, None]
+    gamma = spikes.overlap(safe, q)
     return Prediction(
         q=q,
         edge=(1 + root) ** 2,
         strengths=strengths,
         margins=strengths / root,
         outliers=spikes.outlier(safe, q),
-        overlaps=spikes.overlap(safe, q)[:, None] * aligned / squared_norms(classes),
+        alignments=gamma,
+        overlaps=gamma[:, None] * aligned / squared_norms(classes),
     )
 
 
@@ -326,8 +330,17 @@ def _pair_weight(share: ArrayLike, other: ArrayLike) -> np.ndarray:
     return np.asarray(first * second / (first + second))
 
 
-def _strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
-    """Spikes in falling order, and the eigenvectors y, times sqrt(pi), in rows."""
+def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
+    """Spikes (R,) in falling order, and (R, K) coefficients of their directions.
+
+    Direction k is that row times the signals, over the square root of the spike.
+
+    Examples
+    --------
+    >>> kappa, axes = strengths_and_axes(Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25]))
+    >>> kappa.round(3), np.abs(axes).round(3).tolist()
+    (array([0.5  , 0.167]), [[0.866, 0.0], [0.0, 0.5]])
+    """
     root = np.sqrt(classes.shares)
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)
