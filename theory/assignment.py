@@ -40,7 +40,7 @@ class Assignment:
     --------
     >>> two = Classes([[0.6] * 40, [0.2] * 40], [0.5, 0.5], observed=0.9)
     >>> assign(two).accuracy.round(3), round(assign(two).total, 3)
-    (array([0.917, 0.911]), 0.914)
+    (array([0.91 , 0.907]), 0.909)
     """
 
     shares: np.ndarray
@@ -109,18 +109,48 @@ def assign(classes: Classes) -> Assignment:
 def mean_errors(classes: Classes, M: float) -> np.ndarray:
     """(K, N) standard deviation of estimated class means with true labels.
 
-    `sqrt((1 - T^2) / (M pi p))`: the first order in the number of observed entries of a class.
-    Infinite for a class without rows.
+    `(1 - T^2) / n` is its square, `n = M pi p` the number of observed entries, times
+    `1 + (1 - pi p) / n`, since that number is random. Infinite for a class without rows.
 
     Examples
     --------
     >>> mean_errors(Classes([[0.6, 0.0]], [1.0], observed=[1.0, 0.25]), 100).round(3)
-    array([[0.08, 0.2 ]])
+    array([[0.08 , 0.203]])
     """
     samples = _check.scalar("M", M, _check.positive)
+    spread = (1 - classes.means) * (1 + classes.means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = classes.shares[:, None] * classes.observed
+        found = np.sqrt(spread / (samples * share) * _scatter(share, samples))
+    return np.where(share > 0, found, np.inf)
+
+
+def _scatter(share: np.ndarray, samples: float) -> np.ndarray:
+    """Mean of 1/n for a binomial number n, over one over its mean, to second order."""
+    found: np.ndarray = 1 + (1 - share) / (samples * share)
+    return found
+
+
+def samples_for_error(classes: Classes, error: float) -> np.ndarray:
+    """(K,) rows at which the means of each class have this error, root mean square over columns.
+
+    The inverse of :func:`mean_errors` without its second order: labels are known, or classes far
+    apart.
+
+    Parameters
+    ----------
+    classes : the population.
+    error : wanted, above 0.
+
+    Examples
+    --------
+    >>> samples_for_error(Classes([[0.6, 0.6], [0.0, 0.0]], [0.8, 0.2]), 0.1).round(6)
+    array([ 80., 500.])
+    """
+    wanted = _check.scalar("error", error, _check.positive)
+    spread = (1 - classes.means) * (1 + classes.means) / classes.observed
     with np.errstate(divide="ignore"):
-        entries = samples * classes.shares[:, None] * classes.observed
-        found: np.ndarray = np.sqrt((1 - classes.means) * (1 + classes.means) / entries)
+        found: np.ndarray = spread @ classes.weights / (classes.N * classes.shares * wanted**2)
     return found
 
 
@@ -141,7 +171,7 @@ def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     --------
     >>> two = Classes([[0.6] * 60, [0.2] * 60], [0.5, 0.5])
     >>> (estimated_errors(two, 1000) / mean_errors(two, 1000))[:, 0].round(3)
-    array([1.043, 1.042])
+    array([1.049, 1.034])
     """
     _require_inside(classes)
     samples = _check.scalar("M", M, _check.positive)
@@ -149,7 +179,8 @@ def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     spread = (1 - classes.means) * (1 + classes.means)
     blocks = np.zeros((columns, K, K))
     place = np.arange(K)
-    blocks[:, place, place] = (classes.shares[:, None] * classes.observed / spread).T
+    share = classes.shares[:, None] * classes.observed
+    blocks[:, place, place] = (share / spread).T
     lost = []  # (sign times strength, (N, K)) of rank one
     for mu in range(K):
         for nu in range(mu):
@@ -158,7 +189,8 @@ def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     strength = np.array([size for size, _ in lost])
     axes = np.array([axis for _, axis in lost]).reshape(-1, columns, K)
     variances = _diagonal_of_inverse(blocks, classes.weights, strength, axes)
-    return np.sqrt(variances / samples).T
+    found: np.ndarray = np.sqrt(variances.T / samples * _scatter(share, samples))
+    return found
 
 
 def cosines(classes: Classes, errors: np.ndarray) -> np.ndarray:
@@ -218,21 +250,28 @@ def _error(distance: float, mean: float, variance: float, odds: float) -> float:
 
 
 def _weights(pair: _Pair, odds: float) -> np.ndarray:
-    """Product of both responsibilities over the grid of normals, in units of the pair's shares.
-
-    `P Q / (P + Q)` is `sqrt(P Q) / (2 cosh(l / 2))`, shares included.
-    """
-    half = (pair.mean + odds + np.sqrt(pair.variance) * _NORMALS) / 2
-    small = np.exp(-np.abs(half))
-    found: np.ndarray = np.exp(-pair.distance) * _DENSITY * small / (1 + small**2)
+    """Product of both responsibilities over the grid of normals, in units of the pair's shares."""
+    found: np.ndarray = np.exp(-pair.distance) * _DENSITY * _product(pair, odds)
     return found
 
 
-def _lost(
-    classes: Classes, mu: int, nu: int, blocks: np.ndarray
-) -> list[tuple[float, np.ndarray]]:
+def _product(pair: _Pair, shift: float) -> np.ndarray:
+    """`P Q / (P + Q)` over `sqrt(P Q)`, which is `1 / (2 cosh(l / 2))`, over the grid, with the
+    log-likelihood ratio moved by `shift`."""
+    half = (pair.mean + shift + np.sqrt(pair.variance) * _NORMALS) / 2
+    small = np.exp(-np.abs(half))
+    return np.asarray(small / (1 + small**2))
+
+
+def _lost(classes: Classes, mu: int, nu: int, blocks: np.ndarray) -> list[tuple[float, np.ndarray]]:
     """Take the information that a pair loses within columns off `blocks` (N, K, K); return the
-    two terms of rank one that couple columns."""
+    two terms of rank one that couple columns.
+
+    With D the difference of both scores and c its covariance with the ratio, over all rows,
+    weighed by the product of both responsibilities, `E D D^T` is the mean of D squared, less
+    `(1 - shrunk) c c^T / variance` for the rows that are undecided only in sum, plus what
+    columns vary by themselves.
+    """
     pair = _halfway(classes, mu, nu)
     odds = float(np.log(classes.shares[mu] / classes.shares[nu]))
     weights = _weights(pair, odds) * np.sqrt(classes.shares[mu] * classes.shares[nu])
@@ -240,25 +279,38 @@ def _lost(
     centre = weights @ _NORMALS / total
     shrunk = weights @ (_NORMALS - centre) ** 2 / total
 
+    law = _undecided(pair, odds)
     entry = np.array([1.0, -1.0, 0.0])[:, None]
     seen = np.array([1.0, 1.0, 0.0])[:, None]
     both = classes.means[[mu, nu]][:, None]
     scores = (entry - seen * both) / ((1 - both) * (1 + both)) * [[[1.0]], [[-1.0]]]
-    mean = (pair.law * scores).sum(axis=1)
-    covariance = np.einsum("xj,axj,bxj->jab", pair.law, scores, scores) - np.einsum(
-        "aj,bj->jab", mean, mean
-    )
-    at = np.ix_(np.arange(len(blocks)), [mu, nu], [mu, nu])
-    blocks[at] -= total * covariance
-
-    along = (pair.law * scores * pair.ratio).sum(axis=1) - mean * (pair.law * pair.ratio).sum(0)
+    mean = (law * scores).sum(axis=1)
+    along = (law * scores * pair.ratio).sum(axis=1) - mean * (law * pair.ratio).sum(axis=0)
     along /= np.sqrt(max(pair.variance, np.finfo(np.float64).tiny))
-    terms = ((-total, mean + centre * along), (total * (1 - shrunk), along))
+    terms = ((-total, mean), (total * (1 - shrunk), along))
+    within = np.einsum("xj,axj,bxj->jab", law, scores, scores)
+    at = np.ix_(*map(np.array, (range(len(blocks)), (mu, nu), (mu, nu))))
+    blocks[at] -= total * within
     found = []
     for size, axis in terms:
-        full = np.zeros((blocks.shape[0], blocks.shape[1]))
+        blocks[at] -= size * np.einsum("aj,bj->jab", axis, axis)  # it comes again in the coupling
+        full = np.zeros(blocks.shape[:2])
         full[:, [mu, nu]] = axis.T
         found.append((size, full))
+    return found
+
+
+def _undecided(pair: _Pair, odds: float) -> np.ndarray:
+    """(3, N) law of the entries of a column over rows weighed by both responsibilities.
+
+    An entry moves the ratio of its row, and with it the weight; one that decides alone, as a rare
+    one may, has next to none.
+    """
+    shift = pair.ratio - (pair.law * pair.ratio).sum(axis=0)
+    grid = np.linspace(shift.min(), shift.max(), 400)
+    weight = np.array([_DENSITY @ _product(pair, odds + x) for x in grid])
+    law = pair.law * np.exp(np.interp(shift, grid, np.log(np.maximum(weight, 1e-300))))
+    found: np.ndarray = law / law.sum(axis=0)
     return found
 
 
@@ -278,10 +330,7 @@ def _diagonal_of_inverse(
         return diagonal
     solved = np.einsum("jab,rjb->rja", inverse, axes)
     inner = np.einsum("j,rja,sja->rs", weights, axes, solved)
-    # 1 + S^(1/2) inner S^(1/2) without the signs, which stay on the other side (Woodbury).
-    small = np.diag(1 / np.where(strength == 0, np.inf, strength))
-    small[strength == 0, strength == 0] = np.inf
-    keep = strength != 0
-    core = np.linalg.inv((small + inner)[np.ix_(keep, keep)])
-    diagonal -= np.einsum("rs,rja,sja->ja", core, solved[keep], solved[keep])
+    scaled = strength[:, None] * inner  # Woodbury, with no 1 / strength, which may be 0
+    core = np.linalg.solve(np.eye(strength.size) + scaled, np.diag(strength))
+    diagonal -= np.einsum("rs,rja,sja->ja", core, solved, solved)
     return diagonal if diagonal.min() > 0 else wrong

@@ -23,12 +23,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hopfed.errors import ArgumentError
+
 from . import _check
-from ._solve import increasing_root
+from ._solve import fewest, increasing_root
 from .graded import Classes, Prediction, squared_norms, strengths_and_axes
 
 _STEPS = 200  # Newton's; at the edge itself each halves the error
 _SETTLED = 1e-13
+_MOST_SAMPLES = 2**40
+_TINY = 1e-300  # in the place of a strength of 0, whose direction is empty
 _HALVINGS = 32  # of the bracket of the edge: a part in 4e9
 
 
@@ -52,8 +56,9 @@ def predict(classes: Classes, M: float) -> Prediction:
     >>> rng = np.random.default_rng(0)
     >>> means = np.array([rng.uniform(-1, -0.8, 200), rng.uniform(-0.9, 0.5, 200)])
     >>> rare = Classes(means, [0.9, 0.1])
-    >>> predict(rare, 300).edge > 1.3 * (1 + np.sqrt(200 / 300)) ** 2
-    True
+    >>> found = predict(rare, 300)
+    >>> round(found.edge, 2), round(float((1 + np.sqrt(found.q)) ** 2), 2), found.rank
+    (5.81, 3.3, 2)
     """
     samples = _check.scalar("M", M, _check.positive)
     edge = upper_edge(classes, samples)
@@ -74,12 +79,39 @@ def predict(classes: Classes, M: float) -> Prediction:
             )
 
         outliers[k] = increasing_root(short, np.full(k.size, edge), high * (1 + 1e-9))
-        for i in k:
+        for i in map(int, k):
             inner = _inner_products(classes, samples, outliers[i], i)
-            alignments[i] = (axes[i] @ inner) ** 2 / strengths[i]
+            alignments[i] = np.sum((axes @ inner) ** 2 / np.maximum(strengths, _TINY))
             overlaps[i] = inner**2 / squared_norms(classes)
     q = classes.N / samples
     return Prediction(q, edge, strengths, margins, outliers, alignments, overlaps)
+
+
+def samples_to_count(classes: Classes, count: int) -> float:
+    """Fewest rows from which `count` eigenvalues leave the bulk; infinite beyond 2^40.
+
+    Parameters
+    ----------
+    classes : the population.
+    count : number of eigenvalues, at most the number of classes and of columns.
+
+    Examples
+    --------
+    >>> xi = np.array([[1, 1, 1, 1] * 10, [1, -1, 1, -1] * 10])
+    >>> samples_to_count(Classes(0.3 * xi, [0.75, 0.25]), 2)
+    41.0
+    """
+    wanted = int(_check.scalar("count", count, _check.count))
+    if wanted > min(classes.means.shape):
+        raise ArgumentError("count", f"at most {min(classes.means.shape)}", count)
+
+    def enough(samples: int) -> bool:
+        edge = upper_edge(classes, samples)
+        return bool(_levels(classes, samples, edge)[0][wanted - 1] > 1)
+
+    strength = max(float(classes.strengths[wanted - 1]), 1e-12)
+    found = fewest(enough, 1, classes.N / strength**2, _MOST_SAMPLES)
+    return float(found) if found < _MOST_SAMPLES else np.inf
 
 
 def upper_edge(classes: Classes, M: float) -> float:
@@ -133,7 +165,10 @@ def _solve(
         image = 1 / (1 - outer)
         spread = weights * G**2
         jacobian = image[:, None] ** 2 * ((w * spread) @ w.T) * shares / (z**2 * samples)
-        both = np.linalg.solve(eye - jacobian, np.stack([image - H, np.ones_like(H)], axis=1))
+        try:
+            both = np.linalg.solve(eye - jacobian, np.stack([image - H, np.ones_like(H)], axis=1))
+        except np.linalg.LinAlgError:
+            return None
         if both[:, 1].min() < 1:  # 1 - jacobian has no positive inverse: no contraction here
             return None
         step = both[:, 0]
@@ -149,7 +184,7 @@ def _solve(
 def _levels(
     classes: Classes, samples: float, z: float
 ) -> tuple[np.ndarray, np.ndarray, _Resolvents]:
-    """Eigenvalues, falling, and eigenvectors of the matrix that has the eigenvalue 1 at outliers."""
+    """Eigenvalues, falling, and scaled eigenvectors of the matrix that has one of 1 at outliers."""
     solved = _solve(classes, samples, z)
     if solved is None:  # z is the edge up to rounding
         solved = _solve(classes, samples, z * (1 + 1e-12))

@@ -19,6 +19,7 @@ Source: derived in theory/NOTES.md, "Spikes of graded classes" and "Telling two 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,13 +55,13 @@ class Classes:
     --------
     >>> two = Classes([[0.5, 0.5], [0.5, -0.5]], [0.75, 0.25], observed=0.8)
     >>> two.noise.round(3), two.strengths.round(3)
-    (array([0.64, 0.64]), array([0.354, 0.146]))
+    (array([0.64, 0.64]), array([0.375, 0.125]))
     """
 
     means: np.ndarray
     shares: np.ndarray
-    observed: np.ndarray | float = 1.0
-    weights: np.ndarray | None = None
+    observed: Any = 1.0  # once constructed, an array (N,), as are the weights
+    weights: Any = None
     noise: np.ndarray = field(init=False, repr=False)
     signals: np.ndarray = field(init=False, repr=False)
     profile: np.ndarray = field(init=False, repr=False)
@@ -136,7 +137,7 @@ class Prediction:
     strengths : (R,) spikes of the population.
     margins : (R,) strength over the threshold: detectable above 1.
     outliers : (R,) sample eigenvalues, the edge where not detectable.
-    alignments : (R,) squared cosine of sample and population eigenvector.
+    alignments : (R,) part of sample eigenvector k that lies in the span of the signals.
     overlaps : (R, K) squared cosine of sample eigenvector k and the signal of class mu.
 
     Examples
@@ -145,7 +146,7 @@ class Prediction:
     >>> two = Classes(rng.uniform(-1, 1, (2, 100)), [0.9, 0.1], observed=0.7)
     >>> found = predict_white(two, M=500)
     >>> found.rank, found.outliers.round(2), found.scores.round(2)
-    (2, array([46.28,  4.52]), array([1.  , 0.88]))
+    (2, array([48.13,  4.96]), array([1.  , 0.94]))
     """
 
     q: float
@@ -190,7 +191,7 @@ def predict_white(classes: Classes, M: float) -> Prediction:
     >>> graded = predict_white(Classes(0.5 * xi, [0.8, 0.2]), M=300)
     >>> plain = spikes.finite_size(xi, [0.8, 0.2], r=0.5, M=300)
     >>> np.allclose(0.75 * graded.outliers, plain.outliers), graded.scores.round(3)
-    (True, array([0.991, 0.966]))
+    (True, array([0.988, 0.951]))
     """
     q = classes.N / _check.scalar("M", M, _check.positive)
     strengths, axes = strengths_and_axes(classes)
@@ -245,8 +246,8 @@ def contrast(share: ArrayLike, other: ArrayLike, distance: ArrayLike) -> np.ndar
 
     Examples
     --------
-    >>> float(contrast(0.5, 0.5, 4.0)), float(contrast(0.1, 0.1, 4.0))
-    (4.0, 0.8)
+    >>> float(contrast(0.5, 0.5, 4.0)), float(contrast(0.25, 0.25, 4.0))
+    (4.0, 2.0)
     """
     found: np.ndarray = (_pair_weight(share, other) * _check.positive("distance", distance) ** 2)[
         ()

@@ -7,8 +7,8 @@ the law of the rates `(1 + T) / 2`. A column is not observed with probability `m
 For signs a gap is a loss of quality: `p r^2` takes the place of `r^2` in the strength, so
 `kappa = N pi p r^2 / (1 - p r^2)`, and without gaps every number is that of
 :func:`hopfed.theory.planning.plan`. For Beta rates both classes share a mean, whose eigenvalue
-comes first; the class is told from the rest by the second. Expectations over the law are taken
-over a typical table, whose columns fill the square of both rates evenly.
+comes first; the class is told from the rest by the second. Expectations over the law are sums
+over a typical table of weighted columns.
 
 Source: derived in theory/NOTES.md, "Planning for graded classes".
 """
@@ -27,7 +27,7 @@ from . import _check, assignment, class_noise, planning, spikes, tracy_widom
 from ._solve import fewest
 from .graded import Classes, Prediction, predict_white
 
-_MOST_COLUMNS = 2048  # of a typical table; wider ones weigh these
+_LEVELS = 24  # of the rates of each class in a typical table
 _MOST_SAMPLES = 2**40
 
 
@@ -70,18 +70,20 @@ class Law:
         Examples
         --------
         >>> Law(r=0.5).draw(np.random.default_rng(0), 1, 4)
-        array([[ 0.5,  0.5,  0.5, -0.5]])
+        array([[-0.5, -0.5, -0.5,  0.5]])
         """
         _check.generator(rng)
         if self.rates is None:
-            return np.asarray(self.r) * rng.choice([1.0, -1.0], size=(K, N))
+            signs: np.ndarray = np.asarray(self.r) * rng.choice([1.0, -1.0], size=(K, N))
+            return signs
         return self._inside(2 * rng.beta(*self.rates, size=(K, N)) - 1)
 
     def typical(self, share: float, N: int) -> Classes:
         """Two classes of shares (share, 1 - share) in a typical table of N columns.
 
-        Signs agree in half of the columns. Beta rates are the quantiles of a sequence that fills
-        the square evenly (R2 of M. Roberts), so their sums are those of the law to about 1/N.
+        Signs agree in half of the columns. Beta rates are the quantiles of the nodes of a Gauss
+        rule over the square of both levels, each standing for as many columns as it weighs, so
+        sums over columns are their expectations.
 
         Examples
         --------
@@ -92,20 +94,21 @@ class Law:
         sites = int(_check.scalar("N", N, _check.count))
         if self.rates is None:
             means = np.asarray(self.r) * np.array([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]])
+            weight = np.full(4, sites / 4)
         else:
             from scipy.special import betaincinv
 
-            plastic = 1.324717957244746  # x^3 = x + 1
-            steps = np.arange(min(sites, _MOST_COLUMNS))
-            levels = (0.5 + steps / np.array([[plastic], [plastic**2]])) % 1
+            nodes, shares = np.polynomial.legendre.leggauss(_LEVELS)
+            levels = np.array(np.meshgrid(nodes, nodes)).reshape(2, -1) / 2 + 0.5
+            weight = sites * np.outer(shares, shares).ravel() / 4
             means = self._inside(2 * betaincinv(*self.rates, levels) - 1)
-        weight = np.full(means.shape[1], sites / means.shape[1])
         return Classes(means, np.array([share, 1 - share]), 1 - self.missing, weight)
 
     @staticmethod
     def _inside(means: np.ndarray) -> np.ndarray:
         """Rates that round to 0 or 1 are as far from them as double precision tells."""
-        return np.clip(means, -1 + 1e-12, 1 - 1e-12)
+        found: np.ndarray = np.clip(means, -1 + 1e-12, 1 - 1e-12)
+        return found
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,8 @@ class GradedPlan:
         beyond 2^40, and then nothing else is said.
     power : probability that its eigenvalue passes the test.
     threshold : eigenvalue the test compares with, in coordinates of unit noise.
-    eigenvalue, overlap, margin : predicted eigenvalue, its eigenvector's squared cosine with the
-        spike, and the strength over the phase boundary.
+    eigenvalue, overlap, margin : predicted eigenvalue, the part of its eigenvector that lies in
+        the span of both classes, and the strength over the phase boundary.
     distance : between the class and the rest, in coordinates of unit noise.
     score : part of the class that lies in the span of the counted eigenvectors.
     accuracy : share of the rows of the class that are assigned to it, its means known.
@@ -133,7 +136,7 @@ class GradedPlan:
     --------
     >>> found = plan(Law(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
-    ([18.0, 92.0], [1.0, 1.0])
+    ([8.0, 65.0], [1.0, 1.0])
     """
 
     boundary: np.ndarray
@@ -150,6 +153,11 @@ class GradedPlan:
     mean_error: np.ndarray
     labelled_error: np.ndarray
     cosine: np.ndarray
+
+    def at(self, place: int) -> GradedPlan:
+        """The plan for one of the exposures."""
+        names = GradedPlan.__dataclass_fields__
+        return GradedPlan(**{name: np.ravel(getattr(self, name))[place] for name in names})
 
 
 def plan(
@@ -177,7 +185,7 @@ def plan(
     >>> signs = plan(Law(r=0.3), exposure=0.1, N=200)
     >>> gaps = plan(Law(r=0.3, missing=0.5), exposure=0.1, N=200)
     >>> float(signs.samples), float(gaps.samples)
-    (185.0, 666.0)
+    (185.0, 610.0)
     """
     shares = _check.probability("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)
@@ -186,7 +194,9 @@ def plan(
         for share in shares.ravel()
     ]
     names = GradedPlan.__dataclass_fields__
-    return GradedPlan(**{n: np.array([r[n] for r in rows]).reshape(shares.shape)[()] for n in names})
+    return GradedPlan(
+        **{n: np.array([r[n] for r in rows]).reshape(shares.shape)[()] for n in names}
+    )
 
 
 class _Case:
@@ -201,7 +211,8 @@ class _Case:
         above = int(_check.scalar("stronger", stronger, _check.nonnegative))
         self.stronger = above + (not signs)
         if self.stronger >= self.N:
-            raise ArgumentError("stronger", "below N", stronger)
+            rule = f"above {self.stronger}, the number of stronger eigenvalues"
+            raise ArgumentError("N", rule, self.N)
         self.place = 1 if share <= 0.5 or not signs else 0
         self.kurtosis = _excess_kurtosis(self.classes)
 
@@ -225,9 +236,7 @@ class _Case:
         """Probability of passing the test, summed over the number of rows the class gets."""
         from scipy.special import ndtr
 
-        got, weights = planning.binomial_shares(
-            np.array([self.share]), np.array([float(samples)])
-        )
+        got, weights = planning.binomial_shares(np.array([self.share]), np.array([float(samples)]))
         rows, sites = samples - self.stronger, self.N - self.stronger
         q = sites / rows
         size = (samples / rows) * (sites / self.N)
@@ -268,16 +277,16 @@ class _Case:
 def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
     """All numbers of one share."""
     boundary = case.N / case.strength**2
+    least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
     if samples is None:
-        least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
         enough: Callable[[int], bool] = lambda M: case.power(M) >= target  # noqa: E731
         samples = fewest(enough, least, least, _MOST_SAMPLES)
         if samples >= _MOST_SAMPLES:
             names = GradedPlan.__dataclass_fields__
             return dict.fromkeys(names, np.nan) | {"boundary": boundary, "samples": np.inf}
-    M = _check.scalar("samples", samples, _check.count)
-    if case.stronger >= M or case.N * M < planning.SMALLEST_TABLE:
-        raise ArgumentError("samples", f"more rows: {case.N} columns need some", int(M))
+    M = _check.scalar("M", samples, _check.count)
+    if least > M:
+        raise ArgumentError("M", f"at least {least} for a test with {case.N} columns", int(M))
     found, rows = case.predict(M), assignment.assign(case.classes)
     learnt = assignment.estimated_errors(case.classes, M)
     labelled = assignment.mean_errors(case.classes, M)
