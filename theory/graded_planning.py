@@ -104,6 +104,26 @@ class Law:
             means = self._inside(2 * betaincinv(*self.rates, levels) - 1)
         return Classes(means, np.array([share, 1 - share]), 1 - self.missing, weight)
 
+    def distance(self, N: int) -> float:
+        """Distance of two of many equal classes, in coordinates of unit noise.
+
+        `sqrt(2 N p s / (1 - p (m^2 + s)))` with m and s the mean and variance of a class mean and
+        p the part that is observed; a class of share pi has the strength `pi distance^2 / 2`.
+
+        Examples
+        --------
+        >>> round(Law(rates=(1, 1)).distance(100), 6), round(Law(r=0.6).distance(32), 6)
+        (10.0, 6.0)
+        """
+        if self.rates is None:
+            mean, variance = 0.0, float(self.r or 0) ** 2
+        else:
+            a, b = self.rates
+            mean, variance = (a - b) / (a + b), 4 * a * b / (a + b) ** 2 / (a + b + 1)
+        p = 1 - self.missing
+        sites = _check.scalar("N", N, _check.count)
+        return float(np.sqrt(2 * sites * p * variance / (1 - p * (mean**2 + variance))))
+
     @staticmethod
     def _inside(means: np.ndarray) -> np.ndarray:
         """Rates that round to 0 or 1 are as far from them as double precision tells."""

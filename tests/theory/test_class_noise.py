@@ -14,7 +14,7 @@ def healthy_and_sick(N=200, seed=1):
     return np.array([2 * rng.beta(1, 12, N) - 1, 2 * rng.beta(3, 4, N) - 1])
 
 
-def draws(means, shares, M, count, rng):
+def draws(means, shares, M, count, rng, most=3):
     """Leading eigenvalues of tables with exact shares, and the signal in their eigenvectors."""
     K, N = means.shape
     labels = np.repeat(np.arange(K), np.round(np.array(shares) * M).astype(int))
@@ -25,7 +25,7 @@ def draws(means, shares, M, count, rng):
         rows = np.where(rng.random((M, N)) < (1 + means[labels]) / 2, 1.0, -1.0)
         rows /= np.sqrt(own.noise * M)
         values, axes = np.linalg.eigh(rows.T @ rows)
-        yield values[: -K - 2 : -1], np.sum((directions @ axes[:, : -K - 1 : -1]) ** 2, axis=0)
+        yield values[: -most - 1 : -1], np.sum((directions @ axes[:, : -K - 1 : -1]) ** 2, axis=0)
 
 
 def test_unequal_noise_moves_bulk_outliers_and_overlaps_as_predicted():
@@ -43,6 +43,22 @@ def test_unequal_noise_moves_bulk_outliers_and_overlaps_as_predicted():
     # The largest noise eigenvalue is just below the edge, and far above that of white noise.
     assert values[:, 2].mean() == pytest.approx(found.edge, rel=0.08)
     assert values[:, 2].min() > 1.2 * white.edge
+
+
+def test_the_white_edge_counts_noise_as_classes():
+    """Two classes, and a third to twenty-odd eigenvalues above the edge of white noise; far fewer
+    above the edge of theirs."""
+    N, M, rng = 200, 300, np.random.default_rng(5)
+    above = []
+    for seed in range(8):
+        means = healthy_and_sick(N, seed)
+        classes = Classes(means, [0.9, 0.1])
+        values = next(draws(means, [0.9, 0.1], M, 1, rng, most=N))[0]
+        edges = (1 + np.sqrt(N / M)) ** 2, class_noise.upper_edge(classes, M)
+        above.append([(values > edge).sum() for edge in edges])
+    white, own = np.mean(above, axis=0)
+    assert white > 8
+    assert 2 <= own < 2.5
 
 
 def test_equal_noise_is_white():

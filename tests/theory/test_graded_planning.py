@@ -69,6 +69,16 @@ def test_a_typical_table_is_an_average_one(rates):
     np.testing.assert_allclose(wide.gram / 10_000, typical.gram / N, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("rates", [(1, 1), (1, 4), (3, 2), None])
+def test_the_distance_of_many_classes_of_random_rates(rates):
+    """The closed form, in which every column has the same noise."""
+    K, N = 40, 4000
+    law = Law(rates=rates, r=None if rates else 0.5, missing=0.3)
+    classes = Classes(law.draw(np.random.default_rng(0), K, N), np.full(K, 1 / K), 0.7)
+    found = classes.distances[np.triu_indices(K, 1)]
+    assert np.mean(found**2) == pytest.approx(law.distance(N) ** 2, rel=0.02)
+
+
 @pytest.mark.parametrize("law", [Law(r=0.3, missing=0.4), Law(rates=(2, 3), missing=0.1)])
 def test_a_plan_is_the_fewest_rows_and_answers_for_them(law):
     found = plan(law, [0.4, 0.1], 60, power=0.8)
