@@ -12,6 +12,11 @@ the bulk ends where the smallest solution ceases to exist; eigenvalue k lies whe
 eigenvalue of `(1/z) sqrt(pi H) (a diag(G) a^T) sqrt(pi H)` is 1. Exact for large N and M and any K;
 equal noise gives back the closed forms of `graded.predict_white`.
 
+Parameters
+----------
+classes : the population; with the shares of a draw, what is predicted for that draw.
+M : number of rows.
+
 Source: derived in theory/NOTES.md, "Classes of unequal noise"; the equations without signal are
 those of V. L. Girko, the equivalent with one is that of W. Hachem, P. Loubaton, J. Najim, Ann.
 Appl. Probab. 17 (2007) 875.
@@ -45,11 +50,6 @@ class _Resolvents(NamedTuple):
 
 def predict(classes: Classes, M: float) -> Prediction:
     """Predict eigenvalues and overlaps, each class with its own noise.
-
-    Parameters
-    ----------
-    classes : the population; with the shares of a draw, the prediction for that draw.
-    M : number of rows.
 
     Examples
     --------

@@ -13,6 +13,11 @@ so the classes are spikes of strength kappa_k, the eigenvalues of `sqrt(pi) (a a
 This module holds the population and the closed forms for noise that is white in every class.
 `class_noise` takes into account that classes differ in noise, which moves the bulk as well.
 
+Parameters
+----------
+classes : the population; with the shares of a draw, what is predicted for that draw.
+M : number of rows.
+
 Source: derived in theory/NOTES.md, "Spikes of graded classes" and "Telling two classes apart".
 """
 
@@ -180,11 +185,6 @@ def predict_white(classes: Classes, M: float) -> Prediction:
     Exact for large N and M where the mean of `classes.profile` over columns is the same for every
     class; :func:`hopfed.theory.class_noise.predict` needs no such condition.
 
-    Parameters
-    ----------
-    classes : the population; with the shares of a draw, the prediction for that draw.
-    M : number of rows.
-
     Examples
     --------
     >>> xi = np.sign(np.random.default_rng(0).standard_normal((2, 400)))
@@ -311,6 +311,12 @@ def samples_to_resolve(
     """Number of rows from which two classes are two, beside a strong mean; a real number.
 
     `N / (contrast (1 - cosine^2))^2`, the inverse of :func:`least_distance` at `common = inf`.
+
+    Parameters
+    ----------
+    share, other, distance : of the two classes, as in :func:`contrast`.
+    N : number of columns.
+    cosine : of the difference and the mean, in [-1, 1].
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Law:
         _check.real("missing", self.missing, rule, lambda a: (a >= 0) & (a < 1))
 
     def draw(self, rng: np.random.Generator, K: int, N: int) -> np.ndarray:
-        """(K, N) means drawn from the law.
+        """(K, N) means drawn from the law with the generator `rng`.
 
         Examples
         --------
@@ -175,7 +175,13 @@ class GradedPlan:
     cosine: np.ndarray
 
     def at(self, place: int) -> GradedPlan:
-        """The plan for one of the exposures."""
+        """The plan for the exposure at this `place`.
+
+        Examples
+        --------
+        >>> float(plan(Law(r=0.3), [0.2, 0.1], N=200).at(1).samples)
+        185.0
+        """
         names = GradedPlan.__dataclass_fields__
         return GradedPlan(**{name: np.ravel(getattr(self, name))[place] for name in names})
 

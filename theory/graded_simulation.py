@@ -3,6 +3,14 @@
 Each draw has its own means, labels and gaps. What second moments show is predicted for the draw
 itself, from its means and the shares that it really has; what depends on the law of a row, from
 the shares it was drawn with.
+
+Parameters
+----------
+classes : the population.
+rows : (M, N) entries -1, 0 (not observed) and 1.
+means, shares : (K, N) class means in (-1, 1), (K,) shares.
+M : number of rows.
+rng : the generator to draw from.
 """
 
 from __future__ import annotations
@@ -71,6 +79,14 @@ def compare(law: Law, plan: GradedPlan, share: float, N: int, draws: int, seed: 
     N : number of columns.
     draws : number of tables, at least 2.
     seed : of the draws.
+
+    Examples
+    --------
+    >>> from hopfed.theory.graded_planning import plan
+    >>> law = Law(rates=(2, 2), missing=0.2)
+    >>> found = compare(law, plan(law, 0.4, N=50, samples=200), 0.4, N=50, draws=5, seed=0)
+    >>> dict(zip(QUANTITIES, found.measured.round(2).tolist(), strict=True))["power"]
+    1.0
     """
     if draws < 2 or not np.isfinite(plan.samples):
         raise ArgumentError("draws", "at least 2, with a plan that ends", draws)

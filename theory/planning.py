@@ -370,7 +370,17 @@ def _power(
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of the binomial share of M examples, along the last axis."""
+    """Values and probabilities of the binomial share of M examples, along the last axis.
+
+    `exposure` and `M` have a last axis of length 1. A few hundred examples and more are summed
+    over quantiles instead of single counts.
+
+    Examples
+    --------
+    >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
+    >>> round(float(weight @ share), 12), round(float(weight[5]), 6)
+    (0.1, 0.184925)
+    """
     # Many: the 2/3 power is nearly normal; the term in spread^2 restores the mean.
     spread = np.sqrt((1 - exposure) / (M * exposure))
     power = np.maximum(1 + 2 / 3 * spread * _NORMALS, 0.0) ** 1.5

@@ -228,7 +228,7 @@ def _simulation(
         "exposure": np.repeat(exposure, len(QUANTITIES)),
         "quantity": list(QUANTITIES) * len(found),
     }
-    for name in ("planned", "predicted", "measured", "standard_error", "agrees"):
+    for name in ("predicted", "measured", "standard_error", "agrees"):
         columns[name] = np.concatenate([getattr(one, name) for one in found])
     named = zip(columns["exposure"], columns["quantity"], columns["agrees"], strict=True)
     return columns, [f"{quantity} at {share:g}" for share, quantity, good in named if not good]
