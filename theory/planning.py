@@ -31,7 +31,7 @@ from . import _check, spikes, tracy_widom
 
 _MAX_SAMPLES = 2.0**50
 # The first-order kurtosis shift 1 + k4 / sqrt(M N), with k4 >= -2, means nothing for smaller M N.
-_SMALLEST_TABLE = 36.0
+SMALLEST_TABLE = 36.0
 
 # Points at which the binomial number of an archetype's examples is summed over: the counts from 0
 # on while few are expected, quantiles of a grid of standard normals otherwise.
@@ -273,7 +273,7 @@ def plan(
     shape = np.broadcast(*map(np.asarray, (r, exposure, N, target, false_alarm, stronger)))
     stronger = _check_stronger(stronger, np.asarray(N))
     low = np.broadcast_to(
-        np.maximum(stronger + 1, np.ceil(_SMALLEST_TABLE / _check.count("N", N))), shape.shape
+        np.maximum(stronger + 1, np.ceil(SMALLEST_TABLE / _check.count("N", N))), shape.shape
     ).astype(np.float64)
     high = low.copy()
 
@@ -349,7 +349,7 @@ def _power(
     from scipy.special import ndtr
 
     variance = 1 - r**2
-    share, weights = _shares(exposure, M)
+    share, weights = binomial_shares(exposure, M)
     samples, sites = M - stronger, N - stronger
     q = sites / samples
     kappa = N * r**2 * share / variance * (M / samples) * (sites / N)
@@ -369,8 +369,18 @@ def _power(
     return found
 
 
-def _shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and probabilities of the binomial share of M examples, along the last axis."""
+def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and probabilities of the binomial share of M examples, along the last axis.
+
+    `exposure` and `M` have a last axis of length 1. A few hundred examples and more are summed
+    over quantiles instead of single counts.
+
+    Examples
+    --------
+    >>> share, weight = binomial_shares(np.array([0.1]), np.array([50.0]))
+    >>> round(float(weight @ share), 12), round(float(weight[5]), 6)
+    (0.1, 0.184925)
+    """
     # Many: the 2/3 power is nearly normal; the term in spread^2 restores the mean.
     spread = np.sqrt((1 - exposure) / (M * exposure))
     power = np.maximum(1 + 2 / 3 * spread * _NORMALS, 0.0) ** 1.5

@@ -298,7 +298,7 @@ def detection_power(
     exposure = _check.scalar("exposure", exposure, _check.fraction)
     n, m, wide = _beside(N, M, radius, stronger)
     s2, q, white = 1 - quality**2, n / m, Population.flat(1 - quality**2)
-    shares, weights = planning._shares(np.array([exposure]), np.array([float(M)]))
+    shares, weights = planning.binomial_shares(np.array([exposure]), np.array([float(M)]))
     kappa = N * quality**2 * shares / s2 * (M / m) * (n / N)
 
     law = covariance._law_of(white, q, wide)
@@ -354,7 +354,7 @@ def plan(
             radius = float(noise_radius(multiplier, N, owners * each, owners))
             return detection_power(r, share, N, owners * each, radius, false_alarm, stronger)
 
-        least = max(stronger + 1, int(np.ceil(planning._SMALLEST_TABLE / N)))
+        least = max(stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / N)))
         each = fewest(lambda m: reached(m) >= target, least, start, 2**50 // owners)
         M, s2 = owners * each, 1 - r**2
         law = Population.flat(s2), N / M, float(noise_radius(multiplier, N, M, owners))

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import numpy as np
 
-from hopfed.cli.figure import figure_option
-from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.numbers import FINITE, WHOLE
+from hopfed.cli.output import err
+from hopfed.cli.theory_plan import plan_command
+from hopfed.cli.theory_tables import Columns, numbers, output_options, show
 from hopfed.errors import ArgumentError
-from hopfed.runs import plain
-
-Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
-
-
-def numbers(flag: str, name: str, text: str, default: str | None = None) -> Callable[..., Any]:
-    """Option that takes one number or several."""
-    return click.option(
-        flag, name, type=Numbers(), default=default, show_default=default is not None, help=text
-    )
-
-
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --json and --figure, the same for all predictions."""
-    command = figure_option(command)
-    return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(command)
 
 
 @click.group("theory")
@@ -37,6 +21,9 @@ def theory_command() -> None:
 
     Example: hopfed theory spike --N 400 --M 1600 --r 0.2 --exposure 0.5,0.3,0.2
     """
+
+
+theory_command.add_command(plan_command)
 
 
 @theory_command.command("mp")
@@ -68,7 +55,7 @@ def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) 
         tables["values"] = {"q": column, "x": at, "density": density, "distribution": mass}
     if p is not None:
         tables["quantiles"] = {"q": column, "p": p, "x": law.quantile(p, column, variance)}
-    _show(tables, options, "mp", q=q, variance=variance)
+    show(tables, options, "mp", q=q, variance=variance)
 
 
 @theory_command.command("tw")
@@ -102,7 +89,7 @@ def tw_command(
     if at is not None:
         values = {"distribution": law.cdf, "upper_tail": law.sf, "density": law.pdf}
         tables["values"] = {"s": at} | {name: f(at, beta) for name, f in values.items()}
-    _show(tables, options, "tw", beta=beta)
+    show(tables, options, "tw", beta=beta)
 
 
 @theory_command.command("spike")
@@ -138,7 +125,7 @@ def spike_command(**options: Any) -> None:
     if options["eigenvalue"] is not None:
         strength = spikes.strength(options["eigenvalue"], q, variance)
         tables["inverse"] = {"eigenvalue": options["eigenvalue"], "kappa": strength}
-    _show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
+    show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
 
 
 def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarray | None]:
@@ -208,82 +195,7 @@ def phase_command(
             "overlap": diagram.overlap,
         }
     arguments = {"N": sites, "M": samples, "power": power, "false_alarm": alpha}
-    _show(tables, options, "phase", **arguments)
-
-
-@theory_command.command("plan")
-@click.option("--r", type=FINITE, required=True, help="Quality of the examples.")
-@numbers("--exposure", "exposure", "Shares of the examples.", "0.5,0.2,0.1,0.05,0.02,0.01")
-@click.option("--N", "sites", type=WHOLE, required=True, help="Sites.")
-@click.option("--power", type=FINITE, default=0.9, show_default=True, help="Of the test.")
-@click.option("--alpha", type=FINITE, default=0.05, show_default=True, help="False-alarm rate.")
-@click.option("--stronger", type=WHOLE, default=0, show_default=True, help="Stronger archetypes.")
-@click.option("--epsilon", type=NUMBER, help="Privacy budget of every client, inf for none.")
-@click.option("--delta", type=NUMBER, help="With --epsilon. [default: 1e-5]")
-@click.option("--clients", type=WHOLE, help="With --epsilon: clients with equal data. [default: 1]")
-@click.option("--rounds", type=WHOLE, help="With --epsilon: releases it covers. [default: 1]")
-@output_options
-def plan_command(
-    r: float,
-    exposure: np.ndarray,
-    sites: int,
-    power: float,
-    alpha: float,
-    stronger: int,
-    epsilon: float | None,
-    delta: float | None,
-    clients: int | None,
-    rounds: int | None,
-    **options: Any,
-) -> None:
-    """How many examples detect an archetype of given exposure.
-
-    With --epsilon also from operators that clients release with noise, once or as often as
-    --rounds says; M is then of all clients together.
-
-    Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01 --epsilon 1 --clients 50
-    """
-    from hopfed.theory import planning
-
-    asked = {"delta": delta, "clients": clients, "rounds": rounds}
-    given = {name: value for name, value in asked.items() if value is not None}
-    if epsilon is None and given:
-        raise ArgumentError("--epsilon", f"given beside --{next(iter(given))}", "none")
-    if epsilon is not None and options["figure"] is not None:
-        raise ArgumentError("--figure", "left out beside --epsilon", options["figure"])
-    boundary = planning.minimal_samples(r, exposure, sites)
-    plan = planning.plan(r, exposure, sites, power, alpha, stronger)
-    tables = {"plan": _plan_columns(exposure, boundary, plan)}
-    arguments = {"N": sites, "power": power, "false_alarm": alpha, "stronger": stronger}
-    if epsilon is not None:
-        budget = {"delta": 1e-5, "clients": 1, "rounds": 1} | given
-        tables |= _private_plan(r, exposure, epsilon, budget, arguments)
-    _show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
-
-
-def _private_plan(
-    r: float,
-    exposure: np.ndarray,
-    epsilon: float,
-    budget: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-) -> dict[str, Columns]:
-    """Tables of the budget and of the plan under it."""
-    from hopfed.theory import private
-
-    z = private.noise_multiplier(epsilon, budget["delta"], budget["rounds"])
-    plan = private.plan(r, exposure, multiplier=z, clients=budget["clients"], **arguments)
-    boundary = private.minimal_samples(r, exposure, arguments["N"], z, budget["clients"])
-    return {
-        "privacy": {"epsilon": epsilon, **budget, "noise_multiplier": z},
-        "private_plan": _plan_columns(exposure, boundary, plan),
-    }
-
-
-def _plan_columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:
-    fields = ("power", "threshold", "eigenvalue", "overlap", "margin")
-    columns = {"exposure": exposure, "M_boundary": boundary, "M": plan.samples}
-    return columns | {f: getattr(plan, f) for f in fields}
+    show(tables, options, "phase", **arguments)
 
 
 @theory_command.command("capacity")
@@ -321,7 +233,7 @@ def capacity_command(
     if points:
         names = ("t", "alpha", "simulated", "standard_error")
         tables["simulation"] = dict(zip(names, np.array(points).T, strict=True))
-    _show(tables, options, "capacity", t=t, points=points)
+    show(tables, options, "capacity", t=t, points=points)
 
 
 def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, float, float]]:
@@ -338,40 +250,3 @@ def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, flo
                 run = storage.simulate_storage(rng, N, load, time)
                 points.append((time, run.load, run.mean, run.standard_error))
     return points
-
-
-def _show(
-    tables: Mapping[str, Columns], options: Mapping[str, Any], name: str, **drawn: Any
-) -> None:
-    """Print the tables as text or JSON, and draw the figure `name` when one was asked for."""
-    rows = {title: _rows(columns) for title, columns in tables.items()}
-    if options["as_json"]:
-        print(json.dumps(plain(rows)))
-    else:
-        for place, records in enumerate(rows.values()):
-            if place:
-                out.print("")
-            grid = table(*records[0])
-            for record in records:
-                grid.add_row(*(_cell(value) for value in record.values()))
-            out.print(grid)
-    if options["figure"] is not None:
-        from hopfed.figures import save, theory
-
-        save(getattr(theory, name)(**drawn), options["figure"])
-        if not options["as_json"]:
-            out.print(f"wrote {shown(options['figure'])}")
-
-
-def _rows(columns: Columns) -> list[dict[str, Any]]:
-    arrays = np.broadcast_arrays(*(np.asarray(c) for c in columns.values()))
-    flat = [np.atleast_1d(a).ravel().tolist() for a in arrays]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*flat, strict=True)]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if np.isnan(value):
-        return "-"
-    return f"{int(value)}" if value == np.round(value) and abs(value) < 1e12 else f"{value:.6g}"

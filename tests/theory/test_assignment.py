@@ -1,0 +1,132 @@
+"""Assignment of rows to graded classes, and the errors of their means: against simulation."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from hopfed.errors import ArgumentError
+from hopfed.theory import assignment
+from hopfed.theory.graded import Classes
+from hopfed.theory.graded_simulation import draw_rows, maximum_likelihood, responsibilities
+
+
+def beta(seed, a, K, N, shares, observed=1.0):
+    rng = np.random.default_rng(seed)
+    return Classes(2 * rng.beta(a, a, (K, N)) - 1, shares, observed)
+
+
+@pytest.mark.parametrize(("n", "r"), [(21, 0.3), (60, 0.2), (101, 0.1), (200, 0.15)])
+def test_equal_classes_of_signs_are_told_apart_as_the_binomial_says(n, r):
+    """The ratio counts agreements in the columns that differ; ties are split."""
+    agree = np.full((2, 7), r)
+    means = np.hstack([agree, np.array([[r], [-r]]).repeat(n, axis=1)])
+    found = assignment.assign(Classes(means, [0.5, 0.5]))
+    law = binom(n, (1 + r) / 2)
+    exact = law.sf(n / 2) + law.pmf(n // 2) / 2 * (n % 2 == 0)
+    assert found.accuracy == pytest.approx([exact, exact], abs=0.06 / n)
+    # The halfway law gives the exact coefficient: (sqrt(1 - r^2))^n.
+    assert found.distances[0, 1] == pytest.approx(-n / 2 * np.log(1 - r**2), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("seed", "a", "N", "share", "observed"),
+    [(3, 2, 30, 0.5, 0.8), (4, 5, 60, 0.7, 0.8), (5, 8, 60, 0.7, 0.6), (6, 1, 20, 0.9, 0.4)],
+)
+def test_accuracy_and_confusion_of_two_classes_match_simulation(seed, a, N, share, observed):
+    classes = beta(seed, a, 2, N, [share, 1 - share], observed)
+    want = assignment.assign(classes)
+    rows, labels = draw_rows(classes, 40_000, np.random.default_rng(seed))
+    found = responsibilities(rows, classes.means, classes.shares)
+    for k in range(2):
+        mine = found[labels == k].argmax(axis=1) == k
+        error = mine.std() / np.sqrt(mine.size)
+        assert mine.mean() == pytest.approx(want.accuracy[k], abs=4 * error + 1e-3)
+    product = found[:, 0] * found[:, 1]
+    error = product.std() / np.sqrt(product.size)
+    assert product.mean() == pytest.approx(want.confusions[0, 1], abs=4 * error + 1e-4)
+    bound = np.sqrt(share * (1 - share)) * np.exp(-want.distances[0, 1])
+    assert 1 - want.total < bound  # Bhattacharyya
+    assert want.confusions[0, 1] < bound / 2
+
+
+def test_with_more_classes_the_product_is_a_little_low():
+    classes = beta(3, 5, 3, 60, [0.5, 0.3, 0.2], 0.8)
+    want = assignment.assign(classes)
+    rows, labels = draw_rows(classes, 40_000, np.random.default_rng(1))
+    right = responsibilities(rows, classes.means, classes.shares).argmax(axis=1) == labels
+    found = np.array([right[labels == k].mean() for k in range(3)])
+    error = np.sqrt(found * (1 - found) / np.bincount(labels))
+    assert (found > want.accuracy - 4 * error).all()
+    assert (found < 1 - want.errors.max(axis=1) + 4 * error).all()
+    assert (found - want.accuracy).max() < 0.03
+
+
+def test_equal_classes_are_told_apart_by_their_shares():
+    same = [[0.3] * 5, [0.3] * 5]
+    assert assignment.assign(Classes(same, [0.7, 0.3])).accuracy.tolist() == [1, 0]
+    assert assignment.assign(Classes(same, [0.5, 0.5])).accuracy.tolist() == [0.5, 0.5]
+
+
+def test_errors_with_true_labels_match_simulation():
+    classes = beta(8, 1, 2, 40, [0.6, 0.4], np.linspace(0.2, 1, 40))
+    rng, M, draws = np.random.default_rng(9), 200, 400
+    want = assignment.mean_errors(classes, M)
+    squares = np.zeros_like(want)
+    for _ in range(draws):
+        rows, labels = draw_rows(classes, M, rng)
+        for k in range(2):
+            mine = rows[labels == k]
+            squares[k] += (mine.sum(axis=0) / np.abs(mine).sum(axis=0) - classes.means[k]) ** 2
+    ratio = squares / draws / want**2  # chi-squared over its degrees of freedom, one an entry
+    assert ratio.mean() == pytest.approx(1, abs=4 * np.sqrt(2 / draws / ratio.size))
+    assert np.abs(ratio - 1).max() < 5 * np.sqrt(2.5 / draws)
+    first = np.sqrt((1 - classes.means**2) / (1e9 * classes.shares[:, None] * classes.observed))
+    np.testing.assert_allclose(assignment.mean_errors(classes, 1e9), first, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("seed", "a", "shares", "observed", "M"),
+    [(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)],
+)
+def test_errors_of_maximum_likelihood_match_simulation(seed, a, shares, observed, M):
+    classes = beta(seed, a, len(shares), 60, shares, observed)
+    rng, draws = np.random.default_rng(seed), 16
+    want = np.mean(assignment.estimated_errors(classes, M) ** 2, axis=1)
+    known = np.mean(assignment.mean_errors(classes, M) ** 2, axis=1)
+    squares = []
+    for _ in range(draws):
+        rows, _ = draw_rows(classes, M, rng)
+        squares.append(np.mean((maximum_likelihood(rows, classes) - classes.means) ** 2, axis=1))
+    found, error = np.mean(squares, axis=0), np.std(squares, axis=0, ddof=1) / np.sqrt(draws)
+    assert (np.abs(found - want) < 4 * error + 0.03 * want).all()
+    assert (want > 1.05 * known).all()  # so that labels matter, and the simulation can tell
+    assert (np.abs(found - known) > 2 * error).all()
+
+
+def test_far_apart_labels_cost_nothing_and_rare_entries_do_no_harm():
+    far = beta(1, 0.5, 2, 200, [0.8, 0.2])
+    assert (np.abs(far.means) > 1 - 1e-4).any()
+    ratio = assignment.estimated_errors(far, 500) / assignment.mean_errors(far, 500)
+    np.testing.assert_allclose(ratio, 1, atol=1e-6)
+
+
+def test_classes_that_hardly_differ_have_a_large_error_or_none_is_stated():
+    base = np.random.default_rng(2).uniform(-0.5, 0.5, 10)
+    near = Classes([base, base + 0.01], [0.5, 0.5])
+    lost = assignment.estimated_errors(near, 1000) / assignment.mean_errors(near, 1000)
+    assert (lost > 20).all()
+    uneven = Classes([base, base + 0.1, base - 0.1], [0.6, 0.3, 0.1])
+    assert np.isnan(assignment.estimated_errors(uneven, 1000)).all()
+
+
+def test_samples_for_error_is_the_inverse():
+    classes = beta(8, 1, 2, 40, [0.6, 0.4], 0.5)
+    M = assignment.samples_for_error(classes, 0.001)
+    for k in range(2):
+        rms = np.sqrt(np.mean(assignment.mean_errors(classes, M[k])[k] ** 2))
+        assert rms == pytest.approx(0.001, rel=1e-4)
+
+
+def test_a_mean_of_one_is_refused():
+    with pytest.raises(ArgumentError, match=r"means must be inside of \(-1, 1\)"):
+        assignment.assign(Classes([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.5]))

@@ -1,0 +1,107 @@
+"""The spectrum where classes differ in noise: against simulation, and against white noise."""
+
+import numpy as np
+import pytest
+
+from hopfed.errors import ArgumentError
+from hopfed.theory import class_noise, graded
+from hopfed.theory.graded import Classes
+
+
+def healthy_and_sick(N=200, seed=1):
+    """Nine in ten show next to nothing; the tenth shows about half of everything."""
+    rng = np.random.default_rng(seed)
+    return np.array([2 * rng.beta(1, 12, N) - 1, 2 * rng.beta(3, 4, N) - 1])
+
+
+def draws(means, shares, M, count, rng, most=3):
+    """Leading eigenvalues of tables with exact shares, and the signal in their eigenvectors."""
+    K, N = means.shape
+    labels = np.repeat(np.arange(K), np.round(np.array(shares) * M).astype(int))
+    own = Classes(means, np.bincount(labels) / M)
+    root = np.sqrt(own.shares)[:, None]
+    directions = np.linalg.svd(root * own.signals, full_matrices=False)[2]
+    for _ in range(count):
+        rows = np.where(rng.random((M, N)) < (1 + means[labels]) / 2, 1.0, -1.0)
+        rows /= np.sqrt(own.noise * M)
+        values, axes = np.linalg.eigh(rows.T @ rows)
+        yield values[: -most - 1 : -1], np.sum((directions @ axes[:, : -K - 1 : -1]) ** 2, axis=0)
+
+
+def test_unequal_noise_moves_bulk_outliers_and_overlaps_as_predicted():
+    means, M, count = healthy_and_sick(300), 600, 30
+    classes = Classes(means, [0.9, 0.1])
+    found, white = class_noise.predict(classes, M), graded.predict_white(classes, M)
+    seen = list(draws(means, classes.shares, M, count, np.random.default_rng(2)))
+    values, aligned = (np.array(x) for x in zip(*seen, strict=True))
+    error = values.std(axis=0, ddof=1) / np.sqrt(count)
+    gap = values.mean(axis=0)[:2] - found.outliers
+    assert (np.abs(gap) < 4 * error[:2]).all()
+    assert abs(values.mean(axis=0)[1] - white.outliers[1]) > 6 * error[1]
+    assert aligned.mean(axis=0) == pytest.approx(found.alignments, abs=0.012)
+    assert white.alignments[1] - aligned.mean(axis=0)[1] > 0.05
+    # The largest noise eigenvalue is just below the edge, and far above that of white noise.
+    assert values[:, 2].mean() == pytest.approx(found.edge, rel=0.08)
+    assert values[:, 2].min() > 1.2 * white.edge
+
+
+def test_the_white_edge_counts_noise_as_classes():
+    """Two classes, and a third to twenty-odd eigenvalues above the edge of white noise; far fewer
+    above the edge of theirs."""
+    N, M, rng = 200, 300, np.random.default_rng(5)
+    above = []
+    for seed in range(8):
+        means = healthy_and_sick(N, seed)
+        classes = Classes(means, [0.9, 0.1])
+        values = next(draws(means, [0.9, 0.1], M, 1, rng, most=N))[0]
+        edges = (1 + np.sqrt(N / M)) ** 2, class_noise.upper_edge(classes, M)
+        above.append([(values > edge).sum() for edge in edges])
+    white, own = np.mean(above, axis=0)
+    assert white > 8
+    assert 2 <= own < 2.5
+
+
+def test_equal_noise_is_white():
+    rng = np.random.default_rng(4)
+    xi = rng.choice([-1.0, 1.0], (3, 90))
+    classes = Classes(0.4 * xi, [0.6, 0.3, 0.1], observed=rng.uniform(0.3, 1, 90))
+    found, white = class_noise.predict(classes, 150), graded.predict_white(classes, 150)
+    assert found.edge == pytest.approx(white.edge, rel=1e-9)
+    np.testing.assert_allclose(found.margins, white.margins, rtol=1e-4)
+    for name in ("strengths", "outliers", "alignments", "overlaps"):
+        np.testing.assert_allclose(getattr(found, name), getattr(white, name), atol=1e-8)
+
+
+def test_the_edge_of_one_class_and_many_examples():
+    """One class has white noise whatever its means; far more rows than columns leave it at 1."""
+    rng = np.random.default_rng(6)
+    one = Classes(rng.uniform(-0.9, 0.9, (1, 50)), [1.0])
+    for M in (10, 50, 1000):
+        assert class_noise.upper_edge(one, M) == pytest.approx((1 + np.sqrt(50 / M)) ** 2, rel=1e-9)
+    two = Classes(healthy_and_sick(), [0.9, 0.1])
+    assert class_noise.upper_edge(two, 1e9) == pytest.approx(1, abs=0.01)
+
+
+def test_a_class_without_rows_changes_nothing():
+    means = healthy_and_sick()
+    two, three = Classes(means, [0.9, 0.1]), Classes([*means, means[0] / 2], [0.9, 0.1, 0.0])
+    a, b = class_noise.predict(two, 300), class_noise.predict(three, 300)
+    np.testing.assert_allclose(b.outliers, [*a.outliers, a.edge], rtol=1e-8)
+    np.testing.assert_allclose(b.overlaps[:2, :2], a.overlaps, atol=1e-6)
+    assert b.rank == a.rank == 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_samples_to_count_are_the_fewest(count):
+    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
+    M = class_noise.samples_to_count(classes, count)
+    assert class_noise.predict(classes, M).rank >= count
+    assert M == 1 or class_noise.predict(classes, M - 1).rank < count
+
+
+def test_no_more_can_be_counted_than_there_are():
+    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
+    with pytest.raises(ArgumentError, match="count must be at most 2, got 3"):
+        class_noise.samples_to_count(classes, 3)
+    same = Classes([[0.5] * 9, [0.5] * 9], [0.5, 0.5])
+    assert class_noise.samples_to_count(same, 2) == np.inf

@@ -1,0 +1,349 @@
+"""How many rows tell a graded class from the rest, and what that many rows show of it.
+
+A class of a given share stands beside one class that holds the rest of the rows. The means of both
+come from one law, column by column: `symmetric`, -r or +r, the archetypes of signs; or Beta(a, b),
+the law of the rates `(1 + T) / 2`. A column is not observed with probability `missing`.
+
+For signs a gap is a loss of quality: `p r^2` takes the place of `r^2` in the strength, so
+`kappa = N pi p r^2 / (1 - p r^2)`, and without gaps every number is that of
+:func:`hopfed.theory.planning.plan`. For Beta rates both classes share a mean, whose eigenvalue
+comes first; the class is told from the rest by the second. Expectations over the law are sums
+over a typical table of weighted columns.
+
+Source: derived in theory/NOTES.md, "Planning for graded classes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed.errors import ArgumentError
+
+from . import _check, assignment, class_noise, planning, spikes, tracy_widom
+from ._solve import fewest
+from .graded import Classes, Prediction, predict_white
+
+_LEVELS = 24  # of the rates of each class in a typical table
+_MOST_SAMPLES = 2**40
+
+
+@dataclass(frozen=True)
+class Law:
+    """Law of the means of a class, column by column, and of the gaps.
+
+    Parameters
+    ----------
+    rates : (a, b) of the Beta law of the rates, both above 0; None for -r or +r alike.
+    r : quality, in (0, 1), with `rates` None, and only then.
+    missing : probability that an entry is not observed, in [0, 1).
+
+    Examples
+    --------
+    >>> Law(rates=(1, 4), missing=0.2)
+    Law(rates=(1, 4), r=None, missing=0.2)
+    """
+
+    rates: tuple[float, float] | None = None
+    r: float | None = None
+    missing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.rates is None:
+            if self.r is None:
+                raise ArgumentError("r", "given where rates are symmetric", "none")
+            _check.scalar("r", self.r, _check.probability)
+        else:
+            if self.r is not None:
+                raise ArgumentError("r", "left out beside rates, which say how sharp", self.r)
+            if _check.positive("rates", self.rates).shape != (2,):
+                raise ArgumentError("rates", "two numbers, a and b", self.rates)
+        rule = "a number in [0, 1)"
+        _check.real("missing", self.missing, rule, lambda a: (a >= 0) & (a < 1))
+
+    def draw(self, rng: np.random.Generator, K: int, N: int) -> np.ndarray:
+        """(K, N) means drawn from the law with the generator `rng`.
+
+        Examples
+        --------
+        >>> Law(r=0.5).draw(np.random.default_rng(0), 1, 4)
+        array([[-0.5, -0.5, -0.5,  0.5]])
+        """
+        _check.generator(rng)
+        if self.rates is None:
+            signs: np.ndarray = np.asarray(self.r) * rng.choice([1.0, -1.0], size=(K, N))
+            return signs
+        return self._inside(2 * rng.beta(*self.rates, size=(K, N)) - 1)
+
+    def typical(self, share: float, N: int) -> Classes:
+        """Two classes of shares (share, 1 - share) in a typical table of N columns.
+
+        Signs agree in half of the columns. Beta rates are the quantiles of the nodes of a Gauss
+        rule over the square of both levels, each standing for as many columns as it weighs, so
+        sums over columns are their expectations.
+
+        Examples
+        --------
+        >>> Law(r=0.5, missing=0.5).typical(0.25, 100).strengths.round(3)
+        array([10.714,  3.571])
+        """
+        share = _check.scalar("share", share, _check.probability)
+        sites = int(_check.scalar("N", N, _check.count))
+        if self.rates is None:
+            means = np.asarray(self.r) * np.array([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]])
+            weight = np.full(4, sites / 4)
+        else:
+            from scipy.special import betaincinv
+
+            nodes, shares = np.polynomial.legendre.leggauss(_LEVELS)
+            levels = np.array(np.meshgrid(nodes, nodes)).reshape(2, -1) / 2 + 0.5
+            weight = sites * np.outer(shares, shares).ravel() / 4
+            means = self._inside(2 * betaincinv(*self.rates, levels) - 1)
+        return Classes(means, np.array([share, 1 - share]), 1 - self.missing, weight)
+
+    def distance(self, N: int) -> float:
+        """Distance of two of many equal classes, in coordinates of unit noise.
+
+        `sqrt(2 N p s / (1 - p (m^2 + s)))` with m and s the mean and variance of a class mean and
+        p the part that is observed; a class of share pi has the strength `pi distance^2 / 2`.
+
+        Examples
+        --------
+        >>> round(Law(rates=(1, 1)).distance(100), 6), round(Law(r=0.6).distance(32), 6)
+        (10.0, 6.0)
+        """
+        if self.rates is None:
+            mean, variance = 0.0, float(self.r or 0) ** 2
+        else:
+            a, b = self.rates
+            mean, variance = (a - b) / (a + b), 4 * a * b / (a + b) ** 2 / (a + b + 1)
+        p = 1 - self.missing
+        sites = _check.scalar("N", N, _check.count)
+        return float(np.sqrt(2 * sites * p * variance / (1 - p * (mean**2 + variance))))
+
+    @staticmethod
+    def _inside(means: np.ndarray) -> np.ndarray:
+        """Rates that round to 0 or 1 are as far from them as double precision tells."""
+        found: np.ndarray = np.clip(means, -1 + 1e-12, 1 - 1e-12)
+        return found
+
+
+@dataclass(frozen=True)
+class GradedPlan:
+    """What rows show of a class; every field has the shape of the exposures.
+
+    Attributes
+    ----------
+    boundary : number of rows at which the class leaves white noise.
+    samples : rows asked about: as given, or the fewest whose power reaches the request; infinite
+        beyond 2^40, and then nothing else is said.
+    power : probability that its eigenvalue passes the test.
+    threshold : eigenvalue the test compares with, in coordinates of unit noise.
+    eigenvalue, overlap, margin : predicted eigenvalue, the part of its eigenvector that lies in
+        the span of both classes, and the strength over the phase boundary.
+    distance : between the class and the rest, in coordinates of unit noise.
+    score : part of the class that lies in the span of the counted eigenvectors.
+    accuracy : share of the rows of the class that are assigned to it, its means known.
+    accuracy_all : the same of all rows.
+    mean_error : root mean square over columns of the error of its estimated means.
+    labelled_error : the same if all labels were known.
+    cosine : squared cosine of estimated and true means of the class, in those coordinates.
+
+    Examples
+    --------
+    >>> found = plan(Law(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
+    >>> found.samples.tolist(), found.accuracy.round(3).tolist()
+    ([8.0, 65.0], [1.0, 1.0])
+    """
+
+    boundary: np.ndarray
+    samples: np.ndarray
+    power: np.ndarray
+    threshold: np.ndarray
+    eigenvalue: np.ndarray
+    overlap: np.ndarray
+    margin: np.ndarray
+    distance: np.ndarray
+    score: np.ndarray
+    accuracy: np.ndarray
+    accuracy_all: np.ndarray
+    mean_error: np.ndarray
+    labelled_error: np.ndarray
+    cosine: np.ndarray
+
+    def at(self, place: int) -> GradedPlan:
+        """The plan for the exposure at this `place`.
+
+        Examples
+        --------
+        >>> float(plan(Law(r=0.3), [0.2, 0.1], N=200).at(1).samples)
+        185.0
+        """
+        names = GradedPlan.__dataclass_fields__
+        return GradedPlan(**{name: np.ravel(getattr(self, name))[place] for name in names})
+
+
+def plan(
+    law: Law,
+    exposure: ArrayLike,
+    N: int,
+    power: float = 0.9,
+    false_alarm: float = 0.05,
+    stronger: int = 0,
+    samples: int | None = None,
+) -> GradedPlan:
+    """Fewest rows that tell a class from the rest, and what they show; or what `samples` rows show.
+
+    Parameters
+    ----------
+    law : of the class means and gaps.
+    exposure : share of the class, in (0, 1); any shape.
+    N : number of columns.
+    power, false_alarm : of the test, in (0, 1).
+    stronger : number of further archetypes with larger eigenvalues.
+    samples : number of rows at hand; by default the fewest are sought.
+
+    Examples
+    --------
+    >>> signs = plan(Law(r=0.3), exposure=0.1, N=200)
+    >>> gaps = plan(Law(r=0.3, missing=0.5), exposure=0.1, N=200)
+    >>> float(signs.samples), float(gaps.samples)
+    (185.0, 610.0)
+    """
+    shares = _check.probability("exposure", exposure)
+    target = _check.scalar("power", power, _check.probability)
+    rows = [
+        _row(_Case(law, float(share), N, false_alarm, stronger), target, samples)
+        for share in shares.ravel()
+    ]
+    names = GradedPlan.__dataclass_fields__
+    return GradedPlan(
+        **{n: np.array([r[n] for r in rows]).reshape(shares.shape)[()] for n in names}
+    )
+
+
+class _Case:
+    """One share; the parts of the prediction that do not depend on the number of rows."""
+
+    def __init__(self, law: Law, share: float, N: int, false_alarm: float, stronger: int):
+        self.law, self.share, self.false_alarm = law, share, false_alarm
+        self.N = int(_check.scalar("N", N, _check.count))
+        self.classes = law.typical(share, self.N)
+        # Beside Beta rates the mean of all rows is a spike of its own, and comes first.
+        signs = law.rates is None
+        above = int(_check.scalar("stronger", stronger, _check.nonnegative))
+        self.stronger = above + (not signs)
+        if self.stronger >= self.N:
+            rule = f"above {self.stronger}, the number of stronger eigenvalues"
+            raise ArgumentError("N", rule, self.N)
+        self.place = 1 if share <= 0.5 or not signs else 0
+        self.kurtosis = _excess_kurtosis(self.classes)
+
+    @property
+    def strength(self) -> float:
+        return float(self.classes.strengths[self.place])
+
+    def predict(self, samples: float) -> Prediction:
+        if self.law.rates is None:  # equal noise
+            return predict_white(self.classes, samples)
+        return class_noise.predict(self.classes, samples)
+
+    def threshold(self, samples: float) -> float:
+        """Eigenvalue that white noise with the kurtosis of the table exceeds at the level."""
+        centre, scale = tracy_widom.wishart_scaling(samples, self.N)
+        level = tracy_widom.isf(_check.probability("false_alarm", self.false_alarm))
+        shift = 1 + self.kurtosis / np.sqrt(samples * self.N)
+        return float(shift * (centre + scale * level) / samples)
+
+    def power(self, samples: float) -> float:
+        """Probability of passing the test, summed over the number of rows the class gets."""
+        from scipy.special import ndtr
+
+        got, weights = planning.binomial_shares(np.array([self.share]), np.array([float(samples)]))
+        rows, sites = samples - self.stronger, self.N - self.stronger
+        q = sites / rows
+        size = (samples / rows) * (sites / self.N)
+        root = float(spikes.threshold(q))
+        kappa = np.maximum(self._strengths(got) * size, 1e-12 * root)
+        scale = rows / samples
+        lift, raised = self._class_noise(samples)
+        eigenvalue = spikes.outlier(kappa, q) * scale * lift
+        sd = spikes.outlier_sd(kappa, q, rows, exposure=1.0) * scale * lift
+        edge = spikes.outlier(root, q) * scale
+        limit = max(self.threshold(samples), float(edge)) * raised
+        outside = kappa > root
+        passes = outside * ndtr((eigenvalue - limit) / np.where(outside, sd, 1.0))
+        missed = float(np.clip(weights @ (1 - passes), 0.0, 1.0))
+        return 1 - (1 - self.false_alarm) * missed
+
+    def _strengths(self, got: np.ndarray) -> np.ndarray:
+        """Spike of the class if it gets this share of the rows, the noise as it is on average."""
+        gram = self.classes.gram
+        if self.law.rates is None:
+            found: np.ndarray = got * gram[0, 0]
+            return found
+        first, second = got * gram[0, 0], (1 - got) * gram[1, 1]
+        determinant = got * (1 - got) * (gram[0, 0] * gram[1, 1] - gram[0, 1] ** 2)
+        half = (first + second) / 2
+        found = determinant / (half + np.sqrt(np.maximum(half**2 - determinant, 0)))
+        return found
+
+    def _class_noise(self, samples: float) -> tuple[float, float]:
+        """Factors by which unequal noise moves the eigenvalue and the edge."""
+        if self.law.rates is None:
+            return 1.0, 1.0
+        white, found = predict_white(self.classes, samples), self.predict(samples)
+        lift = found.outliers[self.place] / white.outliers[self.place]
+        return float(lift), found.edge / white.edge
+
+
+def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
+    """All numbers of one share."""
+    boundary = case.N / case.strength**2
+    least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
+    if samples is None:
+        enough: Callable[[int], bool] = lambda M: case.power(M) >= target  # noqa: E731
+        samples = fewest(enough, least, least, _MOST_SAMPLES)
+        if samples >= _MOST_SAMPLES:
+            names = GradedPlan.__dataclass_fields__
+            return dict.fromkeys(names, np.nan) | {"boundary": boundary, "samples": np.inf}
+    M = _check.scalar("M", samples, _check.count)
+    if least > M:
+        raise ArgumentError("M", f"at least {least} for a test with {case.N} columns", int(M))
+    found, rows = case.predict(M), assignment.assign(case.classes)
+    learnt = assignment.estimated_errors(case.classes, M)
+    labelled = assignment.mean_errors(case.classes, M)
+    noisy = found.edge / (1 + np.sqrt(found.q)) ** 2
+    return {
+        "boundary": boundary,
+        "samples": M,
+        "power": case.power(M),
+        "threshold": case.threshold(M) * noisy,
+        "eigenvalue": float(found.outliers[case.place]),
+        "overlap": float(found.alignments[case.place]),
+        "margin": float(found.margins[case.place]),
+        "distance": float(case.classes.distances[0, 1]),
+        "score": float(found.scores[0]),
+        "accuracy": float(rows.accuracy[0]),
+        "accuracy_all": rows.total,
+        "mean_error": _rms(learnt[0], case.classes),
+        "labelled_error": _rms(labelled[0], case.classes),
+        "cosine": float(assignment.cosines(case.classes, learnt)[0]),
+    }
+
+
+def _rms(errors: np.ndarray, classes: Classes) -> float:
+    return float(np.sqrt(errors**2 @ classes.weights / classes.N))
+
+
+def _excess_kurtosis(classes: Classes) -> float:
+    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average."""
+    p, mean = classes.observed, classes.means
+    centre = p * mean
+    up, down = p * (1 + mean) / 2, p * (1 - mean) / 2
+    fourth = up * (1 - centre) ** 4 + down * (1 + centre) ** 4 + (1 - p) * centre**4
+    cumulant = classes.shares @ (fourth - 3 * (classes.profile * classes.noise) ** 2)
+    return float((cumulant / classes.noise**2) @ classes.weights / classes.N)
