@@ -46,7 +46,8 @@ class Limits:
     smallest_set : rows that a column, or a pair of columns, may set apart from the others of a
         batch; 1 does not look.
     questions : different sets of directions, and of patterns, that a batch answers, over all
-        federations. Answers to two sets can be subtracted, which may leave single rows.
+        federations; with 0 only operators leave. Answers to two sets can be subtracted, which may
+        leave single rows.
     most_numbers : numbers that may leave about a row, over all federations; 0 stands for four times
         those of an operator, 2 N (N + 1).
     weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
@@ -67,7 +68,7 @@ class Limits:
     smallest_batch: int = 0
     smallest_vote: int = VOTE
     smallest_set: int = SET
-    questions: int = 1
+    questions: int = 0
     most_numbers: int = 0
     weight: bool = False
 

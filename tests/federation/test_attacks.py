@@ -97,8 +97,9 @@ def test_two_dealings_cannot_be_subtracted(tmp_path):
 
 def test_with_noise_there_is_one_dealing_too(tmp_path):
     rows = signs(200)
-    assert not ask(site(tmp_path, rows), PrivateFederation(Elsewhere(2), N, 1.0)).fault
-    other = ask(site(tmp_path, rows), PrivateFederation(Elsewhere(3), N, 1.0))
+    node = site(tmp_path, rows, epsilon=1.0)
+    assert not ask(node, PrivateFederation(Elsewhere(2), N, 1.0)).fault
+    other = ask(site(tmp_path, rows, epsilon=1.0), PrivateFederation(Elsewhere(3), N, 1.0))
     refused(other, "dealt over 2 round(s)")
 
 
