@@ -135,7 +135,9 @@ class Config:
         """Return the method; the examples are elsewhere unless there is a source."""
         source = Elsewhere(self.rounds) if source is None else source
         if self.epsilon < math.inf:
-            return PrivateFederation(source, self.columns, self.epsilon, self.delta, self.alpha)
+            guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
+            budget = self.epsilon, self.delta
+            return PrivateFederation(source, self.columns, *budget, self.alpha, **guards)
         return HopfieldFederation(
             source,
             Encoding(self.columns, self.form, min(self.width, self.columns)),
