@@ -34,13 +34,12 @@ def show(
     _print_past(rows, limits, epsilon, ledger, released)
     own = [f"columns={rows.shape[1]}"]
     if epsilon is not None:
-        asked = epsilon if terms is None else terms.epsilon
-        own += [f"epsilon={asked}", f"delta={delta if terms is None else terms.delta}"]
+        own += [f"epsilon={epsilon if terms is None else terms.epsilon}"]
+        own += [f"delta={delta if terms is None else terms.delta}"]
     rounds = limits.rounds or dealt or (terms.rounds if terms is not None else 0)
-    if rounds and not _named("rounds", settings):
-        own.append(f"rounds={rounds}")
-    if limits.questions:
-        own += [setting for setting in ASKING if not _named(setting, settings)]
+    own += [f"rounds={rounds}"] if rounds else []
+    own += ASKING if limits.questions else []
+    own = [setting for setting in own if not _named(setting, settings)]
     config = with_settings(find("serve").Config(), [*own, *settings])
     owner = Owner(rows, 1, epsilon, delta, ledger, limits, released)
     _print_round(config, owner)
