@@ -163,7 +163,7 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     if batch < N and not private:
         out.print(
             f"Batches of {batch:,} rows have fewer rows than the {N:,} columns: in principle their "
-            "operator determines them, and the fewer rows, the less work it is to find them "
-            "(--smallest-batch, --epsilon)."
+            "operator determines them, and the fewer rows, or the more alike, the less work it is "
+            "to find them (--smallest-batch, --epsilon)."
         )
     out.print("Nothing was sent.")

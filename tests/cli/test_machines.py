@@ -40,13 +40,13 @@ def test_a_dry_run_prints_what_would_be_sent(examples, capsys):
 
 
 def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
-    """200 rows of 60 columns: three rounds at most, 7,320 numbers about a row."""
+    """200 rows of 60 columns, 7,320 numbers about a row."""
 
     def printed(*words):
         main(["join", "--data", examples, "--dry-run", *words])
         return " ".join(capsys.readouterr().out.split())
 
-    text = printed("--questions", "1")
+    text = printed("--questions", "1", "--smallest-batch", "50")
     for words in (
         "The worst that any server may ask, in each of up to 4 round(s):",
         "7,320 numbers in all about any row, over all rounds and federations",
@@ -64,6 +64,7 @@ def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
     assert "none from fewer than 100 rows" in text
     assert "votes" not in text
     assert "Batches of" not in text
+    assert "in each of up to 3 round(s)" in printed()
     text = printed("--epsilon", "1", "--smallest-batch", "70")
     assert "in each of up to 2 round(s)" in text
     assert "none from fewer than 100 rows" in text
@@ -85,7 +86,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--questions", "-1"), "--questions must be at least 0"),
         ((*join, "--most-numbers", "0"), "--most-numbers must be at least 1"),
         ((*join, "--smallest-batch", "201"), "--data must be of 201 rows or more, for batches of"),
-        ((*join, "--rounds", "5"), "--data must be of 250 rows or more, for batches of 50"),
+        ((*join, "--rounds", "5"), "--data must be of 300 rows or more, for batches of 60"),
         (serve, "--columns must be given"),
         ((*serve, "--columns", "60"), "--keys must be a folder with server.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),

@@ -240,7 +240,7 @@ def test_a_federation_of_owners_is_that_of_one_process_and_a_second_one_is_free(
     xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2, **asking)
     rows = [as_examples(draw_examples(xi, m, 0.6, rng)[0]) for m in (400, 300, 500)]
     records = [Released.of(tmp_path, each) for each in rows]
-    limits = Limits(questions=1 if asking else 0)
+    limits = Limits(smallest_batch=150, questions=1 if asking else 0)
     owners = [Owner(x, 1, limits=limits, released=r) for x, r in zip(rows, records, strict=True)]
     places = (
         (config.make(), Sites(owners)),
