@@ -10,7 +10,7 @@ from typing import Any
 
 from hopfed.cli.output import human_bytes, out, table
 from hopfed.cli.serve import ASKING
-from hopfed.errors import DataError
+from hopfed.errors import HopfedError
 
 SHOWN = 10  # rounds of which the past is printed
 
@@ -100,23 +100,21 @@ def _print_round(config: Any, owner: Any) -> None:
         def step(self, method: Any, calls: Any) -> Any:
             (call,) = calls
             try:
-                outcome = Outcome(
-                    *owner.adapt(method).client_step(call.state, call.down, call.context)
-                )
-            except DataError as error:
+                agreed = owner.adapt(method)
+                state, up, _ = agreed.client_step(call.state, call.down, call.context)
+            except HopfedError as error:
                 refusals.append(f"exchange {call.context.exchange} is refused: {error}")
                 return [Outcome(fault=Fault.RAISED, reason=str(error))]
-            for name, kind, shape, size, reveals in inventory(method, outcome.message):
+            for name, kind, shape, size, reveals in inventory(method, up):
                 bytes_ = human_bytes(size)
                 grid.add_row(str(call.context.exchange), name, kind, shape, bytes_, reveals)
-            return [outcome]
+            return [Outcome(state, up)]
 
     try:
         played = play_round(config.make(), None, 0, seed=0, clients=1, engine=Owned())
-    except TooFewClientsError:  # refused at once
-        out.print(
-            f"A server that asks as supposed here gets nothing: {refusals[0]}\n", markup=False
-        )
+    except TooFewClientsError as error:  # refused at once
+        why = refusals[0] if refusals else error
+        out.print(f"A server that asks as supposed here gets nothing: {why}\n", markup=False)
         return
     out.print(grid, markup=False)
     for words in refusals:

@@ -13,6 +13,8 @@ what their sums leave of the rows that a pair of columns sets apart is looked at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hopfed import kernels
@@ -102,7 +104,10 @@ def lines_apart(rows: PackedBits, chosen: np.ndarray, least: int) -> int | None:
 
 
 def _fewer(
-    left: np.ndarray, numbers: list[float], ways: list[tuple[np.ndarray, ...]], least: int
+    left: np.ndarray,
+    numbers: Sequence[float],
+    ways: Sequence[tuple[np.ndarray, np.ndarray]],
+    least: int,
 ) -> tuple[int, int] | None:
     """Place of two lines that leave fewer than `least` rows, and some."""
     few = np.nonzero(left < least)

@@ -122,7 +122,7 @@ class Node:
             self.shelf.drop(request.run, client)
             return Reply()
         asked = request.run, client, c.seed, c.round, c.exchange, request.recipe
-        key = *asked, request.base, digest(request.parts), digest(request.down)
+        key = *asked, request.base, digest(dict(request.parts)), digest(request.down)
         if key in self._answered:
             return self._answered[key]
         method = self.adapt(_made(request.recipe, _Parts(request.parts), self.trusted), request)
