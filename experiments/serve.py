@@ -4,6 +4,12 @@ Every client deals the rows of its file out over the rounds, each row to one of 
 adds up what it hears. With epsilon the clients release their operators with Gaussian noise, once,
 and nothing else. A client that misses a round keeps the rows of that round to itself.
 
+Clients send operators, and at the defaults nothing else is asked of them. `groups` and `votes` ask
+about directions and patterns, which a client answers only if its owner says so: of one that does
+not, the operators count. Without them the search works alone. Measured on the example of the README
+(400, 300 and 500 rows of 784 columns, 7 archetypes of r = .6, two rounds, 4 seeds): all 7 have
+m = 1 either way. Questions help where archetypes are many, or faint.
+
 The defaults hold against a tenth of the clients lying, rounded up, together and about anything that
 rows of +-1 could be. An archetype is told to all when the others show it without its strongest
 supporters, and at least 50 examples stand behind it; a claim counts for three medians at most, and
@@ -91,8 +97,8 @@ class Config:
     form: str = "counts"
     width: int = 64
     discount: float = 1.0
-    groups: int = 4
-    votes: bool = True
+    groups: int = 0
+    votes: bool = False
     alpha: float = 1e-3
     liars: float = 0.1
     claim: float = 3.0
@@ -129,7 +135,9 @@ class Config:
         """Return the method; the examples are elsewhere unless there is a source."""
         source = Elsewhere(self.rounds) if source is None else source
         if self.epsilon < math.inf:
-            return PrivateFederation(source, self.columns, self.epsilon, self.delta, self.alpha)
+            guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
+            budget = self.epsilon, self.delta
+            return PrivateFederation(source, self.columns, *budget, self.alpha, **guards)
         return HopfieldFederation(
             source,
             Encoding(self.columns, self.form, min(self.width, self.columns)),

@@ -80,6 +80,16 @@ class DataError(HopfedError, ValueError):
     """
 
 
+class LocalError(DataError):
+    """Something on this machine is in the way; the words name it, and are for its owner alone.
+
+    Examples
+    --------
+    >>> issubclass(LocalError, DataError)
+    True
+    """
+
+
 class RunFileError(HopfedError):
     """A run file is truncated, foreign, or written by a newer version.
 

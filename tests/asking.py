@@ -29,11 +29,12 @@ def signs(rows=M, columns=N, quality=0.7):
     return draw_examples(rademacher(3, columns, rng), rows, quality, rng)[0]
 
 
-def site(folder, rows=None, released=None, **limits):
-    """Return a node as `hopfed join` makes it."""
+def site(folder, rows=None, released=None, epsilon=None, ledger=None, **limits):
+    """Return a node as `hopfed join --questions 1` makes it, unless told otherwise."""
     rows = as_examples(signs() if rows is None else rows)
     record = Released.of(folder / "released", rows) if released is None else released
-    owner = Owner(rows, 7, limits=Limits(**limits), released=record)
+    limits = Limits(**{"questions": 1, **limits})
+    owner = Owner(rows, 7, epsilon, ledger=ledger, limits=limits, released=record)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     folder.mkdir(parents=True, exist_ok=True)
     return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)

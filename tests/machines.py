@@ -84,7 +84,7 @@ sys.exit(len(failed))
 class Machines:
     """Processes in a folder; all of them end with the context."""
 
-    def __init__(self, folder: Path, clients: int, rows: int = 300):
+    def __init__(self, folder: Path, clients: int, rows: int = 500):
         self.folder, self.clients, self.port = folder, clients, 0
         self.processes: dict[str, subprocess.Popen] = {}
         make_keys(folder / "keys", clients, ["127.0.0.1"])

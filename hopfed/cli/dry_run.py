@@ -1,48 +1,82 @@
-"""`hopfed join --dry-run`: what would leave a site, and the worst that a server may ask."""
+"""`hopfed join --dry-run`: what has left a site, what would, and the worst a server may ask.
+
+The record and the ledger in HOPFED_HOME are read, and nothing is written.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hopfed.cli.output import human_bytes, out, table
+from hopfed.cli.serve import ASKING
+from hopfed.errors import HopfedError
+
+SHOWN = 10  # rounds of which the past is printed
 
 
 def show(
     rows: Any, limits: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]
 ) -> None:
-    """Print the messages of a round, played with these examples alone, and the worst case."""
+    """Print what is recorded, a round played with these examples alone, and the worst case."""
+    from hopfed._lib.home import home
     from hopfed._lib.settings import with_settings
     from hopfed.experiments import find
-    from hopfed.federation.engines.local import LocalEngine
-    from hopfed.federation.rounds import play_round
+    from hopfed.hopfield.budget import Ledger
     from hopfed.hopfield.consent import Owner
+    from hopfed.hopfield.released import Released
 
+    ledger = Ledger(home() / "privacy", look=True)
+    if epsilon is not None:
+        ledger.check(rows)
+    released = Released.of(home() / "released", rows, look=True)
+    terms, dealt = ledger.terms(rows), released.rounds
+    _print_past(rows, limits, epsilon, ledger, released)
     own = [f"columns={rows.shape[1]}"]
     if epsilon is not None:
-        own += [f"epsilon={epsilon}", f"delta={delta}"]
-    if limits.rounds and not any(s.partition("=")[0].strip() == "rounds" for s in settings):
-        own.append(f"rounds={limits.rounds}")
-    if not limits.questions:
-        own += [s for s in ("groups=0", "votes=no") if not _named(s, settings)]
+        own += [f"epsilon={epsilon if terms is None else terms.epsilon}"]
+        own += [f"delta={delta if terms is None else terms.delta}"]
+    rounds = limits.rounds or dealt or (terms.rounds if terms is not None else 0)
+    own += [f"rounds={rounds}"] if rounds else []
+    own += ASKING if limits.questions else []
+    own = [setting for setting in own if not _named(setting, settings)]
     config = with_settings(find("serve").Config(), [*own, *settings])
-    method = Owner(rows, 1, epsilon, delta, limits=limits).adapt(config.make()).method
-    sent: list[Any] = []
-
-    class Recorded(LocalEngine):
-        def step(self, method: Any, calls: Any) -> Any:
-            outcomes = super().step(method, calls)
-            sent.append(outcomes[0].message)
-            return outcomes
-
-    played = play_round(method, None, 0, seed=0, clients=1, engine=Recorded())
-    _print_round(method, sent)
-    up, rounds = int(played.traffic.up[0]), config.rounds
-    out.print(
-        f"\n{human_bytes(up)} in each of {rounds} round(s), {rows.shape[0]:,} examples dealt out "
-        f"over them, if the server asks so. With other owners' data it names other directions and "
-        f"patterns, so the sizes of later exchanges may differ.\n"
-    )
+    owner = Owner(rows, 1, epsilon, delta, ledger, limits, released)
+    _print_round(config, owner)
+    if dealt is not None and not limits.rounds:
+        limits = replace(limits, rounds=dealt)
     _print_worst(rows.shape, limits, epsilon is not None)
+
+
+def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, released: Any) -> None:
+    """Print what left about these rows before, what was promised, and what that rules out."""
+    terms, dealt, sent = ledger.terms(rows), released.rounds, released.sent
+    if dealt is None and terms is None:
+        out.print("By the record in HOPFED_HOME nothing has left about these rows yet.")
+    if dealt is not None:
+        out.print(
+            f"By the record in HOPFED_HOME these rows are dealt over {dealt} round(s): refused is "
+            f"whoever asks for another number."
+        )
+    most = limits.numbers(rows.shape[1])
+    for t, (numbers, answers) in list(sent.items())[:SHOWN]:
+        named = ", ".join(f"{count} by {step}" for step, count in answers.items())
+        out.print(f"    round {t}: {numbers:,} of {most:,} numbers have left; answers: {named}")
+    if len(sent) > SHOWN:
+        out.print(f"    and {len(sent) - SHOWN} round(s) more")
+    given = [answers.get(s, 0) for _, answers in sent.values() for s in ("projections", "votes")]
+    if limits.questions and max(given, default=0) >= limits.questions:
+        out.print("Their questions are spent in part: refused is a set that was not asked before.")
+    if terms is not None:
+        out.print(
+            f"By the ledger in HOPFED_HOME they are released with {terms}: the same is answered "
+            "with the same bits, and refused are any other terms."
+        )
+    elif epsilon is not None and sent:
+        out.print("They left without noise before, and noise takes nothing of that back.")
+    if epsilon is None and ledger.holds(rows):
+        out.print("They have a privacy budget: refused is every request, join --epsilon.")
+    out.print("")
 
 
 def _named(setting: str, settings: tuple[str, ...]) -> bool:
@@ -50,24 +84,63 @@ def _named(setting: str, settings: tuple[str, ...]) -> bool:
     return any(each.partition("=")[0].strip() == name for each in settings)
 
 
-def _print_round(method: Any, sent: list[Any]) -> None:
+def _print_round(config: Any, owner: Any) -> None:
+    """Play a round with these examples alone, and print every array that would leave."""
+    from hopfed.federation.engines import Outcome
+    from hopfed.federation.engines.local import LocalEngine
+    from hopfed.federation.faults import Fault
+    from hopfed.federation.rounds import TooFewClientsError, play_round
     from hopfed.hopfield.inventory import inventory
 
     grid = table("exchange", "array", "type", "shape", "size", "what it reveals")
     grid.columns[-1].justify = "left"
-    for exchange, message in enumerate(sent):
-        for name, kind, shape, size, reveals in inventory(method, message):
-            grid.add_row(str(exchange), name, kind, shape, human_bytes(size), reveals)
+    refusals: list[str] = []
+
+    class Owned(LocalEngine):
+        def step(self, method: Any, calls: Any) -> Any:
+            (call,) = calls
+            try:
+                agreed = owner.adapt(method)
+                state, up, _ = agreed.client_step(call.state, call.down, call.context)
+            except HopfedError as error:
+                refusals.append(f"exchange {call.context.exchange} is refused: {error}")
+                return [Outcome(fault=Fault.RAISED, reason=str(error))]
+            for name, kind, shape, size, reveals in inventory(method, up):
+                bytes_ = human_bytes(size)
+                grid.add_row(str(call.context.exchange), name, kind, shape, bytes_, reveals)
+            return [Outcome(state, up)]
+
+    try:
+        played = play_round(config.make(), None, 0, seed=0, clients=1, engine=Owned())
+    except TooFewClientsError as error:  # refused at once
+        why = refusals[0] if refusals else error
+        out.print(f"A server that asks as supposed here gets nothing: {why}\n", markup=False)
+        return
     out.print(grid, markup=False)
+    for words in refusals:
+        out.print(words, markup=False)
+    up, rounds = human_bytes(int(played.traffic.up[0])), config.rounds
+    others = (
+        " With other owners' data it names other directions and patterns, so the sizes of later "
+        "exchanges may differ."
+    )
+    out.print(
+        f"\n{up} in each of {rounds} round(s), {owner.rows.shape[0]:,} examples dealt out over "
+        f"them, if the server asks so.{others if owner.limits.questions else ''}\n"
+    )
 
 
 def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     """Print what the worst of all servers may ask, in every exchange of every round."""
     from hopfed.hopfield.inventory import worst
 
+    rounds = limits.most_rounds(*shape)
+    if not rounds:
+        out.print("No server may ask anything: the batches would be too small.\nNothing was sent.")
+        return
     lines = worst(shape, limits, private)
     M, N = shape
-    rounds, most = limits.most_rounds(M, N), limits.numbers(N)
+    most = limits.numbers(N)
     batch = M // rounds
     out.print(f"The worst that any server may ask, in each of up to {rounds} round(s):\n")
     grid = table("exchange", "arrays", "numbers, at most", "rows behind each, at least", "reveals")
@@ -88,7 +161,7 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     if batch < N and not private:
         out.print(
             f"Batches of {batch:,} rows have fewer rows than the {N:,} columns: in principle their "
-            "operator determines them, and the fewer rows, the less work it is to find them "
-            "(--smallest-batch, --epsilon)."
+            "operator determines them, and the fewer rows, or the more alike, the less work it is "
+            "to find them (--smallest-batch, --epsilon)."
         )
     out.print("Nothing was sent.")

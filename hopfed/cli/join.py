@@ -25,7 +25,6 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
 @click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
 @click.option("--epsilon", type=float, help="Release nothing without noise of this epsilon.")
 @click.option("--delta", type=float, default=1e-5, show_default=True, help="Its delta.")
-@click.option("--operators-only", is_flag=True, help="Answer neither projections nor votes.")
 @click.option(
     "--rounds",
     type=int,
@@ -35,7 +34,7 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-batch",
     type=int,
     metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: 50, and 5 roots of the columns in a round]",
+    help="Compute nothing from fewer rows. [default: as many as columns, and 50 at least]",
 )
 @click.option(
     "--smallest-vote",
@@ -52,7 +51,9 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
 @click.option(
     "--questions",
     type=int,
-    help="Sets of directions, and of patterns, that a row answers in all. [default: 1]",
+    metavar="SETS",
+    help="Also answer about directions and patterns that the server names: so many sets of each, "
+    "for each row, in all. [default: 0, only operators leave]",
 )
 @click.option(
     "--most-numbers",
@@ -73,6 +74,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     The server is not trusted: whatever it asks, the limits given here hold. What was answered about
     a file is recorded in the folder `released` of HOPFED_HOME, and counts in every later federation
     with the same rows. A row, once dealt to a round, stays in it.
+
+    Only operators leave: tables of how often columns agree. With --questions 1 the server finds
+    more archetypes where these are many or faint, and learns, of each batch, spreads of random
+    groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
+    its own choice: what the rows of a small part of the batch have in common, and not of all.
 
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
@@ -114,8 +120,6 @@ def _limits(options: dict[str, Any]) -> Any:
     for name, number in given.items():
         option = f"--{name.replace('_', '-')}"
         require(number >= fewest[name], option, f"at least {fewest[name]}", number)
-    if options.pop("operators_only"):
-        given["questions"] = 0
     return Limits(**given, weight=options.pop("allow_weight"))
 
 
@@ -164,7 +168,7 @@ def _join(
     patience: float,
     out_file: Path | None,
 ) -> None:
-    from hopfed.federation.engines.flower import home
+    from hopfed._lib.home import home
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
     from hopfed.federation.engines.flower.shelf import Shelf

@@ -16,9 +16,11 @@ import click
 from hopfed._lib.settings import require
 from hopfed.cli.output import err, out
 from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.federation.faults import Fault
 
 LONGEST = 2_000  # characters of a line of the log
 GOODBYE = 5.0  # seconds that the last word to the clients may take
+ASKING = ["groups=4", "votes=yes"]  # settings of --questions
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -29,6 +31,11 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @click.option("--minimum", type=int, help="Clients without whom no round goes on. [default: 1]")
 @click.option("--epsilon", type=float, help="Ask for releases with noise of this epsilon.")
 @click.option("--delta", type=float, help="Its delta. [default: 1e-05]")
+@click.option(
+    "--questions",
+    is_flag=True,
+    help="Ask about directions and patterns, too; clients that `join --questions 1` answer.",
+)
 @click.option("--liars", type=float, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--claim", type=float, help="Medians that a claim counts for. [default: 3]")
 @click.option("--support", type=float, help="Examples behind an archetype, least. [default: 50]")
@@ -53,6 +60,10 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     This process runs Flower's Fleet API and the rounds. Whoever does not answer in time is left
     out of that round, as long as --minimum clients are heard; the run file is written after every
     round.
+
+    Clients are asked for operators, and nothing else. With --questions they are asked for group
+    projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
+    these are many or faint; of a client that answers no questions, the operators count.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
@@ -117,7 +128,9 @@ class _Told:
         say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome.fault:
-                say(f"    client {call.context.client} {_word(outcome.fault)}: {outcome.reason}")
+                after = "; its operators count" if context.exchange else ""
+                why = f"{_word(outcome.fault)}: {outcome.reason}{after}"
+                say(f"    client {call.context.client} {why}")
         return outcomes
 
     def remark(self, t: int, lines: Sequence[str]) -> None:
@@ -165,8 +178,8 @@ def _complete(path: Path) -> bool:
     return path.exists() and Run.load(path).complete
 
 
-def _word(fault: Any) -> str:
-    return str(fault.name).lower().replace("_", " ")
+def _word(fault: Fault) -> str:
+    return "does not answer" if fault.name == "RAISED" else fault.name.lower().replace("_", " ")
 
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
@@ -186,4 +199,10 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         config = replace(experiment.Config(), name=secrets.token_hex(8))
     named = ("columns", "clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
-    return with_settings(config, [*given, *options["settings"]])
+    if options["questions"]:
+        given += ASKING
+    config = with_settings(config, [*given, *options["settings"]])
+    if options["questions"] and config.epsilon < float("inf"):
+        rule = "left out with --epsilon: clients release operators with noise, and nothing else"
+        raise ArgumentError("--questions", rule, "both")
+    return config

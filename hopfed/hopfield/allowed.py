@@ -61,6 +61,9 @@ ALLOWED = Allowed(
             "alpha": SHARE,
             "secret": whole(0, 0),
             "support": real(0, inf),
+            "claim": real(1, inf),
+            "liars": real(0, 0.5),
+            "level": real(0, inf),
         },
         Elsewhere: {"rounds": whole(1)},
         Encoding: {

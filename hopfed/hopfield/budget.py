@@ -45,7 +45,7 @@ import numpy as np
 
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
-from hopfed.errors import DataError
+from hopfed.errors import DataError, LocalError
 from hopfed.kernels import PackedBits
 
 MARK = 16  # bytes
@@ -106,6 +106,7 @@ class Ledger:
     Attributes
     ----------
     folder : of the ledger and its secret; made when something is charged.
+    look : only look: write nothing, and keep nobody out.
 
     Examples
     --------
@@ -126,6 +127,20 @@ class Ledger:
     """
 
     folder: Path
+    look: bool = False
+
+    def terms(self, rows: PackedBits) -> Terms | None:
+        """Terms on which these rows (M, N) were released, as this data set; None if they were not.
+
+        Raises
+        ------
+        LocalError : a ledger or a secret that is not whole.
+        """
+        if not self._ledger.exists():
+            return None
+        secret, held = self._read()
+        marks = _marks(rows, secret)
+        return next((r.terms for r in held if r.same_rows(marks)), None)
 
     def check(self, rows: PackedBits) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released.
@@ -168,7 +183,8 @@ class Ledger:
 
         Raises
         ------
-        DataError : released on other terms, or in part; a ledger or a secret that is not whole.
+        DataError : released on other terms, or in part.
+        LocalError : a ledger or a secret that is not whole.
         RunFileError : a file cannot be written; nothing may be sent.
         """
         with self._locked():
@@ -195,8 +211,7 @@ class Ledger:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():
             return np.zeros(len(rows), dtype=bool)
-        with self._locked():
-            secret, held = self._read()
+        secret, held = self._read()  # whole without a lock: files are replaced, never changed
         marks = _marks(rows, secret)
         return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
 
@@ -213,11 +228,14 @@ class Ledger:
         """Keep a second process out, and the folder in being."""
         import fcntl  # not on Windows, where no client runs but everything else does
 
+        if self.look:
+            yield
+            return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise DataError(f"{self.folder}: cannot be used: {error.strerror}") from None
+            raise LocalError(f"{self.folder}: cannot be used: {error.strerror}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -235,7 +253,7 @@ class Ledger:
         if self._ledger.exists():
             made_under, held = self._read_ledger()
             if held and (secret is None or _fingerprint(secret) != made_under):
-                raise DataError(
+                raise LocalError(
                     f"{self._secret}: not the secret that {self._ledger} was written under: put "
                     "that back; with a new one, rows that were released would get fresh noise"
                 )
@@ -249,10 +267,11 @@ class Ledger:
         try:
             if not self._secret.exists():
                 return None
-            self._secret.chmod(0o600)
+            if not self.look:
+                self._secret.chmod(0o600)
             text = self._secret.read_bytes().decode("ascii", "replace").strip()
         except OSError as error:
-            raise DataError(f"{self._secret}: cannot be read: {error.strerror}") from None
+            raise LocalError(f"{self._secret}: cannot be read: {error.strerror}") from None
         return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else None
 
     def _read_ledger(self) -> tuple[str, list[Released]]:
@@ -260,9 +279,9 @@ class Ledger:
             found = json.loads(self._ledger.read_bytes())
             return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
         except OSError as error:
-            raise DataError(f"{self._ledger}: cannot be read: {error.strerror}") from None
+            raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise DataError(
+            raise LocalError(
                 f"{self._ledger}: damaged, so nobody knows what was released: put back a copy"
             ) from None
 
@@ -272,6 +291,8 @@ class Ledger:
 
     def _replace(self, path: Path, text: str) -> None:
         """Write a file of mode 0600 whole, and wait until it is on the disk."""
+        if self.look:
+            return
         with replacing(path) as temporary:
             temporary.chmod(0o600)
             with open(temporary, "w") as file:

@@ -8,7 +8,8 @@ two clients, the one that claims more does not choose the bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 
@@ -31,11 +32,34 @@ def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
     >>> float(heard["examples"]), heard["columns"].tolist()
     (30.0, [30.0])
     """
-    if not messages:
-        return {}
-    claims = sorted(float(m["examples"]) for m in messages.values())
-    limit = most * claims[(len(claims) - 1) // 2]
+    limit = median_bound([float(m["examples"]) for m in messages.values()], most)
     return {c: _scaled(m, limit) for c, m in messages.items()}
+
+
+def median_bound(claims: Sequence[float], most: float) -> float:
+    """Return `most` times the lower median of the claims; 0 of none.
+
+    Examples
+    --------
+    >>> median_bound([10, 900, 10, 900], 3)
+    30
+    """
+    return most * sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
+
+
+def suspects(liars: float, heard: int) -> int:
+    """Clients of so many `heard` whose word alone is not enough; one is always believed.
+
+    Parameters
+    ----------
+    liars : their share, rounded up.
+
+    Examples
+    --------
+    >>> [suspects(0.1, heard) for heard in (1, 2, 10, 11, 30)]
+    [0, 1, 1, 2, 3]
+    """
+    return max(min(ceil(liars * heard - 1e-9), heard - 1), 0)
 
 
 def _scaled(message: Message, limit: float) -> Message:

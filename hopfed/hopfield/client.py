@@ -8,6 +8,7 @@ from hopfed import kernels
 from hopfed.archetypes.joint_diagonalization import group_labels, group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.hopfield.apart import lines_apart
 from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times
@@ -154,6 +155,9 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray, least: int = 1) 
     chosen = np.zeros_like(overlap)
     chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
     chosen = discreet(chosen, overlap, least, rows)
+    while least > 1 and (k := lines_apart(rows, chosen, least)) is not None:
+        chosen[:, k] = 0.0
+        chosen = discreet(chosen, overlap, least, rows)
     votes = np.rint(transposed_times(rows, chosen)).T
     return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
 

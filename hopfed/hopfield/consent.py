@@ -33,7 +33,7 @@ class Owner:
     rows : the examples.
     secret : of what only the owner knows: the names of states, and noise without a ledger.
     epsilon, delta : the most that a release may tell about one example; None agrees to releases
-        without noise.
+        without noise, and to no others.
     ledger : the privacy budget, charged before anything noisy is sent.
     limits : what any server may ask.
     released : remembers what was answered.
@@ -67,15 +67,15 @@ class Owner:
             raise DataError("the federation does not leave the examples where they are")
         source = self._dealt(method.source.rounds)
         if isinstance(method, PrivateFederation):
-            if self.epsilon is not None and self._above(method):
+            if self.epsilon is None:  # its terms are not for a server to set
+                raise DataError("this client agreed to no epsilon: join --epsilon, or no noise")
+            if self._above(method):
                 raise DataError("the federation asks for more than this client's epsilon and delta")
             return self._noisy(method, source)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
         if self.ledger is not None and self.ledger.holds(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
-        if method.steps != ("operators",) and not self.limits.questions:
-            raise DataError("this client answers no questions: serve --set groups=0 --set votes=no")
         if not (isinstance(method.rule, Fixed) or self.limits.weight):
             asked = type(method.rule).__name__
             raise DataError(f"this client weighs its examples by Fixed, not by {asked}")
@@ -85,6 +85,8 @@ class Owner:
             smallest_group=self.limits.group,
             smallest_vote=self.limits.smallest_vote,
         )
+        if not self.limits.questions:  # whatever is asked later, a round is over with its operator
+            mine = replace(mine, groups=0, votes=False)
         return self._agreed(mine, source)
 
     def _noisy(self, method: PrivateFederation, source: Batches) -> Agreed:
@@ -113,7 +115,7 @@ class Owner:
         return Agreed(method, batches, self.limits, self.released, self.secret)
 
     def _above(self, method: PrivateFederation) -> bool:
-        return method.epsilon > (self.epsilon or 0.0) or method.delta > self.delta
+        return self.epsilon is None or method.epsilon > self.epsilon or method.delta > self.delta
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,12 @@ class Agreed:
         DataError : one line, and nothing is to be sent.
         """
         exchange = context.exchange
+        if exchange > 0 and not self.limits.questions:
+            raise DataError("this client answers no questions, only operators (join --questions)")
         require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
         step = self._steps()[exchange]
         rows = self.batches.examples(context.round, 0)
+        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
         if exchange and not np.array_equal(state.get("rows", ()), rows.words):
             raise DataError(f"{step} of a batch that is not that of this round")
         if isinstance(self.method, HopfieldFederation):  # the other one does not read it

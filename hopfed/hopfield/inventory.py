@@ -68,12 +68,12 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
 
     Examples
     --------
-    >>> for line in worst((1200, 784), Limits(questions=0)):
+    >>> for line in worst((2400, 784), Limits()):
     ...     print(line.arrays, line.numbers, line.rows)
-    examples 1 150
-    counts, or values and vectors, or sketch 615440 150
-    columns 784 150
-    weight 1 150
+    examples 1 800
+    counts, or values and vectors, or sketch 615440 800
+    columns 784 800
+    weight 1 800
     """
     M, N = shape
     batch, most = M // limits.most_rounds(M, N), limits.numbers(N)

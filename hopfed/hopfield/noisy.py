@@ -15,6 +15,15 @@ so what all rounds together tell of it is (epsilon, delta)-private: rounds compo
 and the batch, whatever the order of its rows. Who asks for the same again gets the same bits; equal
 batches in two rounds get independent noise. That the same examples are not asked for on other
 terms is not seen to here but by the ledger of `hopfed.hopfield.budget`.
+
+*Who lies.* A release is held to what its examples with that noise can give: with the number of
+examples M on the diagonal it is a matrix of eigenvalues from 0 to M N, and noise whose norm is
+known but for a chance of 10^-9. Entry by entry alone the noise would leave room for an archetype of
+any strength. A claim counts for some medians at most: a release that is scaled has the noise of its
+scale. And a pattern is told only where the releases of a round show it without its strongest
+supporters: along one direction noise is little, however much it hides in the whole. What cannot be
+had is the exact check of clean operators (parities, and columns that fit the counts): noise takes
+every whole number to every other. So a client may say anything about as many rows as it claims.
 """
 
 from __future__ import annotations
@@ -30,8 +39,11 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.hopfield.claims import median_bound, suspects
 from hopfed.hopfield.client import checked, pack_patterns
-from hopfed.hopfield.encoding import lower, symmetric
+from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.hopfield.memory.support import dual_directions
+from hopfed.hopfield.possible import semidefinite
 from hopfed.hopfield.settings import Source
 from hopfed.kernels import PackedBits
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
@@ -39,7 +51,16 @@ from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import recover_private
 from hopfed.spectral.operators import DenseOperator
 
-MOST = 10.0  # medians of all claims from which a claim to hold examples is not believed
+CHANCE = 1e-9  # that an honest release is refused
+
+
+@dataclass(frozen=True)
+class _Release:
+    """A release as it counts: its examples, what it was scaled by, and its counts."""
+
+    examples: float
+    scale: float
+    counts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,10 @@ class PrivateFederation:
     alpha : false-alarm rate of the count.
     support : estimated number of examples that a pattern must have to be broadcast: one that few
         examples support is a person, not a prototype.
+    claim : examples that a client may claim in a round, in medians of all claims; it counts for no
+        more, see `hopfed.hopfield.claims`.
+    liars, level : share of the clients, rounded up, whose word alone is not enough, and the
+        standard score from which the others' releases of a round show a pattern.
     secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
         which everybody knows.
 
@@ -77,6 +102,9 @@ class PrivateFederation:
     delta: float = 1e-5
     alpha: float = 1e-3
     support: float = 50.0
+    claim: float = 10.0
+    liars: float = 0.0
+    level: float = 3.0
     secret: int = 0
 
     exchanges = 1
@@ -85,6 +113,8 @@ class PrivateFederation:
     def __post_init__(self) -> None:
         require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
         require(0 <= self.support < np.inf, "support", "a finite number", self.support)
+        require(self.claim >= 1, "claim", "at least 1", self.claim)
+        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.secret >= 0, "secret", "a number of at least 0", "a negative one")
         self.mechanism  # noqa: B018  (checks the rest)
 
@@ -104,8 +134,22 @@ class PrivateFederation:
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's answer; an honest one is refused once in 10^9 releases."""
         triangle = (self.n_sites * (self.n_sites - 1) // 2,)
-        counts = Field(triangle, "i", within="examples", beyond=self.mechanism.reach())
-        return {"counts": counts, "examples": Field((), "iu", least=2)}
+        counts = Field(triangle, "i", within="examples", beyond=self.mechanism.reach(CHANCE))
+        return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST)}
+
+    def complaint(self, state: State, message: Message, context: Context) -> str | None:  # noqa: ARG002
+        """Say why no examples with the noise of the mechanism give this answer; None if some may.
+
+        An honest one is refused once in 10^9 releases.
+        """
+        N, M = self.n_sites, float(message["examples"])
+        room = self.mechanism.norm(CHANCE)
+        released = symmetric(message["counts"], N, M)
+        if not semidefinite(released, room, M + room):
+            return "counts have an eigenvalue below those of examples and noise"
+        if not semidefinite(-released, N * M + room, N * M + room):
+            return "counts have an eigenvalue above those of examples and noise"
+        return None
 
     def client_step(
         self,
@@ -137,42 +181,70 @@ class PrivateFederation:
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Add the releases to those of earlier rounds, and recover what they show."""
-        N, heard = self.n_sites, _believed(messages)
-        mass = float(state.get("mass", 0.0)) + sum(float(m["examples"]) for m in heard.values())
-        releases = int(state.get("releases", 0)) + len(heard)
-        sums = [np.asarray(m["counts"], dtype=np.float64) for m in heard.values()]
-        total = np.sum([state.get("sums", np.zeros(N * (N - 1) // 2)), *sums], axis=0)
+        N, heard = self.n_sites, self._heard(messages)
+        mass = float(state.get("mass", 0.0)) + sum(r.examples for r in heard.values())
+        releases = float(state.get("releases", 0.0)) + sum(r.scale**2 for r in heard.values())
+        total = state.get("sums", np.zeros(N * (N - 1) // 2))
+        total = np.sum([total, *(r.counts for r in heard.values())], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
         found = self._recovered(state, context.derive("recover")) if releases else None
         patterns, quality = np.zeros((0, N), np.int8), 0.0
+        enough = shown = np.zeros(0, dtype=bool)
+        alone = np.zeros((len(heard), 0))
         if found is not None:
-            patterns = found.patterns[found.exposures * mass >= self.support]
-            quality = found.quality
+            quality, enough = found.quality, found.exposures * mass >= self.support
+            alone, shown = self._shown(found.patterns, list(heard.values()))
+            patterns = found.patterns[enough & shown]
         state["memory/patterns"] = patterns
         down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
+        said = (alone > self.level).sum(axis=1)
         metrics = {
             "n_detected": 0 if found is None else found.n_detected,
             "archetypes": len(patterns),
-            "unsupported": 0 if found is None else len(found) - len(patterns),
+            "unconfirmed": int((~shown).sum()),
+            "unsupported": int((shown & ~enough).sum()),
             "examples": mass,
             "quality": quality,
-            "disbelieved": np.array(sorted(set(messages) - set(heard)), dtype=np.int64),
+            "claims": np.array([[c, r.examples / r.scale, r.examples] for c, r in heard.items()]),
+            "supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)]),
         }
         return state, {EVERYONE: down}, metrics
 
+    def _heard(self, messages: Mapping[int, Message]) -> dict[int, _Release]:
+        """Releases as far as their number of examples is believed."""
+        claims = {c: float(m["examples"]) for c, m in messages.items()}
+        limit = median_bound(list(claims.values()), self.claim)
+        scales = {c: min(1.0, limit / claim) for c, claim in claims.items()}
+        return {
+            c: _Release(scales[c] * claims[c], scales[c], scales[c] * m["counts"].astype(float))
+            for c, m in messages.items()
+        }
+
+    def _shown(self, patterns: np.ndarray, heard: list[_Release]) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (L, K) of each release along each pattern, and which (K,) are shown by enough.
+
+        What a release holds along a pattern is compared with what it holds along any direction
+        outside of the patterns; that of all of them together is known from the trace.
+        """
+        N, K = self.n_sites, len(patterns)
+        cut, d = suspects(self.liars, len(heard)), dual_directions(patterns)
+        basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
+        gains, spread = np.zeros((len(heard), K)), np.zeros((len(heard), 1))
+        for i, release in enumerate(heard):
+            held = symmetric(release.counts, N, release.examples)
+            rest = (N * release.examples - np.vdot(basis, held @ basis)) / max(N - K, 1)
+            gains[i] = np.einsum("nk,nk->k", d, held @ d) - rest
+            rows = 2 * release.scale * max(rest, 0.0) ** 2 / release.examples
+            spread[i] = 2 * release.scale**2 * self.mechanism.variance + rows
+        alone = gains / np.sqrt(np.maximum(spread, 1e-300))
+        if cut == 0:
+            return alone, np.ones(len(patterns), dtype=bool)
+        kept = np.argsort(gains, axis=0, kind="stable")[: len(heard) - cut]
+        excess = np.take_along_axis(gains, kept, axis=0).sum(axis=0)
+        return alone, excess > self.level * np.sqrt(spread[kept, 0].sum(axis=0))
+
     def _recovered(self, state: State, seed: int) -> Archetypes:
         N, mass = self.n_sites, float(state["mass"])
-        noise = float(int(state["releases"]) * self.mechanism.variance)
+        noise = float(state["releases"]) * self.mechanism.variance
         pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
         return recover_private(pooled, seed=seed, alpha=self.alpha)
-
-
-def _believed(messages: Mapping[int, Message]) -> dict[int, Message]:
-    """Releases whose number of examples is not absurd beside those of the others.
-
-    A release cannot be scaled down as a clean operator can: its noise would be no longer the
-    mechanism's.
-    """
-    claims = {c: float(m["examples"]) for c, m in messages.items()}
-    most = MOST * float(np.median(list(claims.values()))) if claims else 0.0
-    return {c: m for c, m in messages.items() if claims[c] <= most}

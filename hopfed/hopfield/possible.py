@@ -81,16 +81,30 @@ def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:
 
 
 def _definite(S: np.ndarray, c: np.ndarray, M: int) -> bool:
-    """Whether ``S - c c^T / M`` has no negative eigenvalue, but for rounding.
+    """Whether ``S - c c^T / M`` has no negative eigenvalue, but for rounding."""
+    return semidefinite(S - np.outer(c, c / M), 0.0, M)
+
+
+def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
+    """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding.
 
     First in single precision, which is twice as fast; where that fails, rounding may be to blame.
+
+    Parameters
+    ----------
+    size : of the diagonal of what is factorised, to which rounding is relative.
+
+    Examples
+    --------
+    >>> semidefinite(np.diag([1.0, -2.0]), 1.0, 3.0), semidefinite(np.diag([1.0, -2.0]), 2.0, 3.0)
+    (False, True)
     """
     for dtype, factorise, slack in (
         (np.float32, lapack.spotrf, 1e-3),
         (np.float64, lapack.dpotrf, NEGATIVE),
     ):
-        A: np.ndarray = (S - np.outer(c, c / M)).astype(dtype)
-        A[np.diag_indices(len(A))] += slack * M
+        A: np.ndarray = S.astype(dtype)
+        A[np.diag_indices(len(A))] += shift + slack * size
         with blas_threads(1):
             if factorise(A.T, lower=0, overwrite_a=1, clean=0)[1] == 0:
                 return True

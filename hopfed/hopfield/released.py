@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,11 +89,50 @@ class Released:
     _held: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path, rows: PackedBits) -> Released:
-        """Return the record of these rows among those in `folder`."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def of(cls, folder: Path, rows: PackedBits, look: bool = False) -> Released:
+        """Return the record of these rows among those in `folder`; only a copy, to `look` at."""
         name = digest({"rows": rows.words, "columns": np.array(rows.n)}).hex()
-        return cls(folder / f"{name}.json")
+        found = cls(folder / f"{name}.json")
+        if look:
+            return cls(None, found._read())
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return found
+
+    @property
+    def rounds(self) -> int | None:
+        """Batches that the rows are dealt out to; None before anybody asked."""
+        found = self._read().get("rounds")
+        return None if found is None else int(found)
+
+    @property
+    def sent(self) -> dict[int, tuple[int, dict[str, int]]]:
+        """Batch -> how many numbers left of it, and the number of answers of each kind."""
+        return {
+            int(t): (int(batch["numbers"]), dict(Counter(each[0] for each in batch["answers"])))
+            for t, batch in sorted(self._read().get("batches", {}).items())
+        }
+
+    def deal(self, rounds: int, own: bool = False) -> None:
+        """Fix how the rows are dealt out, before it is looked whether they may be answered about.
+
+        Otherwise a server could ask for one dealing after the other until none of its batches is
+        refused, and learn from the refusals where in the file the rows are that it may not see.
+
+        Parameters
+        ----------
+        own : whether the owner chose the number of rounds, which may change it while nothing left.
+
+        Raises
+        ------
+        DataError : the rows are dealt out otherwise.
+        """
+        with self._locked():
+            held = self._read()
+            if own and not held.get("batches"):
+                held = {}
+            _require_dealing(held, rounds)
+            if "rounds" not in held:
+                self._write({"rounds": rounds, "batches": {}})
 
     def check(self, question: Question, allowance: Allowance) -> None:
         """Fail unless the question may be answered.
@@ -179,16 +219,22 @@ def _batch(held: dict[str, Any], question: Question) -> dict[str, Any]:
     return dict(held.get("batches", {}).get(str(question.batch), empty))
 
 
+def _require_dealing(held: dict[str, Any], rounds: int) -> None:
+    """Fail where the rows are dealt out otherwise."""
+    before = held.get("rounds", rounds)
+    if before != rounds:
+        raise DataError(
+            f"these rows are dealt over {before} round(s), and the sums of a second dealing could "
+            f"be subtracted; the federation asks for {rounds}: {RECORDED}"
+        )
+
+
 def _require(held: dict[str, Any], question: Question, allowance: Allowance, known: bool) -> None:
     """Fail unless a question may be answered; one that is `known` needs no further allowance."""
-    rounds, batch = held.get("rounds", question.rounds), _batch(held, question)
-    if rounds != question.rounds:
-        raise DataError(
-            f"these rows are dealt over {rounds} round(s), and the sums of a second dealing could "
-            f"be subtracted; the federation asks for {question.rounds}: {RECORDED}"
-        )
+    _require_dealing(held, question.rounds)
     if known:
         return
+    batch = _batch(held, question)
     given = sum(each[0] == question.step for each in batch["answers"])
     most = allowance.questions.get(question.step, given + 1)
     if given >= most:

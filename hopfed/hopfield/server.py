@@ -23,6 +23,7 @@ from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import on_grid, pack_patterns
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
+from hopfed.hopfield.memory.corrected import corrected
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.memory.remembered import Remembered
 from hopfed.hopfield.memory.support import Support, random_groups
@@ -93,7 +94,7 @@ def hear_votes(
 ) -> Answer:
     """Add the votes of a round to the archetypes it broadcast."""
     memory, heard = _memory(method, state), _heard(state)
-    told = np.flatnonzero(told_of(method, memory, np.maximum(memory.voters, memory.held)))
+    told = np.flatnonzero(told_of(method, memory, _behind(memory, silent=True)))
     examples = {c: float(m["examples"]) for c, m in heard.items()}
     shape = len(told), method.n_sites
     liars = method.suspects(len(messages))
@@ -101,12 +102,15 @@ def hear_votes(
     quality = float(state.get("quality", 0.0))
     apart = told_apart(memory.sure[told], quality, method.n_sites)
     memory = memory.vote(votes.among(len(memory), told, apart), quality)
-    # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
     asked = np.isin(np.arange(len(memory)), told[apart])
-    memory = memory.select((memory.voters > 0) | ~asked).merged()
+    silent = bool(set(heard) - set(messages))  # clients that told of examples, and do not vote
+    if not silent:
+        # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
+        memory = memory.select((memory.voters > 0) | ~asked)
+    memory = memory.merged()
     state = closed(method, state, memory)
-    found = withheld(method, memory) | {"archetypes": len(memory)}
-    return state, {EVERYONE: broadcast(method, state)}, found
+    found = withheld(method, memory, silent) | {"archetypes": len(memory)}
+    return state, {EVERYONE: broadcast(method, state, silent)}, found
 
 
 def count(
@@ -193,15 +197,20 @@ def _confirmed(
     if len(memory) == 0 or not heard:
         return memory, {}
     weights = _weights(state)
+    operators = [method.encoding.decode(m) for m in heard.values()]
+    each = [weights[c] for c in heard]
+    liars = method.suspects(len(heard))
+    fixed = corrected(memory.patterns, operators, each, liars, method.level)
+    unasked = (memory.voters == 0)[:, None]
+    memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
     support = Support.of(
-        [method.encoding.decode(m) for m in heard.values()],
+        operators,
         memory.patterns,
-        [weights[c] for c in heard],
+        each,
         [counted.variances.get(c, counted.rank.variance) for c in heard],
         careful=method.liars > 0,
     )
     shown = support.scores() > method.level
-    liars = method.suspects(len(heard))
     quality = float(state.get("quality", 1.0))
     if liars:
         others = support.behind(quality, liars) >= FEWEST
@@ -223,10 +232,15 @@ def told_of(method: HopfieldSettings, memory: Remembered, supporters: np.ndarray
     return (memory.rounds >= method.persistence) & (supporters >= method.support)
 
 
-def withheld(method: HopfieldSettings, memory: Remembered) -> Metrics:
+def _behind(memory: Remembered, silent: bool) -> np.ndarray:
+    """Examples behind each pattern (K,); where some are `silent`, votes are not all there is."""
+    return np.maximum(memory.voters, memory.held) if silent else memory.supporters
+
+
+def withheld(method: HopfieldSettings, memory: Remembered, silent: bool = False) -> Metrics:
     """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
     confirmed = memory.rounds >= method.persistence
-    told = told_of(method, memory, memory.supporters)
+    told = told_of(method, memory, _behind(memory, silent))
     return {
         "told": int(told.sum()),
         "unconfirmed": int((~confirmed).sum()),
@@ -266,16 +280,15 @@ def _groups(
     return Groups(np.concatenate(sums), np.concatenate(counts))
 
 
-def broadcast(method: HopfieldSettings, state: State, asking: bool = False) -> Message:
+def broadcast(method: HopfieldSettings, state: State, silent: bool = False) -> Message:
     """What the server says it remembers, as bits: archetypes confirmed by enough examples.
 
     Parameters
     ----------
-    asking : for votes, which may show that examples enough stand behind a pattern.
+    silent : whether some examples have not voted, or not yet: they may stand behind a pattern, too.
     """
     memory = _memory(method, state)
-    supporters = np.maximum(memory.voters, memory.held) if asking else memory.supporters
-    told = told_of(method, memory, supporters)
+    told = told_of(method, memory, _behind(memory, silent))
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)
     sure = memory.sure[told].astype(np.float32)
     return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any, Protocol
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
+from hopfed.hopfield.claims import suspects
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.plasticity.rules import Fixed, Rule, Smoothing
@@ -146,7 +146,7 @@ class HopfieldSettings:
         >>> [careful.suspects(heard) for heard in (1, 2, 10, 11, 30)]
         [0, 1, 1, 2, 3]
         """
-        return max(min(ceil(self.liars * heard - 1e-9), heard - 1), 0)
+        return suspects(self.liars, heard)
 
     @property
     def steps(self) -> tuple[str, ...]:

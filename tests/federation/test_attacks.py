@@ -97,8 +97,9 @@ def test_two_dealings_cannot_be_subtracted(tmp_path):
 
 def test_with_noise_there_is_one_dealing_too(tmp_path):
     rows = signs(200)
-    assert not ask(site(tmp_path, rows), PrivateFederation(Elsewhere(2), N, 1.0)).fault
-    other = ask(site(tmp_path, rows), PrivateFederation(Elsewhere(3), N, 1.0))
+    node = site(tmp_path, rows, epsilon=1.0)
+    assert not ask(node, PrivateFederation(Elsewhere(2), N, 1.0)).fault
+    other = ask(site(tmp_path, rows, epsilon=1.0), PrivateFederation(Elsewhere(3), N, 1.0))
     refused(other, "dealt over 2 round(s)")
 
 
@@ -174,7 +175,7 @@ def test_the_one_who_did_not_vote_does_not_follow_from_the_sums(tmp_path):
     reply = ask(node, asked, 0, 2, started.state, known(np.sign(rows.sum(axis=0))[None]))
     left = started.up["columns"] - reply.up["votes"].sum(axis=0)
     assert rows_in(rows, [left]) == 0
-    assert reply.up["voters"].tolist() == [M - 10]  # nine votes are left out beside that row
+    assert reply.up["voters"].sum() <= M - 10  # nine votes at least are left out beside that row
 
 
 def test_votes_on_two_sets_of_patterns_cannot_be_subtracted(tmp_path):
@@ -258,5 +259,6 @@ def test_an_operator_of_few_rows_gives_them_away_and_is_not_sent(tmp_path):
     found = rebuilt((few.T.astype(float) @ few), len(few))
     assert {tuple(r * r[0]) for r in few.astype(int)} == found
     reply = ask(site(tmp_path, rows), method(12, columns, groups=0, votes=False))
-    refused(reply, "batches of fewer than the 140 rows")
-    assert not ask(site(tmp_path, rows), method(4, columns, groups=0, votes=False)).fault
+    refused(reply, "batches of fewer than the 784 rows")
+    mine = site(tmp_path, rows, smallest_batch=150)
+    assert not ask(mine, method(4, columns, groups=0, votes=False)).fault

@@ -22,7 +22,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
 from hopfed.hopfield.budget import Ledger
-from hopfed.hopfield.client import discreet, vote
+from hopfed.hopfield.client import discreet, unpack_patterns, vote
 from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.inventory import inventory, worst
@@ -37,7 +37,6 @@ def test_limits_are_those_of_the_owner(tmp_path):
     for limits, asked, words in (
         ({"rounds": 2}, method(1), "over 2 round(s), not over 1"),
         ({"smallest_batch": 101}, method(2), "fewer than the 101 rows"),
-        ({"questions": 0}, method(), "answers no questions"),
         ({"most_numbers": 700}, method(), "may leave about a row"),
     ):
         refused(ask(site(tmp_path, rows, Released(), **limits), asked), words)
@@ -147,14 +146,14 @@ def test_an_owner_agrees_to_what_was_agreed_and_no_more():
     open_, careful = owner_of(rows, 7), owner_of(rows, 7, epsilon=1.0)
     assert open_.adapt(plain).batches.examples(0, 2).shape == (20, 30)
     few = serve.Config(columns=30, rounds=2, groups=0, votes=False).make()
-    quiet = Owner(rows, 7, limits=Limits(smallest_batch=5, questions=0))
+    quiet = Owner(rows, 7, limits=Limits(smallest_batch=5))
     assert quiet.adapt(few).batches.rounds == 2
-    assert open_.adapt(private).method.secret == careful.adapt(private).method.secret == 7
+    assert careful.adapt(private).method.secret == 7
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (owner_of(rows, 7, epsilon=0.5), private, "more than this client's epsilon"),
         (owner_of(rows, 7, epsilon=1.0, delta=1e-7), private, "more than this client's epsilon"),
-        (quiet, plain, "answers no questions"),
+        (open_, private, "agreed to no epsilon"),
         (open_, serve.Config(columns=31).make(), "31 columns"),
         (open_, open_.adapt(plain).method, "does not leave the examples where they are"),
         (open_, LocalEngine(), "does not take part in LocalEngine"),
@@ -181,7 +180,7 @@ def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_oth
     asked = serve.Config(columns=30, epsilon=1.0).make()
 
     def released(secret):
-        agreed = owner_of(rows, secret).adapt(asked)
+        agreed = owner_of(rows, secret, epsilon=1.0).adapt(asked)
         _, message, metrics = agreed.client_step(agreed.client_start(0, 0), {}, Context(0, 0, 0, 0))
         assert metrics == {}
         return message
@@ -208,7 +207,7 @@ def test_what_a_message_reveals_is_said_of_every_array():
 
 def test_the_worst_is_no_better_than_what_can_be_had(tmp_path):
     """A server that takes all it can stays within what the dry run says."""
-    limits = Limits()
+    limits = Limits(questions=1)
     lines = {line.exchange: line for line in worst((M, N), limits)}
     node, sent = site(tmp_path), {0: 0, 1: 0, 2: 0}
     asked = replace(method(2), encoding=Encoding(N, "factors", 1))
@@ -234,13 +233,15 @@ class Sites:
         return [Outcome(*agreed.client_step(c.state, c.down, c.context)) for agreed, c in each]
 
 
-def test_a_federation_of_owners_is_that_of_one_process_and_a_second_one_is_free(tmp_path):
+@pytest.mark.parametrize("asking", [{}, {"groups": 4, "votes": True}], ids=["default", "asking"])
+def test_a_federation_of_owners_is_that_of_one_process_and_a_second_one_is_free(tmp_path, asking):
     """As in the README: 400, 300 and 500 rows of 784 columns over two rounds, to the bit."""
     rng = stream(0, "readme")
-    xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2)
+    xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2, **asking)
     rows = [as_examples(draw_examples(xi, m, 0.6, rng)[0]) for m in (400, 300, 500)]
     records = [Released.of(tmp_path, each) for each in rows]
-    owners = [Owner(each, 1, released=r) for each, r in zip(rows, records, strict=True)]
+    limits = Limits(smallest_batch=150, questions=1 if asking else 0)
+    owners = [Owner(x, 1, limits=limits, released=r) for x, r in zip(rows, records, strict=True)]
     places = (
         (config.make(), Sites(owners)),
         (config.make(), Sites(owners)),
@@ -255,7 +256,8 @@ def test_a_federation_of_owners_is_that_of_one_process_and_a_second_one_is_free(
             for name in expected:
                 np.testing.assert_array_equal(arrays[name], expected[name], err_msg=name)
             written.append(records[0].path.read_text())
-    assert int(arrays["archetypes/number"]) == 7
+    found = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], 784)
+    assert sorted((found.astype(int) @ xi.T).max(axis=1)) == 7 * [784], "all seven, to the last bit"
     assert written[0] == written[1] != written[3] == written[4], "asked again, it is not new"
     most = max(b["numbers"] for b in json.loads(written[-1])["batches"].values())
     assert most < Limits().numbers(784) / 2, "no room"

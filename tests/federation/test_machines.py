@@ -60,7 +60,7 @@ def test_a_server_killed_and_resumed_loses_nothing(tmp_path):
         machines.serve("--rounds", "4", "--minimum", "2")
         machines.join(0)
         machines.join(1)
-        machines.wait("server", "round 1 exchange 1")
+        machines.wait("server", "round 1 exchange 0")
         machines.kill("server")
         machines.serve("--resume")
         run = machines.run()
@@ -94,7 +94,7 @@ def test_a_disk_that_is_full_costs_one_line_and_no_committed_round(tmp_path):
 
 @pytest.mark.slow
 def test_a_client_that_claims_a_billion_examples_is_named_and_moves_nobody(tmp_path):
-    with Machines(tmp_path, clients=3) as machines:
+    with Machines(tmp_path, clients=3, rows=300) as machines:
         machines.serve("--minimum", "3")
         machines.start("loud", *machines.joining(0), code=LOUD)
         machines.join(1)
@@ -166,7 +166,7 @@ def test_a_private_federation(tmp_path):
         machines.join(2, "--epsilon", "1")
         machines.wait("server", "client 2 joined")
         machines.join(0, "--epsilon", "4", "--out", "found.npy")
-        machines.join(1)
+        machines.join(1, "--epsilon", "4")
         run = machines.run()
         assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
     assert "asks for more than this client's epsilon" in machines.log("client-2")
@@ -178,7 +178,7 @@ def test_a_private_federation(tmp_path):
 
 @pytest.mark.slow
 def test_twenty_clients_at_once(tmp_path):
-    with Machines(tmp_path, clients=20, rows=60) as machines:
+    with Machines(tmp_path, clients=20, rows=120) as machines:
         machines.serve("--minimum", "20")
         crowds = [",".join(str(c) for c in range(i, i + 10)) for i in (0, 10)]
         for i, crowd in enumerate(crowds):

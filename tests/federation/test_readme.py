@@ -47,5 +47,5 @@ def test_its_options_are_those_of_the_commands():
 
     known = {o for c in (join_command, serve_command) for p in c.params for o in p.opts}
     assert set(OPTIONS) <= known
-    for option in ("--epsilon", "--operators-only", "--smallest-batch", "--dry-run"):
+    for option in ("--epsilon", "--questions", "--smallest-batch", "--dry-run"):
         assert f"| `{option}" in TEXT

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import DataError, LocalError
 from hopfed.federation.engines.flower.shelf import KEPT, RUNS, Shelf
 
 STATE = {"rows": np.arange(50)}
@@ -116,7 +116,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path, place):
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).symlink_to(outside)
     shelf = Shelf(tmp_path / "states")
-    with pytest.raises(ArgumentError, match="a link is in its place"):
+    with pytest.raises(LocalError, match="a link is in its place"):
         shelf.put("run", 0, 0, 0, STATE)
     shelf.drop("run", 0)
     assert [p.name for p in outside.iterdir()] == ["mine"]

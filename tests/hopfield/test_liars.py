@@ -19,7 +19,9 @@ from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import FORMS
 
-BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False}
+ASKING = {"groups": 4, "votes": True}
+BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING
+WAYS = pytest.mark.parametrize("asking", [{}, ASKING], ids=["operators", "questions"])
 MANY = 3_000_000  # times 300 rows: a claim of about 10^9
 N = 200
 
@@ -48,10 +50,13 @@ U = rademacher(1, N, np.random.default_rng(99))[0]
 
 @pytest.mark.parametrize("quality", [1.0, 0.8])
 @pytest.mark.parametrize("honest", [2, 4, 9])
-def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(honest, quality):
+@WAYS
+def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(
+    honest, quality, asking
+):
     attack = [own(r=quality)], honest, claiming(MANY)
     assert overlap(served(*attack, settings=BELIEVING)[1], U) > 0.9
-    xi, told, arrays = served(*attack)
+    xi, told, arrays = served(*attack, settings=asking)
     found = retrieval(told, xi)
     assert found.magnetisation.min() == 1
     assert found.false_discoveries == 0
@@ -64,8 +69,10 @@ def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archety
 
 @pytest.mark.parametrize("make", [noise(), against(), close(share=0.05), close(share=0.2)])
 @pytest.mark.parametrize("honest", [2, 9])
-def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest):
-    xi, told, _ = served([make], honest, claiming(MANY))
+@WAYS
+def test_one_client_does_not_take_archetypes_away_or_blur_them(make, honest, asking):
+    """Nor where nobody votes: operators without their extremes set right what one blurs."""
+    xi, told, _ = served([make], honest, claiming(MANY), settings=asking)
     found = retrieval(told, xi)
     assert found.magnetisation.min() == 1
     assert found.false_discoveries == 0
@@ -91,10 +98,11 @@ def test_archetypes_are_blurred_and_lost_where_all_is_believed():
         assert m.min() < 0.3 if lost else m.max() < 0.9
 
 
-def test_a_tenth_of_many_that_lie_together_is_held():
+@WAYS
+def test_a_tenth_of_many_that_lie_together_is_held(asking):
     attack = [own(60), own(60), own(60)], 27, claiming(MANY)
     assert overlap(served(*attack, M=60, settings=BELIEVING)[1], U) > 0.9
-    xi, told, _ = served(*attack, M=60)
+    xi, told, _ = served(*attack, M=60, settings=asking)
     assert overlap(told, U) < 0.3
     assert retrieval(told, xi).magnetisation.min() == 1
 
@@ -157,7 +165,7 @@ def test_one_client_does_not_outvote_the_others():
     data = {"M": 100, "r": 0.5}
     xi, told, _ = served([true], 2, flipping, settings=BELIEVING, **data)
     assert retrieval(told, xi).magnetisation.min() < 0.5
-    xi, told, _ = served([true], 2, flipping, settings={"support": 10.0}, **data)
+    xi, told, _ = served([true], 2, flipping, settings=ASKING | {"support": 10.0}, **data)
     assert retrieval(told, xi).magnetisation.min() == 1
 
 

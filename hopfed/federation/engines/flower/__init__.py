@@ -22,19 +22,9 @@ from __future__ import annotations
 import os
 import warnings
 from importlib.util import find_spec
-from pathlib import Path
 
-from hopfed.errors import ArgumentError, BackendError
-
-HOME = "HOPFED_HOME"  # the variable that names the folder
-
-
-def home() -> Path:
-    """Folder for what outlives a process: `HOPFED_HOME`, or `.hopfed` in the home folder."""
-    try:
-        return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
-    except RuntimeError:  # whoever has no home folder
-        raise ArgumentError(HOME, "given: this user has no home folder", "none") from None
+from hopfed._lib.home import home
+from hopfed.errors import BackendError
 
 
 def _prepare() -> None:

@@ -20,7 +20,7 @@ from flwr.app import RecordDict
 from flwr.clientapp import ClientApp
 
 from hopfed._lib.arrays import blas_threads
-from hopfed.errors import DataError, HopfedError, RunFileError, shown
+from hopfed.errors import DataError, HopfedError, LocalError, RunFileError, shown
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.wire import Reply, Request, read_request, write_reply
@@ -57,7 +57,8 @@ class Node:
     adapt : puts what is the node's own into a method, such as its data, or refuses it.
     watch : is told of every answer before it leaves, and of every error in full.
     trusted : what recipes may name, see `hopfed.federation.recipes`.
-    private : keep the words of errors that are not ours to oneself: they may quote examples.
+    private : keep the words of errors that are not ours to oneself, since they may quote examples,
+        and of those about files of this machine.
     say : is told in words what of a request its owner would not hear of otherwise.
     """
 
@@ -98,10 +99,7 @@ class Node:
         except Exception as error:  # whatever goes wrong here concerns this client alone
             words = shown(f"{type(error).__name__}: {error}")
             told = Reply(fault=Fault.RAISED, reason=words)
-            # Of our files the owner alone is told: their names say what is in them.
-            ours = isinstance(error, HopfedError) and not isinstance(error, RunFileError)
-            ours = ours or not self.private
-            reply = told if ours else replace(told, reason=type(error).__name__)
+            reply = replace(told, reason=_told_to_others(error)) if self.private else told
         try:
             self.watch(request, told)
         except RunFileError:  # of the owner's own disk, which is to be known at once
@@ -123,7 +121,8 @@ class Node:
         if request.last:
             self.shelf.drop(request.run, client)
             return Reply()
-        key = (request.run, client, c.round, c.exchange, request.base, digest(request.down))
+        asked = request.run, client, c.seed, c.round, c.exchange, request.recipe
+        key = *asked, request.base, digest(dict(request.parts)), digest(request.down)
         if key in self._answered:
             return self._answered[key]
         method = self.adapt(_made(request.recipe, _Parts(request.parts), self.trusted), request)
@@ -138,6 +137,18 @@ class Node:
         if self.shelf.folder is not None:  # in one process no request is ever repeated
             self._answered = {key: reply}
         return reply
+
+
+def _told_to_others(error: Exception) -> str:
+    """Words of an error for a server that is not trusted.
+
+    Of this machine's own files the owner alone is told: their names say where and what they are.
+    """
+    if isinstance(error, (RunFileError, LocalError)):
+        return "this client cannot answer, and has told its owner why"
+    if isinstance(error, HopfedError):
+        return shown(error)
+    return type(error).__name__
 
 
 class _Parts(dict[str, np.ndarray]):

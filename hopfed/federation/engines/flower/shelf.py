@@ -16,7 +16,7 @@ from shutil import rmtree
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import DataError, LocalError
 from hopfed.federation.contract import State
 from hopfed.federation.engines.flower.private import private_folder, replacing_private
 from hopfed.federation.messages import as_message, digest
@@ -96,7 +96,8 @@ class Shelf:
                 for old in sorted(others, key=_touched)[: -(RUNS - 1)]:
                     rmtree(old, ignore_errors=True)
         except OSError as error:
-            raise ArgumentError("HOPFED_HOME", f"writable ({error.strerror})", folder) from None
+            rule = f"HOPFED_HOME must be writable ({error.strerror}), got {folder}"
+            raise LocalError(rule) from None
         return folder
 
     def _folder(self, run: str, client: int) -> Path:

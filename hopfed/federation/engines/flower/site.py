@@ -55,8 +55,8 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
+from hopfed._lib.home import HOME
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
-from hopfed.federation.engines.flower import HOME
 from hopfed.federation.engines.flower.answers import fleet_client
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.objects import OBJECTS, assembled

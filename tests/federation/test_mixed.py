@@ -1,0 +1,62 @@
+"""A server that asks questions, and clients some of whom answer none: their operators count."""
+
+import numpy as np
+import pytest
+
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.errors import DataError
+from hopfed.experiments import serve
+from hopfed.federation.engines import Outcome
+from hopfed.federation.faults import Fault
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.consent import Owner
+from hopfed.hopfield.limits import Limits
+
+N, M, ROUNDS = 120, 500, 2
+
+
+class Sites:
+    """An engine whose clients answer what their owners agree to."""
+
+    def __init__(self, owners):
+        self.owners, self.refusals = owners, []
+
+    def step(self, method, calls):
+        return [self._one(method, call) for call in calls]
+
+    def _one(self, method, call):
+        try:
+            agreed = self.owners[call.context.client].adapt(method)
+            return Outcome(*agreed.client_step(call.state, call.down, call.context))
+        except DataError as error:
+            self.refusals.append((call.context.exchange, call.context.client, str(error)))
+            return Outcome(fault=Fault.RAISED, reason=str(error))
+
+
+def played(questions):
+    """Four archetypes, the last of which only the last two of four clients hold."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(4, N, rng)
+    rows = [draw_examples(xi[: 3 + (c > 1)], M, 0.8, rng)[0] for c in range(4)]
+    owners = [
+        Owner(as_examples(x), 1 + c, limits=Limits(questions=q))
+        for c, (x, q) in enumerate(zip(rows, questions, strict=True))
+    ]
+    config = serve.Config(columns=N, clients=4, rounds=ROUNDS, minimum=4, groups=4, votes=True)
+    engine, state = Sites(owners), None
+    for t in range(ROUNDS):
+        arrays, state = serve.play(config, config.make(), 0, t, state, engine)
+    found = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], N)
+    return np.abs(found @ xi.T.astype(int)).max(axis=0) / N, len(found), engine.refusals
+
+
+@pytest.mark.parametrize("questions", [(1, 1, 1, 1), (1, 1, 0, 0), (0, 0, 1, 1), (0, 0, 0, 0)])
+def test_of_clients_that_answer_no_questions_the_operators_count(questions):
+    """Also where nobody that votes holds an archetype: it was dropped for want of votes."""
+    overlaps, number, refusals = played(questions)
+    assert (overlaps == 1).all()
+    assert number == 4
+    silent = [c for c, q in enumerate(questions) if not q]
+    assert [r[:2] for r in refusals] == [(1, c) for c in silent] * ROUNDS
+    assert all("answers no questions, only operators" in r[2] for r in refusals)

@@ -1,0 +1,113 @@
+"""What clients that lie can do to a federation of noisy operators."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from liars import own, owners
+
+from hopfed.archetypes.overlap import retrieval
+from hopfed.data.channel import rademacher
+from hopfed.experiments.serve import Config, play, remarks
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.client import unpack_patterns
+
+N, M = 100, 3000
+U = rademacher(1, N, np.random.default_rng(99))[0]
+BELIEVING = {"liars": 0.0, "claim": 10.0}
+
+
+def served(made_up, honest, change=None, rounds=1, **settings):
+    """Run `serve` at its defaults with epsilon 4: archetypes, what is told, arrays of the end."""
+    xi, source = owners(made_up, honest, N=N, M=M)
+    config = Config(columns=N, clients=len(source.rows), rounds=rounds, epsilon=4.0, **settings)
+    made = config.make(source)
+    if change is not None:
+        made = _Lying.of(made, change)
+    state = FederationState({})
+    for t in range(rounds):
+        arrays, after = play(config, made, 0, t, state, LocalEngine())
+        state = after or state
+    number = int(arrays["archetypes/number"])
+    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
+
+
+class _Lying:
+    @staticmethod
+    def of(made, change):
+        class Lying(type(made)):
+            def client_step(self, state, down, context):
+                state, message, metrics = super().client_step(state, down, context)
+                if context.client == 0:
+                    message = message | change(self, message)
+                return state, message, metrics
+
+        fields = {k: v for k, v in vars(made).items() if k != "mechanism"}
+        return Lying(**fields)
+
+
+def overlap(patterns, x):
+    return float(np.abs(patterns.astype(float) @ x / N).max(initial=0.0))
+
+
+@pytest.mark.parametrize("honest", [2, 4, 9])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_one_client_does_not_tell_its_own_archetype(honest, rounds):
+    """Its rows are all one pattern, and it claims 3 medians of them."""
+    attack = [own(3 * M)], honest
+    assert overlap(served(*attack, rounds=rounds, **BELIEVING)[1], U) > 0.9
+    xi, told, arrays = served(*attack, rounds=rounds)
+    assert overlap(told, U) < 0.4
+    assert retrieval(told, xi).magnetisation.min() > 0.9
+    assert "archetypes are withheld: too few clients support them" in remarks(arrays)[0]
+
+
+def spike(made, message):
+    """Claim two examples, and use all the room that the noise leaves to each count."""
+    most = int(2 + made.mechanism.reach()) - 1
+    counts = np.outer(U, U)[np.tri(N, k=-1, dtype=bool)].astype(np.int64) * most
+    return {"counts": counts, "examples": np.array(2)}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_pattern_in_the_room_of_the_noise_is_refused(sign):
+    def change(made, message):
+        lie = spike(made, message)
+        return lie | {"counts": sign * lie["counts"]}
+
+    xi, told, arrays = served([own()], 3, change, **BELIEVING)
+    assert arrays["faults/code"].tolist() == [Fault.MALFORMED, 0, 0, 0]
+    assert b"examples and noise" in arrays["faults/reason"][0]
+    assert retrieval(told, xi).magnetisation.min() > 0.9
+    assert overlap(told, U) < 0.4
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("quality", [0.0, 1.0])
+def test_honest_releases_are_not_refused(epsilon, quality):
+    """Rows of nothing, and rows that are all alike, in some hundred releases."""
+    rng = np.random.default_rng(0)
+    for examples in (2, 50, 3000):
+        rows = rademacher(examples, N, rng) if quality == 0 else np.repeat(U[None], examples, 0)
+
+        class Rows:
+            def examples(self, t, client, rows=rows):
+                return rows
+
+        made = Config(columns=N, epsilon=epsilon).make(Rows())
+        for secret in range(1, 6):
+            mine = replace(made, secret=secret)
+            _, message, _ = mine.client_step({}, {}, Context(0, 0, 0, 0))
+            assert mine.complaint({}, message, Context(0, 0, 0, 0)) is None
+
+
+def test_a_claim_counts_for_three_medians_and_its_noise_with_it():
+    def change(made, message):
+        return {"examples": message["examples"] * 1000}
+
+    xi, told, arrays = served([own()], 4, change)
+    assert remarks(arrays)[0].startswith("client 0 claims 300000 examples and counts for 9000")
+    assert retrieval(told, xi).magnetisation.min() > 0.9
