@@ -18,7 +18,7 @@ from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
 
 WORD = 64
-_CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
+CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +113,40 @@ def pack(x: np.ndarray) -> PackedBits:
     x = np.asarray(x)
     if x.ndim != 2 or x.dtype.kind not in "biuf":
         raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
+    words, found = pack_values(x)
+    if not_binary(found):
+        raise _bad_value(x)
+    return PackedBits(words, x.shape[1])
+
+
+def pack_values(x: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return words with a bit for each 1, and which values occur: bit 0: 0, 1: -1, 2: another.
+
+    Where some rows cannot be packed (`not_binary`), those that follow are left out.
+    """
     m, n = x.shape
     words = np.zeros((m, n_words(n)), np.uint64)
     if x.size == 0:
-        return PackedBits(words, n)
+        return words, 0
     from hopfed.kernels.cpu.bits import pack_rows
 
-    seen: list[int] = []  # bit 0: a zero occurs, bit 1: a -1 occurs, bit 2: something else
+    seen: list[int] = []
+    refused: list[int] = []
 
     def task(span: tuple[int, int]) -> None:
+        if refused:
+            return
         rows = slice(*span)
-        seen.append(pack_rows(as_int8(x[rows]), words[rows]))
+        found = pack_rows(as_int8(x[rows]), words[rows])
+        (refused if not_binary(found) else seen).append(found)
 
-    for_each(task, spans(m, max(1, _CHUNK // n)))
-    found = int(np.bitwise_or.reduce(seen))
-    if found & 4 or found & 3 == 3:
-        raise _bad_value(x)
-    return PackedBits(words, n)
+    for_each(task, spans(m, max(1, CHUNK // n)))
+    return words, int(np.bitwise_or.reduce(seen + refused))
+
+
+def not_binary(found: int) -> bool:
+    """Tell whether such values cannot be packed: another than these three, or 0 among -1."""
+    return bool(found & 4) or found & 3 == 3
 
 
 def as_int8(x: Any, xp: Any = np) -> Any:
@@ -148,12 +165,13 @@ def _bad_value(x: np.ndarray) -> ArgumentError:
     for row, line in enumerate(x):
         bad = ~((line == 1) | (line == 0) | (line == -1))
         if bad.any():
-            return _named(x, row, int(bad.argmax()))
+            return bad_value(x, row, int(bad.argmax()))
     row, column = np.argwhere(x == 0)[0]
-    return _named(x, int(row), int(column))
+    return bad_value(x, int(row), int(column))
 
 
-def _named(x: np.ndarray, row: int, column: int) -> ArgumentError:
+def bad_value(x: np.ndarray, row: int, column: int) -> ArgumentError:
+    """Say that the value at `row` and `column` is not binary."""
     got = f"{x[row, column]} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
@@ -181,7 +199,7 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
         rows = slice(*span)
         unpack_rows(p.words[rows], out[rows])
 
-    for_each(task, spans(m, max(1, _CHUNK // max(n, 1))))
+    for_each(task, spans(m, max(1, CHUNK // max(n, 1))))
     return out.astype(dtype, copy=False)
 
 
@@ -221,7 +239,7 @@ def transpose(p: PackedBits) -> PackedBits:
     if words.size:
         from hopfed.kernels.cpu.bits import transpose_columns
 
-        size = max(1, _CHUNK // (WORD * m))
+        size = max(1, CHUNK // (WORD * m))
         for_each(
             lambda s: transpose_columns(p.words, *s, words, np.empty(WORD, np.uint64)),
             spans(n_words(n), size),
@@ -247,7 +265,7 @@ def column_sums(p: PackedBits) -> np.ndarray:
     if p.words.size:
         from hopfed.kernels.cpu.bits import count_columns
 
-        size = max(1, _CHUNK // (WORD * m))
+        size = max(1, CHUNK // (WORD * m))
         for_each(
             lambda s: count_columns(p.words, *s, sums, np.empty(WORD, np.uint64)),
             spans(n_words(n), size),

@@ -8,6 +8,7 @@ multiplications.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     [[3, 1], [1, 3]]
     """
     m, n = check_packed("p", p).shape
-    _check_out(out, (m, m))
+    check_out(out, (m, m))
     if m == 0 or n == 0:
         return
     from hopfed.kernels.cpu.moments import TILE, add_strip, mirror_tile
@@ -144,9 +145,13 @@ def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarra
     >>> second_moment(p).tolist(), second_moment(p, np.array([1.0, 0.5])).tolist()
     ([[2, 0], [0, 2]], [[1.5, -0.5], [-0.5, 1.5]])
     """
-    m, n = check_packed("p", p).shape
-    if weights is None:
-        return gram(transpose(p))
+    check_packed("p", p)
+    return gram(transpose(p)) if weights is None else weighted_moment(p, weights)
+
+
+def weighted_moment(p: Any, weights: np.ndarray) -> np.ndarray:
+    """``sum_m w_m eta_m eta_m^T`` of packed rows, with gaps or without; see `second_moment`."""
+    m, n = p.shape
     weights = np.asarray(weights)
     if weights.shape != (m,) or weights.dtype.kind not in "biuf":
         raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
@@ -164,7 +169,7 @@ def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarra
     return total
 
 
-def _by_group(p: PackedBits, values: np.ndarray, group: np.ndarray) -> np.ndarray:
+def _by_group(p: Any, values: np.ndarray, group: np.ndarray) -> np.ndarray:
     total = np.zeros((p.n, p.n))
     for index, value in enumerate(values):
         if value != 0:
@@ -189,15 +194,24 @@ def strips(m: int) -> list[tuple[int, int]]:
 
 
 def work_spaces(
-    words: int, rows: list[tuple[int, int]]
+    words: int, rows: list[tuple[int, int]], planes: int = 1
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """One work space of `add_strip` for each thread, for such strips of rows of `words` words."""
+    """One work space of `add_strip` for each thread, for such strips of rows of `words` words.
+
+    planes : of bits for each row; with more than one, they are the first axis of the work space.
+    """
     from hopfed.kernels.cpu.moments import CHUNK, TILE, WORDS
 
-    width = min(CHUNK, -(-words // WORDS) * WORDS)
+    pieces = max(1, -(-words // (CHUNK // planes)))  # of a row, as long as each other
+    width = -(-words // (pieces * WORDS)) * WORDS
     height = -(-(rows[0][1] - rows[0][0]) // TILE) * TILE
+    first = (planes,) if planes > 1 else ()
     return [
-        (_aligned(height, width), _aligned(TILE, width), np.empty((TILE, TILE), np.int64))
+        (
+            _aligned(*first, height, width),
+            _aligned(*first, TILE, width),
+            np.empty((TILE, TILE), np.int64),
+        )
         for _ in range(min(thread_count(), len(rows)))
     ]
 
@@ -210,7 +224,7 @@ def _aligned(*shape: int) -> np.ndarray:
     return spare[start : start + 8 * math.prod(shape)].view(np.uint64).reshape(shape)
 
 
-def _check_out(out: object, shape: tuple[int, int]) -> None:
+def check_out(out: object, shape: tuple[int, int]) -> None:
     if not isinstance(out, np.ndarray):
         raise ArgumentError("out", "a NumPy array", type(out).__name__)
     if out.dtype != np.int32 or out.shape != shape or not out.flags.c_contiguous:

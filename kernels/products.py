@@ -44,7 +44,7 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     [[3.0]]
     """
     m, n = check_packed("p", p).shape
-    X, vector = _operand("X", X, n)
+    X, vector = operand("X", X, n)
     from hopfed.kernels.cpu.products import multiply
 
     out = _product(multiply, p, X, m)
@@ -73,7 +73,7 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     [3.0, 1.0]
     """
     m, n = check_packed("p", p).shape
-    U, vector = _operand("U", U, m)
+    U, vector = operand("U", U, m)
     from hopfed.kernels.cpu.products import multiply_transposed
 
     out = _product(multiply_transposed, p, U, n)
@@ -104,7 +104,7 @@ def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.
     return out
 
 
-def _operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:
+def operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:
     """Return X as a float matrix of `rows` rows, and whether it was a vector."""
     X = np.asarray(X)
     if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":
