@@ -4,7 +4,8 @@ Every public function is imported from its module on first use, so that `import 
 costs nothing and Numba is loaded only by those who compute.
 
     bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
-    masked    MaskedBits, pack_masked, with_gaps, seen_counts, pair_counts, seen_matmat, seen_rmatmat
+    masked    MaskedBits, pack_masked, with_gaps, seen_counts, pair_counts, seen_matmat,
+              seen_rmatmat
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
     dense     dense_sweep, and what it returns: DenseSweep

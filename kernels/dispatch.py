@@ -1,4 +1,4 @@
-"""One public function per operation: what has gaps, or lives on a device, goes to a twin of its name.
+"""One public function per operation; rows with gaps, and devices, have twins of the same name.
 
 Rows with gaps (`hopfed.kernels.masked`) are two planes of bits; their twins are made of operations
 on planes, which are sent on to a device where the planes are there.
@@ -33,8 +33,9 @@ def has_gaps(x: object) -> bool:
 def with_twin(module: str) -> Callable[[F], F]:
     """Decorate a CPU function: a first argument on a device calls the twin in `cuda.module`.
 
-    Any argument with gaps calls the twin in `masked`, where there is one. A list or tuple counts as what its elements are. The function raises ArgumentError when a later
-    argument is on a device and the first is not, BackendError when the device is out of memory.
+    Any argument with gaps calls the twin in `masked`, where there is one. A list or tuple counts as
+    what its elements are. The function raises ArgumentError when a later argument is on a device
+    and the first is not, BackendError when the device is out of memory.
     """
 
     def decorate(function: F) -> F:

@@ -225,6 +225,7 @@ def _aligned(*shape: int) -> np.ndarray:
 
 
 def check_out(out: object, shape: tuple[int, int]) -> None:
+    """Raise ArgumentError unless sums can be added to `out`."""
     if not isinstance(out, np.ndarray):
         raise ArgumentError("out", "a NumPy array", type(out).__name__)
     if out.dtype != np.int32 or out.shape != shape or not out.flags.c_contiguous:

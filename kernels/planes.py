@@ -84,7 +84,7 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
     if x.dtype.kind == "O":
         x = _numbers(x)
     if x.dtype.kind == "f":
-        gone = x != x if mask is None else mask | (x != x)  # noqa: PLR0124  (NaN alone does)
+        gone = x != x if mask is None else mask | (x != x)  # NaN alone does
     codes = as_int8(x, xp)
     if gone is None:
         return codes

@@ -70,7 +70,7 @@ def _increase(builder, cell, value):
 
 
 def count_words(builder, vectors, length, totals):
-    """Count every vector that `vectors(at)(i, j)` gives, each with its sign, for words from `at`."""
+    """Count every vector that `vectors(at)(i, j)` gives for words from `at`, each with its sign."""
     cells = registers(builder, VECTOR)
     with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
         pair = vectors(builder.mul(loop.index, INDEX(LANES)))

@@ -2,8 +2,8 @@
 
 For the signs u, u' of two rows and what is hidden in them, h and h', take p = u ^ u', the signs
 that differ, and q = ~(p ^ (h | h')). Where both entries are seen q is the complement of p, the
-signs that agree; elsewhere it is the same, whatever the signs are there. So ``<x, x'> = |q| - |p|``,
-counting bits: twice the work of complete rows, and no register more for each pair.
+signs that agree; elsewhere it is the same, whatever the signs are there. So, counting bits,
+``<x, x'> = |q| - |p|``: twice the work of complete rows, and no register more for each pair.
 
 Where carries are counted (`moments`), q and the complement of p are added up, which differ in
 h | h'; the complements of all bits are taken off in the end. There the rows of the left are copied
