@@ -9,6 +9,7 @@ those of complete rows, which stay what they are, `PackedBits`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels import bits, moments, planes
+from hopfed.kernels import bits, moments, planes, shuffle
 from hopfed.kernels.bits import PackedBits, check_packed
 from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import on_device
@@ -307,6 +308,18 @@ def seen_rmatmat(p: PackedBits | MaskedBits, U: np.ndarray) -> np.ndarray:
     if isinstance(check_rows("p", p), PackedBits):
         return planes.totals(p, U, transposed=True)
     return rmatmat(p.presence, U)
+
+
+def scramble(rows: MaskedBits, null: str, rng: np.random.Generator) -> MaskedBits:
+    """Return a scrambled copy: "signs" turns what is seen, "permute" moves gaps with their entries.
+
+    The draws are those of complete rows.
+    """
+    again = deepcopy(rng)
+    signs = shuffle.scramble(rows.signs, null, rng)
+    if null == "permute":
+        return MaskedBits(signs, shuffle.scramble(rows.seen, null, again))
+    return MaskedBits(type(signs)(signs.words & rows.seen.words, signs.n), rows.seen)
 
 
 def _planes(p: MaskedBits) -> planes.Planes:

@@ -95,12 +95,19 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
 
 
 def _numbers(x: np.ndarray) -> np.ndarray:
-    """Objects as float64, NaN for None."""
+    """Objects as float64, NaN for None, infinity for what is no number."""
     try:
         missing = np.equal(x, None).astype(bool)
         return np.where(missing, np.nan, x).astype(np.float64)
     except (TypeError, ValueError):
-        return np.full(x.shape, 2.0)
+        return np.array([_number(value) for value in x.flat]).reshape(x.shape)
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        return np.inf
 
 
 @with_twin("planes")

@@ -10,6 +10,7 @@ package needs neither CuPy nor a device.
     bits       DevicePacked, pack, unpack, transpose, column_sums
     gram       gram, cross_gram, gram_accumulate, second_moment
     products   matmat, rmatmat
+    planes     the same for rows with gaps
     heatbath   heat_bath, descend
     lam        lam_step, lam_sweep
     scoring    scores, distinct, canonical_sign
