@@ -118,7 +118,8 @@ def pack_masked(x: Any, mask: Any = None) -> PackedBits | MaskedBits:
     x, mask = _table(x, mask)
     found = planes.pack_planes(x, mask)
     if found is None:
-        raise _bad_value(x, mask)
+        row, column = first_bad(x, mask) or (0, 0)
+        raise bits.bad_value(x, row, column)
     signs, seen = found
     return signs if seen is None else MaskedBits(signs, seen)
 
@@ -139,16 +140,27 @@ def _table(x: Any, mask: Any) -> tuple[Any, Any]:
     return x, mask
 
 
-def _bad_value(x: Any, mask: Any) -> ArgumentError:
-    """Name the first value that is no entry, in the way of `pack`."""
+def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
+    """Return row and column of the first value that `pack_masked` refuses, None if there is none.
+
+    Parameters
+    ----------
+    x, mask : as of `pack_masked`.
+
+    Examples
+    --------
+    >>> first_bad([[1, None], [0, 7]])
+    (1, 1)
+    """
+    x, mask = _table(x, mask)
     x, mask = to_host(x), None if mask is None else to_host(mask)
     allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, planes.GONE)
-    for start, stop in spans(len(x), max(1, bits.CHUNK // x.shape[1])):
+    for start, stop in spans(len(x), max(1, bits.CHUNK // max(x.shape[1], 1))):
         codes = planes.entries(x[start:stop], None if mask is None else mask[start:stop])
         bad = np.argwhere(~np.isin(codes, allowed))
         if len(bad):
-            return bits.bad_value(x, start + int(bad[0][0]), int(bad[0][1]))
-    raise AssertionError("all values are entries")
+            return start + int(bad[0][0]), int(bad[0][1])
+    return None
 
 
 def with_gaps(p: PackedBits | MaskedBits) -> MaskedBits:
