@@ -24,8 +24,9 @@ def read_csv(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     """Read a table of numbers, float64 (rows, columns).
 
     The first row is a header if none of its cells is a number and one holds text; it is left out.
-    Every other row must be numbers, as many as the first has; nothing is a comment. Empty lines at
-    both ends, and such of tabs, are left out. Cells may be in double quotes. Rows are counted from 1, without the header.
+    Every other row must be numbers, as many as the first has; nothing is a comment. Blank lines at
+    both ends are left out. Cells may be in double quotes. Rows are counted from 1, without the
+    header.
 
     Parameters
     ----------
