@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,6 +17,10 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
 
+if TYPE_CHECKING:
+    from hopfed.kernels.masked import MaskedBits
+
+Rows: TypeAlias = "PackedBits | MaskedBits"  # with gaps or without
 WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 
@@ -177,7 +181,7 @@ def bad_value(x: np.ndarray, row: int, column: int) -> ArgumentError:
 
 
 @with_twin("bits")
-def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
+def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
 
     Examples
@@ -185,7 +189,7 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    check_packed("p", p)
+    p = check_packed("p", p)
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
@@ -203,8 +207,12 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     return out.astype(dtype, copy=False)
 
 
+@overload
+def concatenate(parts: Sequence[PackedBits]) -> PackedBits: ...
+@overload
+def concatenate(parts: Sequence[Rows]) -> Rows: ...
 @with_twin("bits")
-def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
+def concatenate(parts: Sequence[Rows]) -> Rows:
     """Stack the rows of `parts`, which must have the same number of columns.
 
     Examples
@@ -215,14 +223,19 @@ def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
     """
     if not parts:
         raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
-    widths = sorted({check_packed("parts", p).n for p in parts})
+    packed = [check_packed("parts", p) for p in parts]
+    widths = sorted({p.n for p in packed})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    return PackedBits(np.concatenate([p.words for p in parts]), widths[0])
+    return PackedBits(np.concatenate([p.words for p in packed]), widths[0])
 
 
+@overload
+def transpose(p: PackedBits) -> PackedBits: ...
+@overload
+def transpose(p: Rows) -> Rows: ...
 @with_twin("bits")
-def transpose(p: PackedBits) -> PackedBits:
+def transpose(p: Rows) -> Rows:
     """Return the (N, M) transpose, by 64 x 64 blocks of bits.
 
     Parameters
@@ -234,7 +247,8 @@ def transpose(p: PackedBits) -> PackedBits:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    m, n = check_packed("p", p).shape
+    p = check_packed("p", p)
+    m, n = p.shape
     words = np.zeros((n, n_words(m)), np.uint64)
     if words.size:
         from hopfed.kernels.cpu.bits import transpose_columns
@@ -248,7 +262,7 @@ def transpose(p: PackedBits) -> PackedBits:
 
 
 @with_twin("bits")
-def column_sums(p: PackedBits) -> np.ndarray:
+def column_sums(p: Rows) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries, int64.
 
     Parameters
@@ -260,7 +274,8 @@ def column_sums(p: PackedBits) -> np.ndarray:
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
-    m, n = check_packed("p", p).shape
+    p = check_packed("p", p)
+    m, n = p.shape
     sums = np.zeros(n, np.int64)
     if p.words.size:
         from hopfed.kernels.cpu.bits import count_columns

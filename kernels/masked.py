@@ -223,7 +223,8 @@ def seen_counts(p: PackedBits | MaskedBits) -> np.ndarray:
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]
     """
-    if isinstance(check_rows("p", p), PackedBits):
+    p = check_rows("p", p)
+    if isinstance(p, PackedBits):
         return bits.column_sums(p) * 0 + len(p)
     return (bits.column_sums(p.seen) + len(p)) // 2
 
@@ -252,7 +253,7 @@ def second_moment(p: MaskedBits, weights: np.ndarray | None = None) -> np.ndarra
     if on_device(p.signs):
         from hopfed.kernels.cuda.planes import weighted_moment
 
-        return weighted_moment(_planes(p), weights)
+        return weighted_moment(p.signs, p.seen, weights)
     return moments.weighted_moment(p, weights)
 
 
@@ -297,7 +298,8 @@ def seen_matmat(p: PackedBits | MaskedBits, X: np.ndarray) -> np.ndarray:
     >>> seen_matmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [1.0, 11.0]
     """
-    if isinstance(check_rows("p", p), PackedBits):
+    p = check_rows("p", p)
+    if isinstance(p, PackedBits):
         return planes.totals(p, X, transposed=False)
     return matmat(p.presence, X)
 
@@ -317,7 +319,8 @@ def seen_rmatmat(p: PackedBits | MaskedBits, U: np.ndarray) -> np.ndarray:
     >>> seen_rmatmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [11.0, 10.0]
     """
-    if isinstance(check_rows("p", p), PackedBits):
+    p = check_rows("p", p)
+    if isinstance(p, PackedBits):
         return planes.totals(p, U, transposed=True)
     return rmatmat(p.presence, U)
 

@@ -8,12 +8,11 @@ multiplications.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.bits import WORD, Rows, check_packed, n_words, transpose, unpack
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 
@@ -23,7 +22,7 @@ _STRIPS = 4  # strips that a thread takes at least before they grow taller
 
 
 @with_twin("gram")
-def gram(p: PackedBits) -> np.ndarray:
+def gram(p: Rows) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
     Only the lower half of the tiles is computed, on all cores, then mirrored. Divided by M its
@@ -46,7 +45,7 @@ def gram(p: PackedBits) -> np.ndarray:
 
 
 @with_twin("gram")
-def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
+def gram_accumulate(out: np.ndarray, p: Rows) -> None:
     """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`.
 
     Called once for each block of columns, it gives the Gram matrix of data of which only one
@@ -70,7 +69,8 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     >>> out.tolist()
     [[3, 1], [1, 3]]
     """
-    m, n = check_packed("p", p).shape
+    p = check_packed("p", p)
+    m, n = p.shape
     check_out(out, (m, m))
     if m == 0 or n == 0:
         return
@@ -91,7 +91,7 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
 
 
 @with_twin("gram")
-def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
+def cross_gram(a: Rows, b: Rows) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
 
     Parameters
@@ -108,8 +108,8 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     >>> cross_gram(pack(np.array([[1, -1, 1]])), pack(np.array([[1, 1, 1], [-1, 1, -1]]))).tolist()
     [[1, -3]]
     """
-    check_packed("a", a)
-    if check_packed("b", b).n != a.n:
+    a, b = check_packed("a", a), check_packed("b", b)
+    if b.n != a.n:
         raise ArgumentError("b", f"of {a.n} columns like a", b.n)
     out = np.zeros((len(a), len(b)), np.int32)
     if out.size == 0 or a.n == 0:
@@ -129,7 +129,7 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
 
 
 @with_twin("gram")
-def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarray:
+def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
 
     Parameters
@@ -149,7 +149,7 @@ def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarra
     return gram(transpose(p)) if weights is None else weighted_moment(p, weights)
 
 
-def weighted_moment(p: Any, weights: np.ndarray) -> np.ndarray:
+def weighted_moment(p: Rows, weights: np.ndarray) -> np.ndarray:
     """``sum_m w_m eta_m eta_m^T`` of packed rows, with gaps or without; see `second_moment`."""
     m, n = p.shape
     weights = np.asarray(weights)
@@ -169,7 +169,7 @@ def weighted_moment(p: Any, weights: np.ndarray) -> np.ndarray:
     return total
 
 
-def _by_group(p: Any, values: np.ndarray, group: np.ndarray) -> np.ndarray:
+def _by_group(p: Rows, values: np.ndarray, group: np.ndarray) -> np.ndarray:
     total = np.zeros((p.n, p.n))
     for index, value in enumerate(values):
         if value != 0:
@@ -202,7 +202,10 @@ def work_spaces(
     """
     from hopfed.kernels.cpu.moments import CHUNK, TILE, WORDS
 
-    pieces = max(1, -(-words // (CHUNK // planes)))  # of a row, as long as each other
+    # Two tiles of two planes have two thirds of the length: more would not stay in the cache, less
+    # would add up the counts of a vector more often.
+    most = 2 * CHUNK // (planes + 1)
+    pieces = max(1, -(-words // most))  # of a row, as long as each other
     width = -(-words // (pieces * WORDS)) * WORDS
     height = -(-(rows[0][1] - rows[0][0]) // TILE) * TILE
     first = (planes,) if planes > 1 else ()

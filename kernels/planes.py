@@ -97,7 +97,7 @@ def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
 def _numbers(x: np.ndarray) -> np.ndarray:
     """Objects as float64, NaN for None, infinity for what is no number."""
     try:
-        missing = np.equal(x, None).astype(bool)
+        missing = np.asarray(x == None).astype(bool)  # noqa: E711  (of each of them)
         return np.where(missing, np.nan, x).astype(np.float64)
     except (TypeError, ValueError):
         return np.array([_number(value) for value in x.flat]).reshape(x.shape)

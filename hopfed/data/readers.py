@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from hopfed.kernels.masked import first_bad
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
 
+@overload
+def read_examples(path: str | Path, *, gaps: Literal[False] = False) -> PackedBits: ...
+@overload
+def read_examples(path: str | Path, *, gaps: bool) -> PackedBits | MaskedBits: ...
 def read_examples(path: str | Path, *, gaps: bool = False) -> PackedBits | MaskedBits:
     """Read the examples in `path` and pack them to bits; rows are examples.
 
@@ -86,6 +90,10 @@ def read_numbers(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     return read_csv(path, gaps=gaps) if reader is read_csv else reader(path)
 
 
+@overload
+def as_examples(array: Any, *, name: str = ..., gaps: Literal[False] = False) -> PackedBits: ...
+@overload
+def as_examples(array: Any, *, name: str = ..., gaps: bool) -> PackedBits | MaskedBits: ...
 def as_examples(
     array: Any, *, name: str = "examples", gaps: bool = False
 ) -> PackedBits | MaskedBits:

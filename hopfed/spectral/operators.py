@@ -28,7 +28,6 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import (
-    Bits,
     Examples,
     batches,
     concatenate,
@@ -144,7 +143,7 @@ class FactorOperator(HebbianOperator):
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
     """
 
-    rows: Bits | Array = field(repr=False)
+    rows: PackedBits | Array = field(repr=False)  # or a MaskedBits
     weights: Array = field(repr=False)
 
     @classmethod

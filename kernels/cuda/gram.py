@@ -170,8 +170,8 @@ def add(
     rows, columns = TILES[method]
     grid = (-(-len(b) // columns), -(-len(a) // rows))
     if seen is not None:
-        args = (a.words, seen[0].words, ma, b.words, seen[1].words, mb, shape[0], *shape[2:])
-        device.launch("planes", "gram_planes", grid, args)
+        planes = (a.words, seen[0].words, ma, b.words, seen[1].words, mb)
+        device.launch("planes", "gram_planes", grid, (*planes, shape[0], *shape[2:]))
     elif method == "popcount":
         device.launch("gram", "gram_popcount", grid, (a.words, ma, b.words, mb, *shape))
     else:
@@ -188,7 +188,8 @@ class _Bytes:
         self, device: Any, out: Any, a: DevicePacked, b: DevicePacked, symmetric: bool, seen: Seen
     ):
         self.device, self.out, self.a, self.b, self.symmetric = device, out, a, b, symmetric
-        self.seen_a, self.seen_b = seen or (None, None)
+        self.seen_a = None if seen is None else seen[0]
+        self.seen_b = None if seen is None else seen[1]
         self.done = 0  # words of each row that are in the result
         # cuBLAS writes whole multiples of 4, so an odd matrix needs a padded one beside it.
         shape = (_up(len(a)), _up(len(b)))

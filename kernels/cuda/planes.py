@@ -73,9 +73,8 @@ def cross_products(a: Planes, b: Planes, method: str | None = None) -> Any:
     return out
 
 
-def weighted_moment(planes: Planes, weights: Any) -> Any:
+def weighted_moment(signs: Any, seen: Any, weights: Any) -> Any:
     """Return ``sum_m w_m eta_m eta_m^T``, (N, N) float64, for rows with gaps."""
-    signs, seen = planes
     weights = gram.checked_weights(signs.device, weights, len(signs))
     return gram.weighted_sum(
         signs, weights, lambda rows: unpack_planes(signs[rows], seen[rows], np.float64)
