@@ -119,7 +119,7 @@ def pack_masked(x: Any, mask: Any = None) -> PackedBits | MaskedBits:
     found = planes.pack_planes(x, mask)
     if found is None:
         row, column = first_bad(x, mask) or (0, 0)
-        raise bits.bad_value(x, row, column)
+        raise bits.bad_value(to_host(x), row, column)
     signs, seen = found
     return signs if seen is None else MaskedBits(signs, seen)
 
