@@ -4,6 +4,8 @@ Every public function is imported from its module on first use, so that `import 
 costs nothing and Numba is loaded only by those who compute.
 
     bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
+    masked    MaskedBits, pack_masked, with_gaps, seen_counts, pair_counts, seen_matmat,
+              seen_rmatmat
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
     dense     dense_sweep, and what it returns: DenseSweep
@@ -30,6 +32,15 @@ if TYPE_CHECKING:
     from hopfed.kernels.dense import DenseSweep, dense_sweep
     from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
     from hopfed.kernels.layered import LayeredUpdate, layered_step, layered_sweep
+    from hopfed.kernels.masked import (
+        MaskedBits,
+        pack_masked,
+        pair_counts,
+        seen_counts,
+        seen_matmat,
+        seen_rmatmat,
+        with_gaps,
+    )
     from hopfed.kernels.moments import cross_gram, gram, gram_accumulate, second_moment
     from hopfed.kernels.products import matmat, rmatmat
     from hopfed.kernels.scoring import canonical_sign, distinct, scores
@@ -40,6 +51,7 @@ __all__ = [
     "Descent",
     "HeatBath",
     "LayeredUpdate",
+    "MaskedBits",
     "PackedBits",
     "canonical_sign",
     "column_sums",
@@ -55,12 +67,18 @@ __all__ = [
     "layered_sweep",
     "matmat",
     "pack",
+    "pack_masked",
+    "pair_counts",
     "rmatmat",
     "scores",
     "scramble",
     "second_moment",
+    "seen_counts",
+    "seen_matmat",
+    "seen_rmatmat",
     "transpose",
     "unpack",
+    "with_gaps",
 ]
 
 _HOME = {
@@ -70,6 +88,13 @@ _HOME = {
     "pack": "bits",
     "transpose": "bits",
     "unpack": "bits",
+    "MaskedBits": "masked",
+    "pack_masked": "masked",
+    "pair_counts": "masked",
+    "seen_counts": "masked",
+    "seen_matmat": "masked",
+    "seen_rmatmat": "masked",
+    "with_gaps": "masked",
     "cross_gram": "moments",
     "gram": "moments",
     "gram_accumulate": "moments",

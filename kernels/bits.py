@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,8 +17,12 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
 
+if TYPE_CHECKING:
+    from hopfed.kernels.masked import MaskedBits
+
+Rows: TypeAlias = "PackedBits | MaskedBits"  # with gaps or without
 WORD = 64
-_CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
+CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +117,40 @@ def pack(x: np.ndarray) -> PackedBits:
     x = np.asarray(x)
     if x.ndim != 2 or x.dtype.kind not in "biuf":
         raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
+    words, found = pack_values(x)
+    if not_binary(found):
+        raise _bad_value(x)
+    return PackedBits(words, x.shape[1])
+
+
+def pack_values(x: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return words with a bit for each 1, and which values occur: bit 0: 0, 1: -1, 2: another.
+
+    Where some rows cannot be packed (`not_binary`), those that follow are left out.
+    """
     m, n = x.shape
     words = np.zeros((m, n_words(n)), np.uint64)
     if x.size == 0:
-        return PackedBits(words, n)
+        return words, 0
     from hopfed.kernels.cpu.bits import pack_rows
 
-    seen: list[int] = []  # bit 0: a zero occurs, bit 1: a -1 occurs, bit 2: something else
+    seen: list[int] = []
+    refused: list[int] = []
 
     def task(span: tuple[int, int]) -> None:
+        if refused:
+            return
         rows = slice(*span)
-        seen.append(pack_rows(as_int8(x[rows]), words[rows]))
+        found = pack_rows(as_int8(x[rows]), words[rows])
+        (refused if not_binary(found) else seen).append(found)
 
-    for_each(task, spans(m, max(1, _CHUNK // n)))
-    found = int(np.bitwise_or.reduce(seen))
-    if found & 4 or found & 3 == 3:
-        raise _bad_value(x)
-    return PackedBits(words, n)
+    for_each(task, spans(m, max(1, CHUNK // n)))
+    return words, int(np.bitwise_or.reduce(seen + refused))
+
+
+def not_binary(found: int) -> bool:
+    """Tell whether such values cannot be packed: another than these three, or 0 among -1."""
+    return bool(found & 4) or found & 3 == 3
 
 
 def as_int8(x: Any, xp: Any = np) -> Any:
@@ -148,18 +169,19 @@ def _bad_value(x: np.ndarray) -> ArgumentError:
     for row, line in enumerate(x):
         bad = ~((line == 1) | (line == 0) | (line == -1))
         if bad.any():
-            return _named(x, row, int(bad.argmax()))
+            return bad_value(x, row, int(bad.argmax()))
     row, column = np.argwhere(x == 0)[0]
-    return _named(x, int(row), int(column))
+    return bad_value(x, int(row), int(column))
 
 
-def _named(x: np.ndarray, row: int, column: int) -> ArgumentError:
+def bad_value(x: np.ndarray, row: int, column: int) -> ArgumentError:
+    """Say that the value at `row` and `column` is not binary."""
     got = f"{x[row, column]} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
 @with_twin("bits")
-def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
+def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
 
     Examples
@@ -167,7 +189,7 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    check_packed("p", p)
+    p = check_packed("p", p)
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
@@ -181,12 +203,16 @@ def unpack(p: PackedBits, dtype: DTypeLike = np.int8) -> np.ndarray:
         rows = slice(*span)
         unpack_rows(p.words[rows], out[rows])
 
-    for_each(task, spans(m, max(1, _CHUNK // max(n, 1))))
+    for_each(task, spans(m, max(1, CHUNK // max(n, 1))))
     return out.astype(dtype, copy=False)
 
 
+@overload
+def concatenate(parts: Sequence[PackedBits]) -> PackedBits: ...
+@overload
+def concatenate(parts: Sequence[Rows]) -> Rows: ...
 @with_twin("bits")
-def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
+def concatenate(parts: Sequence[Rows]) -> Rows:
     """Stack the rows of `parts`, which must have the same number of columns.
 
     Examples
@@ -197,14 +223,19 @@ def concatenate(parts: Sequence[PackedBits]) -> PackedBits:
     """
     if not parts:
         raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
-    widths = sorted({check_packed("parts", p).n for p in parts})
+    packed = [check_packed("parts", p) for p in parts]
+    widths = sorted({p.n for p in packed})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    return PackedBits(np.concatenate([p.words for p in parts]), widths[0])
+    return PackedBits(np.concatenate([p.words for p in packed]), widths[0])
 
 
+@overload
+def transpose(p: PackedBits) -> PackedBits: ...
+@overload
+def transpose(p: Rows) -> Rows: ...
 @with_twin("bits")
-def transpose(p: PackedBits) -> PackedBits:
+def transpose(p: Rows) -> Rows:
     """Return the (N, M) transpose, by 64 x 64 blocks of bits.
 
     Parameters
@@ -216,12 +247,13 @@ def transpose(p: PackedBits) -> PackedBits:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    m, n = check_packed("p", p).shape
+    p = check_packed("p", p)
+    m, n = p.shape
     words = np.zeros((n, n_words(m)), np.uint64)
     if words.size:
         from hopfed.kernels.cpu.bits import transpose_columns
 
-        size = max(1, _CHUNK // (WORD * m))
+        size = max(1, CHUNK // (WORD * m))
         for_each(
             lambda s: transpose_columns(p.words, *s, words, np.empty(WORD, np.uint64)),
             spans(n_words(n), size),
@@ -230,7 +262,7 @@ def transpose(p: PackedBits) -> PackedBits:
 
 
 @with_twin("bits")
-def column_sums(p: PackedBits) -> np.ndarray:
+def column_sums(p: Rows) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries, int64.
 
     Parameters
@@ -242,12 +274,13 @@ def column_sums(p: PackedBits) -> np.ndarray:
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
-    m, n = check_packed("p", p).shape
+    p = check_packed("p", p)
+    m, n = p.shape
     sums = np.zeros(n, np.int64)
     if p.words.size:
         from hopfed.kernels.cpu.bits import count_columns
 
-        size = max(1, _CHUNK // (WORD * m))
+        size = max(1, CHUNK // (WORD * m))
         for_each(
             lambda s: count_columns(p.words, *s, sums, np.empty(WORD, np.uint64)),
             spans(n_words(n), size),

@@ -1,4 +1,8 @@
-"""One public function per operation: arrays on a device go to the CUDA twin of the same name."""
+"""One public function per operation; rows with gaps, and devices, have twins of the same name.
+
+Rows with gaps (`hopfed.kernels.masked`) are two planes of bits; their twins are made of operations
+on planes, which are sent on to a device where the planes are there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from hopfed.errors import ArgumentError, BackendError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DEVICE = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
+_GAPS = "hopfed.kernels.masked"  # home of rows with gaps, and of the twins that take them
 
 
 def on_device(x: object) -> bool:
@@ -20,11 +25,17 @@ def on_device(x: object) -> bool:
     return type(x).__module__.startswith(_DEVICE) or hasattr(x, "emulated")
 
 
+def has_gaps(x: object) -> bool:
+    """Tell whether `x` is a `MaskedBits`, without importing what compiles them."""
+    return type(x).__module__ == _GAPS
+
+
 def with_twin(module: str) -> Callable[[F], F]:
     """Decorate a CPU function: a first argument on a device calls the twin in `cuda.module`.
 
-    A list or tuple counts as what its elements are. The function raises ArgumentError when a later
-    argument is on a device and the first is not, BackendError when the device is out of memory.
+    Any argument with gaps calls the twin in `masked`, where there is one. A list or tuple counts as
+    what its elements are. The function raises ArgumentError when a later argument is on a device
+    and the first is not, BackendError when the device is out of memory.
     """
 
     def decorate(function: F) -> F:
@@ -33,6 +44,10 @@ def with_twin(module: str) -> Callable[[F], F]:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             given = [*zip(names, args, strict=False), *kwargs.items()]
+            if any(has_gaps(x) for _, value in given for x in _parts(value)):
+                twin = getattr(import_module(_GAPS), function.__name__, None)
+                if twin is not None:
+                    return twin(*args, **kwargs)
             if given and any(on_device(x) for x in _parts(given[0][1])):
                 twin = getattr(import_module(f"hopfed.kernels.cuda.{module}"), function.__name__)
                 return _within_memory(twin, args, kwargs)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words, transpose, unpack
+from hopfed.kernels.bits import WORD, Rows, check_packed, n_words, transpose, unpack
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 
@@ -22,7 +22,7 @@ _STRIPS = 4  # strips that a thread takes at least before they grow taller
 
 
 @with_twin("gram")
-def gram(p: PackedBits) -> np.ndarray:
+def gram(p: Rows) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
     Only the lower half of the tiles is computed, on all cores, then mirrored. Divided by M its
@@ -45,7 +45,7 @@ def gram(p: PackedBits) -> np.ndarray:
 
 
 @with_twin("gram")
-def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
+def gram_accumulate(out: np.ndarray, p: Rows) -> None:
     """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`.
 
     Called once for each block of columns, it gives the Gram matrix of data of which only one
@@ -69,8 +69,9 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
     >>> out.tolist()
     [[3, 1], [1, 3]]
     """
-    m, n = check_packed("p", p).shape
-    _check_out(out, (m, m))
+    p = check_packed("p", p)
+    m, n = p.shape
+    check_out(out, (m, m))
     if m == 0 or n == 0:
         return
     from hopfed.kernels.cpu.moments import TILE, add_strip, mirror_tile
@@ -90,7 +91,7 @@ def gram_accumulate(out: np.ndarray, p: PackedBits) -> None:
 
 
 @with_twin("gram")
-def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
+def cross_gram(a: Rows, b: Rows) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
 
     Parameters
@@ -107,8 +108,8 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
     >>> cross_gram(pack(np.array([[1, -1, 1]])), pack(np.array([[1, 1, 1], [-1, 1, -1]]))).tolist()
     [[1, -3]]
     """
-    check_packed("a", a)
-    if check_packed("b", b).n != a.n:
+    a, b = check_packed("a", a), check_packed("b", b)
+    if b.n != a.n:
         raise ArgumentError("b", f"of {a.n} columns like a", b.n)
     out = np.zeros((len(a), len(b)), np.int32)
     if out.size == 0 or a.n == 0:
@@ -128,7 +129,7 @@ def cross_gram(a: PackedBits, b: PackedBits) -> np.ndarray:
 
 
 @with_twin("gram")
-def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarray:
+def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
 
     Parameters
@@ -144,9 +145,13 @@ def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarra
     >>> second_moment(p).tolist(), second_moment(p, np.array([1.0, 0.5])).tolist()
     ([[2, 0], [0, 2]], [[1.5, -0.5], [-0.5, 1.5]])
     """
-    m, n = check_packed("p", p).shape
-    if weights is None:
-        return gram(transpose(p))
+    check_packed("p", p)
+    return gram(transpose(p)) if weights is None else weighted_moment(p, weights)
+
+
+def weighted_moment(p: Rows, weights: np.ndarray) -> np.ndarray:
+    """``sum_m w_m eta_m eta_m^T`` of packed rows, with gaps or without; see `second_moment`."""
+    m, n = p.shape
     weights = np.asarray(weights)
     if weights.shape != (m,) or weights.dtype.kind not in "biuf":
         raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
@@ -164,7 +169,7 @@ def second_moment(p: PackedBits, weights: np.ndarray | None = None) -> np.ndarra
     return total
 
 
-def _by_group(p: PackedBits, values: np.ndarray, group: np.ndarray) -> np.ndarray:
+def _by_group(p: Rows, values: np.ndarray, group: np.ndarray) -> np.ndarray:
     total = np.zeros((p.n, p.n))
     for index, value in enumerate(values):
         if value != 0:
@@ -189,15 +194,27 @@ def strips(m: int) -> list[tuple[int, int]]:
 
 
 def work_spaces(
-    words: int, rows: list[tuple[int, int]]
+    words: int, rows: list[tuple[int, int]], planes: int = 1
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """One work space of `add_strip` for each thread, for such strips of rows of `words` words."""
+    """One work space of `add_strip` for each thread, for such strips of rows of `words` words.
+
+    planes : of bits for each row; with more than one, they are the first axis of the work space.
+    """
     from hopfed.kernels.cpu.moments import CHUNK, TILE, WORDS
 
-    width = min(CHUNK, -(-words // WORDS) * WORDS)
+    # Two tiles of two planes have two thirds of the length: more would not stay in the cache, less
+    # would add up the counts of a vector more often.
+    most = 2 * CHUNK // (planes + 1)
+    pieces = max(1, -(-words // most))  # of a row, as long as each other
+    width = -(-words // (pieces * WORDS)) * WORDS
     height = -(-(rows[0][1] - rows[0][0]) // TILE) * TILE
+    first = (planes,) if planes > 1 else ()
     return [
-        (_aligned(height, width), _aligned(TILE, width), np.empty((TILE, TILE), np.int64))
+        (
+            _aligned(*first, height, width),
+            _aligned(*first, TILE, width),
+            np.empty((TILE, TILE), np.int64),
+        )
         for _ in range(min(thread_count(), len(rows)))
     ]
 
@@ -210,7 +227,8 @@ def _aligned(*shape: int) -> np.ndarray:
     return spare[start : start + 8 * math.prod(shape)].view(np.uint64).reshape(shape)
 
 
-def _check_out(out: object, shape: tuple[int, int]) -> None:
+def check_out(out: object, shape: tuple[int, int]) -> None:
+    """Raise ArgumentError unless sums can be added to `out`."""
     if not isinstance(out, np.ndarray):
         raise ArgumentError("out", "a NumPy array", type(out).__name__)
     if out.dtype != np.int32 or out.shape != shape or not out.flags.c_contiguous:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, PackedBits, check_packed, n_words
+from hopfed.kernels.bits import WORD, PackedBits, Rows, check_packed, n_words
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 
@@ -22,7 +22,7 @@ LEAST = 1 << 21  # multiplications below which it does not pay to start a thread
 
 
 @with_twin("products")
-def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
+def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
@@ -43,8 +43,9 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
     """
-    m, n = check_packed("p", p).shape
-    X, vector = _operand("X", X, n)
+    p = check_packed("p", p)
+    m, n = p.shape
+    X, vector = operand("X", X, n)
     from hopfed.kernels.cpu.products import multiply
 
     out = _product(multiply, p, X, m)
@@ -52,7 +53,7 @@ def matmat(p: PackedBits, X: np.ndarray) -> np.ndarray:
 
 
 @with_twin("products")
-def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
+def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
     Precision and memory are those of `matmat`.
@@ -72,8 +73,9 @@ def rmatmat(p: PackedBits, U: np.ndarray) -> np.ndarray:
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    m, n = check_packed("p", p).shape
-    U, vector = _operand("U", U, m)
+    p = check_packed("p", p)
+    m, n = p.shape
+    U, vector = operand("U", U, m)
     from hopfed.kernels.cpu.products import multiply_transposed
 
     out = _product(multiply_transposed, p, U, n)
@@ -104,7 +106,7 @@ def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.
     return out
 
 
-def _operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:
+def operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:
     """Return X as a float matrix of `rows` rows, and whether it was a vector."""
     X = np.asarray(X)
     if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":

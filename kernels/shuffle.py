@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import PackedBits, check_packed, transpose
+from hopfed.kernels.bits import PackedBits, Rows, check_packed, transpose
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import on_device, with_twin
 from hopfed.kernels.moments import gram, second_moment
@@ -36,9 +36,7 @@ def check_null(null: str) -> None:
 
 
 @with_twin("shuffle")
-def scramble(
-    rows: PackedBits | np.ndarray, null: str, rng: np.random.Generator
-) -> PackedBits | np.ndarray:
+def scramble(rows: Rows | np.ndarray, null: str, rng: np.random.Generator) -> Any:
     """Return a scrambled copy of `rows`, of the same kind.
 
     Parameters
@@ -57,8 +55,9 @@ def scramble(
     [3, -1]
     """
     check_null(null)
-    if not isinstance(rows, PackedBits):
+    if isinstance(rows, np.ndarray):
         return rng.permuted(rows, axis=0) if null == "permute" else rows * _signs(rng, rows)
+    rows = check_packed("rows", rows)
     k0, k1 = key(int(rng.integers(1 << 63)))
     if null == "signs":
         return _turned(rows, k0, k1)

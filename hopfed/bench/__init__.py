@@ -4,6 +4,7 @@ Each module of pairs ends in a table, `PAIRS`; `harness` measures what stands th
 measures recoveries in full.
 
     kernels     gram, build, products, layered, heatbath
+    gaps        gaps-pack, gaps-gram, gaps-products
     spectral    eig, dream, shuffle
     recovery    e2e
     federation  round
@@ -26,6 +27,9 @@ _HOME = {
     "gram": "kernels",
     "build": "kernels",
     "products": "kernels",
+    "gaps-pack": "gaps",
+    "gaps-gram": "gaps",
+    "gaps-products": "gaps",
     "eig": "spectral",
     "dream": "spectral",
     "layered": "kernels",

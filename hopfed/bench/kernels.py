@@ -61,7 +61,8 @@ def _build(M: int, N: int) -> tuple[Way, ...]:
     )
 
 
-def _thin_matrix(rng: np.random.Generator, M: int, N: int, k: int) -> Data:
+def thin_matrix(rng: np.random.Generator, M: int, N: int, k: int) -> Data:
+    """M examples of fair signs over N sites, and a Gaussian matrix of k columns."""
     return {**signs(rng, M, N), "X": rng.standard_normal((N, k)).astype(np.float32)}
 
 
@@ -190,7 +191,7 @@ PAIRS = (
     Pair(
         "products",
         "the operator of M examples over N sites on a thin matrix of k columns",
-        _thin_matrix,
+        thin_matrix,
         _products,
         relative_distance,
         cross({"M": 1_000, "N": 16_000, "k": 20}, N=doubling(4_000, 32_000), k=(1, 5, 20, 80)),

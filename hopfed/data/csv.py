@@ -14,21 +14,25 @@ from hopfed.errors import DataError
 _PER_CELL = 64  # bytes of a short text in a list
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WORDS = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)  # numbers that are none
+_MISSING = ("", "?", "na", "nan")  # cells, whatever their case, that stand for no entry
 _QUOTED = re.compile(r'"([^",;\t]*)"')
 _PLACE = re.compile(r"at row ([0-9]+)")
 _DELIMITERS = ",;\t"
 
 
-def read_csv(path: str | Path) -> np.ndarray:
+def read_csv(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     """Read a table of numbers, float64 (rows, columns).
 
     The first row is a header if none of its cells is a number and one holds text; it is left out.
-    Every other row must be numbers, as many as the first has; nothing is a comment. Cells may be
-    in double quotes. Rows are counted from 1, without the header.
+    Every other row must be numbers, as many as the first has; nothing is a comment. Blank lines at
+    both ends are left out. Cells may be in double quotes. Rows are counted from 1, without the
+    header.
 
     Parameters
     ----------
     path : of the file.
+    gaps : whether cells may be missing: blank, ?, NA or nan, in any case. They are NaN. A first row
+        of such cells alone is not a header.
 
     Raises
     ------
@@ -50,11 +54,11 @@ def read_csv(path: str | Path) -> np.ndarray:
             raise DataError(f"{path}: the file is empty")
         require_memory(_PER_CELL * len(lines[0]), str(path))
         delimiter = next((d for d in _DELIMITERS if d in lines[0]), None)
-        if _is_header(lines[0], delimiter):
+        if _is_header(lines[0], delimiter, gaps):
             del lines[0]
         if not lines:
             raise DataError(f"{path}: only a header line, no examples")
-        return _table(lines, delimiter)
+        return _table(lines, delimiter, gaps)
 
 
 def _text(data: bytes, path: str) -> str:
@@ -87,16 +91,23 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in line.split(delimiter)]
 
 
-def _is_header(line: str, delimiter: str | None) -> bool:
+def _is_header(line: str, delimiter: str | None, gaps: bool) -> bool:
     cells = _cells(line, delimiter)
+    if gaps and all(_is_missing(cell) for cell in cells):
+        return False
     if any(_NUMBER.fullmatch(cell) or _WORDS.fullmatch(cell) for cell in cells):
         return False
     return any(cells)
 
 
-def _table(lines: list[str], delimiter: str | None) -> np.ndarray:
+def _is_missing(cell: str) -> bool:
+    return cell.lower() in _MISSING
+
+
+def _table(lines: list[str], delimiter: str | None, gaps: bool) -> np.ndarray:
     """Parse all rows; where that fails, name the place."""
-    empty = next((k for k, line in enumerate(lines, start=1) if not line.strip()), None)
+    blank = " " if gaps and delimiter else None  # a row of tabs is one of missing cells then
+    empty = next((k for k, line in enumerate(lines, start=1) if not line.strip(blank)), None)
     if empty is not None:
         raise ValueError(f"row {empty} is empty")
     try:
@@ -104,7 +115,17 @@ def _table(lines: list[str], delimiter: str | None) -> np.ndarray:
     except ValueError as error:
         place = _PLACE.search(str(error))
         start = max(0, int(place[1]) - 2) if place else 0
+        if gaps:
+            for k in range(start, len(lines)):
+                lines[k] = _filled(lines[k], delimiter)
+            return _table(lines, delimiter, gaps=False)
         raise ValueError(_fault(lines, start, delimiter) or str(error)) from None
+
+
+def _filled(line: str, delimiter: str | None) -> str:
+    """Return the line with nan in its missing cells."""
+    cells = ["nan" if _is_missing(cell) else cell for cell in _cells(line, delimiter)]
+    return (delimiter or " ").join(cells)
 
 
 def _fault(lines: list[str], start: int, delimiter: str | None) -> str:

@@ -1,10 +1,17 @@
-"""Binary examples from files: .npy, .npz, .csv and .h5; one file is one client."""
+"""Binary examples from files: .npy, .npz, .csv and .h5; one file is one client.
+
+Entries may be missing where the caller says that it can use such rows (`gaps=True`): NaN in any
+file, and blank cells, NA and ? in text. Where -1 occurs, 0 is missing too; without any -1, 0 is
+false (`kernels.pack_masked`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from pathlib import Path
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -12,17 +19,22 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.data.csv import read_csv
 from hopfed.data.files import opened
+from hopfed.data.gaps import Gaps
 from hopfed.data.hdf5 import pick, read_table
 from hopfed.data.npz import Npz, read_npy
-from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import PackedBits
+from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.masked import first_bad
 
-_BLOCK = 1 << 20  # values looked at together
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
 
-def read_examples(path: str | Path) -> PackedBits:
+@overload
+def read_examples(path: str | Path, *, gaps: Literal[False] = False) -> PackedBits: ...
+@overload
+def read_examples(path: str | Path, *, gaps: bool) -> PackedBits | MaskedBits: ...
+def read_examples(path: str | Path, *, gaps: bool = False) -> PackedBits | MaskedBits:
     """Read the examples in `path` and pack them to bits; rows are examples.
 
     Arrays of more than two axes, such as images (M, height, width), are flattened row by row.
@@ -30,13 +42,14 @@ def read_examples(path: str | Path) -> PackedBits:
     Parameters
     ----------
     path : .npy, .npz, .csv or .h5.
+    gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
 
     Raises
     ------
     DataError
-        One line: the file is missing, empty, of unknown format, not rectangular, has NaN or
-        fewer than two rows, or holds a value that is not binary (named with row and column,
-        counted from 1).
+        One line: the file is missing, empty, of unknown format, not rectangular, has gaps that are
+        not accepted, fewer than two rows, or holds a value that is not binary (named with row and
+        column, counted from 1).
 
     Examples
     --------
@@ -46,15 +59,16 @@ def read_examples(path: str | Path) -> PackedBits:
     ...     read_examples(f"{folder}/answers.csv").shape
     (2, 3)
     """
-    return as_examples(read_numbers(path), name=str(path))
+    return as_examples(read_numbers(path, gaps=True), name=str(path), gaps=gaps)
 
 
-def read_numbers(path: str | Path) -> np.ndarray:
+def read_numbers(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     """Read the numbers in `path` as they stand, (M, ...).
 
     Parameters
     ----------
     path : .npy, .npz, .csv or .h5.
+    gaps : whether cells of a text may be missing (`csv.read_csv`); they are NaN then.
 
     Raises
     ------
@@ -73,48 +87,69 @@ def read_numbers(path: str | Path) -> np.ndarray:
     if reader is None:
         with opened(path):  # that there is no such file is said first
             raise DataError(f"{path}: unknown format {path.suffix!r}; use .npy, .npz, .csv or .h5")
-    return reader(path)
+    return read_csv(path, gaps=gaps) if reader is read_csv else reader(path)
 
 
-def as_examples(array: np.ndarray, *, name: str = "examples") -> PackedBits:
+@overload
+def as_examples(array: Any, *, name: str = ..., gaps: Literal[False] = False) -> PackedBits: ...
+@overload
+def as_examples(array: Any, *, name: str = ..., gaps: bool) -> PackedBits | MaskedBits: ...
+def as_examples(
+    array: Any, *, name: str = "examples", gaps: bool = False
+) -> PackedBits | MaskedBits:
     """Check that `array` holds at least two binary examples, and pack them.
 
     Parameters
     ----------
-    array : (M, ...) of +-1, 0/1 or booleans; M at least 2.
+    array : (M, ...) of +-1, 0/1 or booleans; M at least 2. Entries that are missing are NaN, None,
+        masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.gaps.Gaps`).
     name : what to call it in an error.
+    gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
 
     Raises
     ------
-    DataError : not so; the first bad value is named with row and column.
+    DataError : not so; the first bad or missing value is named with row and column.
 
     Examples
     --------
     >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
     (2, 3)
     """
-    if isinstance(array, PackedBits):
-        packed = array
-    else:
-        array = array if on_device(array) else np.asarray(array)
-        if array.ndim < 2:
-            raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
-        if array.dtype.kind not in "biuf":
-            raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
-        table = array if on_device(array) else _native(array)
-        table = table.reshape(packed_shape(array))
-        if table.size:
-            try:
-                packed = kernels.pack(table)
-            except ArgumentError as error:
-                raise DataError(f"{name}: {_first_bad(to_host(table))}") from error
-    if packed_shape(array)[0] < 2 or packed_shape(array)[1] < 1:
-        rows, columns = packed_shape(array)
+    packed = array if isinstance(array, PackedBits | MaskedBits) else _packed(array, name)
+    rows, columns = packed.shape
+    if rows < 2 or columns < 1:
         raise DataError(f"{name}: at least two examples are needed, got {rows} x {columns}")
+    if isinstance(packed, MaskedBits) and not gaps:
+        raise DataError(f"{name}: {_missing(Gaps.of(packed))}")
     return packed
 
 
-def packed_shape(array: np.ndarray | PackedBits) -> tuple[int, int]:
+def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
+    """Pack rows of any number of axes, or name what is not binary."""
+    array = array if on_device(array) else np.asanyarray(array)
+    if array.ndim < 2:
+        raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
+    if array.dtype.kind not in "biufO":
+        raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
+    table = array if on_device(array) else _native(array)
+    table = table.reshape(packed_shape(array))
+    try:
+        return kernels.pack_masked(table)
+    except ArgumentError as error:
+        raise DataError(f"{name}: {_named(table)}") from error
+
+
+def _missing(gaps: Gaps) -> str:
+    """Say what is missing, where complete rows are needed."""
+    row, column = gaps.first or (0, 0)
+    are = "entry is" if gaps.entries == 1 else "entries are"
+    return (
+        f"{gaps.entries:,} {are} missing (first: row {row + 1}, column {column + 1}; 0 is missing "
+        "where -1 occurs), and complete rows are needed here"
+    )
+
+
+def packed_shape(array: np.ndarray | PackedBits | MaskedBits) -> tuple[int, int]:
     """Rows, and columns after flattening.
 
     Parameters
@@ -129,19 +164,13 @@ def packed_shape(array: np.ndarray | PackedBits) -> tuple[int, int]:
     return array.shape[0], math.prod(array.shape[1:])
 
 
-def _first_bad(table: np.ndarray) -> str:
-    """Name the first value that is not binary; a 0 in a table of -1 counts as one."""
-    rows = max(1, _BLOCK // max(table.shape[1], 1))
-    for allowed in ((-1, 0, 1), (-1, 1)):
-        for start in range(0, len(table), rows):
-            bad = ~np.isin(table[start : start + rows], allowed)
-            if bad.any():
-                row, column = np.argwhere(bad)[0]
-                value = table[start + row, column]
-                what = "NaN" if value != value else f"{value:g}"
-                rule = "values must be all +-1, all 0/1, or boolean"
-                return f"{rule}, got {what} at row {start + row + 1}, column {column + 1}"
-    raise AssertionError("all values are binary")
+def _named(table: Any) -> str:
+    """Name the first value that is neither binary nor missing."""
+    row, column = first_bad(table) or (0, 0)
+    value = np.ma.getdata(to_host(table))[row, column]
+    what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
+    rule = "values must be all +-1, all 0/1, or boolean"
+    return f"{rule}, got {what} at row {row + 1}, column {column + 1}"
 
 
 def _native(array: np.ndarray) -> np.ndarray:
@@ -149,7 +178,7 @@ def _native(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
         with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
             return array.astype(np.float64)
-    return np.asarray(array, dtype=array.dtype.newbyteorder("="))
+    return np.asanyarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _read_npz(path: Path) -> np.ndarray:

@@ -24,9 +24,8 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.spectral.rows import inner_products, transposed_times
+from hopfed.spectral.rows import Bits, inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tridiagonal import Tridiagonal
 
@@ -158,7 +157,7 @@ def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
     if isinstance(operator, DenseOperator):
         C = operator.matrix / operator.mass
-    elif isinstance(operator, FactorOperator) and isinstance(operator.rows, PackedBits):
+    elif isinstance(operator, FactorOperator) and isinstance(operator.rows, Bits):
         C = kernels.second_moment(operator.rows, operator.weights) / operator.mass
     elif isinstance(operator, FactorOperator):
         xp = namespace(operator.rows)

@@ -31,6 +31,7 @@ from hopfed.spectral.rows import (
     Examples,
     batches,
     concatenate,
+    entries,
     held,
     packed,
     times,
@@ -78,7 +79,7 @@ class HebbianOperator(ABC):
     @property
     @abstractmethod
     def trace(self) -> float:
-        """Trace of C; N for +-1 examples, whatever they are."""
+        """Trace of C; N for +-1 examples, whatever they are, less where entries are missing."""
 
     @property
     @abstractmethod
@@ -136,6 +137,8 @@ class HebbianOperator(ABC):
 class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
+    Rows of bits may have gaps: a missing entry adds nothing.
+
     Examples
     --------
     >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, -1]]))
@@ -143,12 +146,15 @@ class FactorOperator(HebbianOperator):
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
     """
 
-    rows: PackedBits | Array = field(repr=False)
+    rows: PackedBits | Array = field(repr=False)  # or a MaskedBits
     weights: Array = field(repr=False)
 
     @classmethod
     def from_examples(cls, examples: Examples) -> Self:
-        """Build the exact operator of `examples`: its rows are the examples, packed to bits."""
+        """Build the exact operator of `examples`: its rows are the examples, packed to bits.
+
+        With gaps the mass is still the number of rows: M samples, in which what is missing is 0.
+        """
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
@@ -168,9 +174,7 @@ class FactorOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         if isinstance(self.rows, PackedBits):
             return float(self.weights.sum()) * self.n_sites / self.mass
-        xp = namespace(self.rows)
-        squares = xp.sum(xp.astype(self.rows, xp.float64) ** 2, axis=1)
-        return float((self.weights * squares).sum()) / self.mass
+        return float((self.weights * entries(self.rows)).sum()) / self.mass
 
     @property
     def nbytes(self) -> int:  # noqa: D102

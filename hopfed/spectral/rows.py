@@ -1,4 +1,7 @@
-"""The rows that an operator is the sum of: examples as packed bits, or factors as numbers."""
+"""The rows that an operator is the sum of: examples as packed bits, or factors as numbers.
+
+Rows of bits may have gaps (`MaskedBits`); a missing entry is 0, in products and in plain arrays.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,76 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, namespace
+from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
-from hopfed.kernels import PackedBits
+from hopfed.kernels import MaskedBits, PackedBits
 
 SITES = 2_048  # in a block of a long sum
-Examples = Any  # an (M, N) array of +-1, 0/1 or booleans, a PackedBits, or an iterable of those
+Bits = PackedBits | MaskedBits
+# An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
+# bits, or an iterable of those.
+Examples = Any
 
 
 def batches(examples: Examples) -> Iterable[Any]:
     """Yield the batches of `examples`: itself when it is one array, else its parts."""
-    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
+    if isinstance(examples, Bits) or hasattr(examples, "shape"):
         yield examples
         return
     empty = True
     for part in examples:
         empty = False
-        yield part if isinstance(part, PackedBits) or hasattr(part, "shape") else np.asarray(part)
+        yield part if isinstance(part, Bits) or hasattr(part, "shape") else np.asarray(part)
     if empty:
         raise ArgumentError("examples", "at least one batch of rows", "none")
 
 
-def times(rows: PackedBits | Array, X: Array) -> Array:
+def times(rows: Bits | Array, X: Array) -> Array:
     """Return ``rows @ X``, (R, k)."""
-    return kernels.matmat(rows, X) if isinstance(rows, PackedBits) else _product(rows, X)
+    return kernels.matmat(rows, X) if isinstance(rows, Bits) else _product(rows, X)
 
 
-def transposed_times(rows: PackedBits | Array, U: Array) -> Array:
+def transposed_times(rows: Bits | Array, U: Array) -> Array:
     """Return ``rows^T @ U``, (N, k)."""
-    return kernels.rmatmat(rows, U) if isinstance(rows, PackedBits) else _product(rows.T, U)
+    return kernels.rmatmat(rows, U) if isinstance(rows, Bits) else _product(rows.T, U)
+
+
+def seen_times(rows: Bits | Array, X: Array) -> Array:
+    """Return ``(rows != 0) @ X``, (R, k): for each row the sum over the entries that it has."""
+    if isinstance(rows, Bits):
+        return kernels.seen_matmat(rows, X)
+    return namespace(rows, X).astype(rows != 0, X.dtype) @ X
+
+
+def seen_transposed_times(rows: Bits | Array, U: Array) -> Array:
+    """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over the rows that have it."""
+    if isinstance(rows, Bits):
+        return kernels.seen_rmatmat(rows, U)
+    return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
+
+
+def column_moments(rows: Bits | Array) -> tuple[Array, Array]:
+    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits.
+
+    Examples
+    --------
+    >>> sums, counts = column_moments(kernels.pack_masked(np.array([[1, 0], [-1, 1], [1, 1]])))
+    >>> sums.tolist(), counts.tolist()
+    ([1, 2], [3, 2])
+    """
+    if isinstance(rows, Bits):
+        return kernels.column_sums(rows), kernels.seen_counts(rows)
+    xp = namespace(rows)
+    return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
+
+
+def entries(rows: Bits | Array) -> Array:
+    """Return the sum of the squares of each row, (R,) float64: the entries that bits have."""
+    if isinstance(rows, Bits):
+        ones = like(np.ones(rows.shape[1]), held(rows))
+        return kernels.seen_matmat(rows, ones)
+    xp = namespace(rows)
+    return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
 
 
 def _product(A: Array, X: Array) -> Array:
@@ -47,12 +91,12 @@ def _product(A: Array, X: Array) -> Array:
     return xp.astype(A, X.dtype) @ X
 
 
-def inner_products(rows: PackedBits | Array) -> Array:
+def inner_products(rows: Bits | Array) -> Array:
     """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits.
 
     Floating numbers are multiplied in their own precision over blocks of sites, and added up.
     """
-    if isinstance(rows, PackedBits):
+    if isinstance(rows, Bits):
         G = kernels.gram(rows)
         return namespace(G).astype(G, namespace(G).float64)
     xp = namespace(rows)
@@ -62,19 +106,21 @@ def inner_products(rows: PackedBits | Array) -> Array:
     return sum(xp.astype(part @ part.T, xp.float64) for part in parts)
 
 
-def concatenate(parts: Sequence[PackedBits | Array]) -> PackedBits | Array:
-    """Stack rows of one kind."""
-    if all(isinstance(p, PackedBits) for p in parts):
+def concatenate(parts: Sequence[Bits | Array]) -> Bits | Array:
+    """Stack rows of one kind; bits have gaps where any of the parts has."""
+    if all(isinstance(p, Bits) for p in parts):
         return kernels.concatenate(parts)
-    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, PackedBits) else p for p in parts]
+    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, Bits) else p for p in parts]
     return namespace(*plain).concat(plain)
 
 
-def packed(part: Any) -> PackedBits:
-    """Pack a batch to bits, on the device where it is."""
-    return part if isinstance(part, PackedBits) else kernels.pack(part)
+def packed(part: Any) -> Bits:
+    """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
+    return part if isinstance(part, Bits) else kernels.pack_masked(part)
 
 
-def held(rows: PackedBits | Array) -> Array:
+def held(rows: Bits | Array) -> Array:
     """Return an array that lives where the rows do."""
+    if isinstance(rows, MaskedBits):
+        return rows.signs.words
     return rows.words if isinstance(rows, PackedBits) else rows

@@ -14,6 +14,7 @@ from hopfed.kernels import PackedBits
 from hopfed.kernels.shuffle import largest_eigenvalue, scramble
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.operators import FactorOperator, pool
+from hopfed.spectral.rows import Bits
 
 
 def null_eigenvalues(
@@ -55,7 +56,7 @@ def _largest(operator: FactorOperator, rng: np.random.Generator) -> float:
 
 def _scrambled(operator: FactorOperator, null: str, rng: np.random.Generator) -> FactorOperator:
     rows = operator.rows
-    if isinstance(rows, PackedBits):
+    if isinstance(rows, Bits):
         return replace(operator, rows=scramble(rows, null, rng))
     plain = np.asarray(scramble(to_host(rows), null, rng))
     return replace(operator, rows=like(plain, rows))

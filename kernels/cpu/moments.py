@@ -51,7 +51,7 @@ def _ones(builder, vector):
     return _call(builder, "vector.reduce.add", INDEX, bits)
 
 
-def _cells(builder, kind):
+def registers(builder, kind):
     """A register of type `kind`, all zeros, for each pair of rows."""
     cells = {pair: cgutils.alloca_once(builder, kind) for pair in PAIRS}
     _clear(builder, cells)
@@ -69,14 +69,17 @@ def _increase(builder, cell, value):
     builder.store(builder.add(builder.load(cell, typ=value.type), value), cell)
 
 
-def _count_words(builder, rows, length, totals):
-    """Count every vector."""
-    cells = _cells(builder, VECTOR)
-    with cgutils.for_range(builder, builder.udiv(length, INDEX(WORDS))) as loop:
-        x, y = rows(builder.mul(loop.index, INDEX(WORDS)))
+def count_words(builder, vectors, length, totals):
+    """Count every vector that `vectors(at)(i, j)` gives for words from `at`, each with its sign."""
+    cells = registers(builder, VECTOR)
+    with cgutils.for_range(builder, builder.udiv(length, INDEX(LANES))) as loop:
+        pair = vectors(builder.mul(loop.index, INDEX(LANES)))
         for (i, j), cell in cells.items():
-            bits = _call(builder, "ctpop", VECTOR, builder.xor(x[i], y[j]))
-            _increase(builder, cell, bits)
+            total = builder.load(cell, typ=VECTOR)
+            for sign, vector in pair(i, j):
+                bits = _call(builder, "ctpop", VECTOR, vector)
+                total = builder.add(total, bits) if sign > 0 else builder.sub(total, bits)
+            builder.store(total, cell)
     for pair, cell in cells.items():
         sums = builder.load(cell, typ=VECTOR)
         _increase(builder, totals[pair], _call(builder, "vector.reduce.add", INDEX, sums))
@@ -89,30 +92,27 @@ def _carry(builder, cell, x, both):
     return builder.xor(x, builder.and_(both, builder.xor(x, ones)))
 
 
-def _count_carries(builder, rows, length, totals):
-    """Add up bits, and count by bytes what stands for four."""
-    ones, twos, fours = _cells(builder, VECTOR), _cells(builder, VECTOR), _cells(builder, BYTES)
-    steps = builder.udiv(length, INDEX(WORDS))
+def count_carries(builder, vectors, words, length, totals):
+    """Add up bits, and count by bytes what stands for four.
+
+    ``vectors(at)(i, j)`` gives twice a vector, and in what it differs from another one, of the
+    `words` words from `at`: four vectors to be counted.
+    """
+    ones, twos, fours = (
+        registers(builder, VECTOR),
+        registers(builder, VECTOR),
+        registers(builder, BYTES),
+    )
+    steps = builder.udiv(length, INDEX(words))
     parts = builder.udiv(builder.add(steps, INDEX(SAFE - 1)), INDEX(SAFE))
     with cgutils.for_range(builder, parts) as part:
         first = builder.mul(part.index, INDEX(SAFE))
         left = builder.sub(steps, first)
         whole = builder.icmp_unsigned("<", left, INDEX(SAFE))
         with cgutils.for_range(builder, builder.select(whole, left, INDEX(SAFE))) as loop:
-            at = builder.mul(builder.add(first, loop.index), INDEX(WORDS))
-            even0, both0, even1, both1 = (
-                rows(builder.add(at, INDEX(k * LANES))) for k in range(WORDS // LANES)
-            )
+            pair = vectors(builder.mul(builder.add(first, loop.index), INDEX(words)))
             for i, j in PAIRS:
-                two, also = (
-                    _carry(
-                        builder,
-                        ones[i, j],
-                        builder.xor(even[0][i], even[1][j]),
-                        builder.xor(both[0][i], both[1][j]),
-                    )
-                    for even, both in ((even0, both0), (even1, both1))
-                )
+                two, also = (_carry(builder, ones[i, j], x, both) for x, both in pair(i, j))
                 four = _carry(builder, twos[i, j], two, builder.xor(two, also))
                 by_bytes = _call(builder, "ctpop", BYTES, builder.bitcast(four, BYTES))
                 _increase(builder, fours[i, j], by_bytes)
@@ -126,6 +126,20 @@ def _count_carries(builder, rows, length, totals):
         _increase(builder, totals[pair], builder.add(one, builder.shl(two, INDEX(1))))
 
 
+def load_rows(builder, base, start, stride, step, count):
+    """Vectors at `step` of `count` rows, `stride` words apart, the first of which is at `start`."""
+    places = (builder.add(start, builder.mul(stride, INDEX(i))) for i in range(count))
+    return [load(builder, base, builder.add(place, step), VECTOR) for place in places]
+
+
+def add_totals(builder, totals, counts, at):
+    """counts[at + TILE i + j] += totals[i, j]."""
+    for (i, j), cell in totals.items():
+        place = builder.add(at, INDEX(TILE * i + j))
+        total = builder.load(cell, typ=INDEX)
+        store(builder, builder.add(load(builder, counts, place, INDEX), total), counts, place)
+
+
 @intrinsic
 def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
     """counts[at + TILE i + j] += bits in which row i < LEFT of `a` and j < RIGHT of `b` differ.
@@ -137,20 +151,32 @@ def _add_differing(_typing, a, a_at, b, b_at, stride, length, counts, at):
         a, a_at, b, b_at, stride, length, counts, at = operands(context, builder, signature, args)
 
         def rows(step):
-            return [
-                [
-                    load(builder, base, builder.add(builder.add(start, step), place), VECTOR)
-                    for place in (builder.mul(stride, INDEX(i)) for i in range(count))
-                ]
-                for base, start, count in ((a, a_at, LEFT), (b, b_at, RIGHT))
-            ]
+            return (
+                load_rows(builder, a, a_at, stride, step, LEFT),
+                load_rows(builder, b, b_at, stride, step, RIGHT),
+            )
 
-        totals = _cells(builder, INDEX)
-        (_count_words if COUNTED else _count_carries)(builder, rows, length, totals)
-        for (i, j), cell in totals.items():
-            place = builder.add(at, INDEX(TILE * i + j))
-            total = builder.load(cell, typ=INDEX)
-            store(builder, builder.add(load(builder, counts, place, INDEX), total), counts, place)
+        def counted(step):
+            x, y = rows(step)
+            return lambda i, j: [(1, builder.xor(x[i], y[j]))]
+
+        def carried(step):
+            even0, both0, even1, both1 = (
+                rows(builder.add(step, INDEX(k * LANES))) for k in range(WORDS // LANES)
+            )
+
+            def pair(i, j):
+                for even, both in ((even0, both0), (even1, both1)):
+                    yield builder.xor(even[0][i], even[1][j]), builder.xor(both[0][i], both[1][j])
+
+            return pair
+
+        totals = registers(builder, INDEX)
+        if COUNTED:
+            count_words(builder, counted, length, totals)
+        else:
+            count_carries(builder, carried, WORDS, length, totals)
+        add_totals(builder, totals, counts, at)
         return context.get_dummy_value()
 
     n = types.intp

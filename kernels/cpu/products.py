@@ -52,7 +52,7 @@ def _summing(columns_of):
     """Intrinsic that sums `columns_of[dtype]` columns at once."""
 
     @intrinsic
-    def selected_sums(_typing, words, count, x, x_at, stride, sums):
+    def sums_of_selected(_typing, words, count, x, x_at, stride, sums):
         """sums[c, lane] = sum of x[j, c] over those j < count whose words[j] has bit `lane`."""
 
         def codegen(context, builder, signature, args):
@@ -78,11 +78,11 @@ def _summing(columns_of):
         kind, n = x.dtype, types.intp
         return types.void(words, n, x, n, n, sums), codegen
 
-    return selected_sums
+    return sums_of_selected
 
 
-_many_sums = _summing(COLUMNS)
-_one_sum = _summing(dict.fromkeys(WIDE, 1))
+many_selected_sums = _summing(COLUMNS)
+selected_sums = _summing(dict.fromkeys(WIDE, 1))
 
 
 @inlined
@@ -96,9 +96,9 @@ def _add_piece(words, count, x, first, width, totals, piece, sums, out, row):
     stride = x.shape[1]
     for column in range(0, stride, width):
         if width == 1:
-            _one_sum(words, count, x, first * stride + column, stride, sums)
+            selected_sums(words, count, x, first * stride + column, stride, sums)
         else:
-            _many_sums(words, count, x, first * stride + column, stride, sums)
+            many_selected_sums(words, count, x, first * stride + column, stride, sums)
         for c in range(min(width, out.shape[1] - column)):
             total = totals[piece, column + c]
             for lane in range(lanes):

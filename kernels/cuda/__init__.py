@@ -10,6 +10,7 @@ package needs neither CuPy nor a device.
     bits       DevicePacked, pack, unpack, transpose, column_sums
     gram       gram, cross_gram, gram_accumulate, second_moment
     products   matmat, rmatmat
+    planes     the same for rows with gaps
     heatbath   heat_bath, descend
     layered    layered_step, layered_sweep
     scoring    scores, distinct, canonical_sign

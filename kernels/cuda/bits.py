@@ -15,7 +15,7 @@ from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
 UNPACKED = 4  # entries of a thread that unpacks, as in bits.cu
-_UNPACKED = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
+UNPACKED_TYPES = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,29 +107,34 @@ def unpack(p: DevicePacked, dtype: DTypeLike = np.int8) -> Any:
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    native = dtype if dtype.name in _UNPACKED else np.dtype(np.int8)
+    native = dtype if dtype.name in UNPACKED_TYPES else np.dtype(np.int8)
     m, n = check_packed("p", p).shape
     out = p.device.xp.empty((m, n), native)
     unpack_into(p, slice(0, m), slice(0, n_words(n)), out)
     return out.astype(dtype, copy=False)
 
 
-def unpack_into(p: DevicePacked, rows: slice, words: slice, out: Any) -> None:
+def unpack_into(
+    p: DevicePacked, rows: slice, words: slice, out: Any, seen: DevicePacked | None = None
+) -> None:
     """Write the entries of some rows and words as +-1 into contiguous `out`, the rest of it 0.
 
     out : (rows, width), int8, float32 or float64; columns beyond the last of `p` become 0.
+    seen : where an entry is there, all when None; the others become 0.
     """
     if out.size == 0:
         return
     count, width = rows.stop - rows.start, out.shape[1]
     entries = max(0, min(p.n - WORD * words.start, WORD * (words.stop - words.start), width))
-    start = p.words[rows.start :, words.start :] if entries else p.words
+    planes = [
+        plane.words[rows.start :, words.start :] if entries else plane.words
+        for plane in ((p,) if seen is None else (p, seen))
+    ]
     pieces = -(-width // (UNPACKED * BLOCK))
-    args = (
-        start, np.int64(p.words.shape[1]), np.uint32(pieces), np.int64(entries), np.int64(width),
-        out,
-    )  # fmt: skip
-    p.device.launch("bits", f"unpack_{out.dtype.name}", (count * pieces, 1), args)
+    stride = np.int64(p.words.shape[1])
+    args = (*planes, stride, np.uint32(pieces), np.int64(entries), np.int64(width), out)
+    module, kind = ("bits", "") if seen is None else ("planes", "planes_")
+    p.device.launch(module, f"unpack_{kind}{out.dtype.name}", (count * pieces, 1), args)
 
 
 def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:

@@ -1,13 +1,14 @@
-"""Gram matrices of packed +-1 data on a device, exact in int32.
+"""Gram matrices of packed +-1 data, with gaps or without, on a device, exact in int32.
 
 Three ways: "popcount" (exclusive-or and population count from shared-memory tiles), "bits" (the
 1-bit matrix instruction, with AND: Hopper has that one natively and builds XOR from two of it) and
 "int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores). Which is fastest depends
-on the chip, so it is measured once for each device.
+on the chip, so it is measured once for each device. Rows with gaps have the first and the last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,13 @@ from hopfed.kernels.cuda.bits import (
 from hopfed.kernels.cuda.device import blocks, device_of, same_device, shrinking
 
 METHODS = ("popcount", "bits", "int8")
+Seen = tuple[DevicePacked, DevicePacked] | None  # where a and b have an entry; everywhere
 TILES = {"popcount": (64, 64), "bits": (128, 64)}  # rows of a and b of one block, as in gram.cu
 PANEL = 4096  # rows of a tile of the int8 products
 COLUMNS = 1 << 14  # columns unpacked at a time
 LEAST = 1 << 8
 _BLOCK = 1 << 26  # entries unpacked at a time for arbitrary weights
-_fastest: dict[Any, str] = {}
+_fastest: dict[Any, str] = {}  # by device, and whether there are gaps
 
 
 def gram(p: DevicePacked, method: str | None = None) -> Any:
@@ -47,11 +49,16 @@ def gram(p: DevicePacked, method: str | None = None) -> Any:
 def gram_accumulate(out: Any, p: DevicePacked, method: str | None = None) -> None:
     """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`."""
     m = check_packed("p", p).shape[0]
-    same_device(p.device, out=out)
+    check_out(p.device, out, m)
+    add(out, p, p, checked_method(p.device, method), symmetric=True)
+
+
+def check_out(device: Any, out: Any, m: int) -> None:
+    """Raise ArgumentError unless sums can be added to the (m, m) array `out`."""
+    same_device(device, out=out)
     if out.dtype != np.int32 or out.shape != (m, m) or not out.flags.c_contiguous:
         got = f"{out.dtype} of shape {out.shape} and strides {out.strides}"
         raise ArgumentError("out", f"a C-contiguous int32 array of shape ({m}, {m})", got)
-    _add(out, p, p, _checked(p.device, method), symmetric=True)
 
 
 def cross_gram(a: DevicePacked, b: DevicePacked, method: str | None = None) -> Any:
@@ -61,7 +68,7 @@ def cross_gram(a: DevicePacked, b: DevicePacked, method: str | None = None) -> A
         raise ArgumentError("b", f"of {a.n} columns like a", b.n)
     same_device(device, b=b.words)
     out = device.xp.zeros((len(a), len(b)), np.int32)
-    _add(out, a, b, _checked(device, method), symmetric=False)
+    add(out, a, b, checked_method(device, method), symmetric=False)
     return out
 
 
@@ -70,24 +77,35 @@ def second_moment(p: DevicePacked, weights: Any = None) -> Any:
 
     weights : (M,) real numbers of any sign, on the device or on the host.
     """
-    m, n = check_packed("p", p).shape
-    device = p.device
+    m = check_packed("p", p).shape[0]
     if weights is None:
         return gram(transpose(p))
+    weights = checked_weights(p.device, weights, m)
+    if m and bool((weights == weights[0]).all()):
+        return gram(transpose(p)).astype(np.float64) * weights[0]
+    return weighted_sum(p, weights, lambda rows: unpack(p[rows], dtype=np.float64))
+
+
+def checked_weights(device: Any, weights: Any, m: int) -> Any:
+    """Return `weights` as (m,) float64 on `device`, or raise ArgumentError."""
     weights = device.xp.asarray(weights)
     if weights.shape != (m,) or weights.dtype.kind not in "biuf":
         raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
     weights = weights.astype(np.float64)
     if not bool(device.xp.isfinite(weights).all()):
         raise ArgumentError("weights", "finite", "infinite or NaN ones")
-    if m and bool((weights == weights[0]).all()):
-        return gram(transpose(p)).astype(np.float64) * weights[0]
+    return weights
+
+
+def weighted_sum(p: DevicePacked, weights: Any, unpacked: Callable[[slice], Any]) -> Any:
+    """Return ``sum_m w_m x_m x_m^T``, float64; `unpacked` gives the x of some rows of `p`."""
+    (m, n), device = p.shape, p.device
     total = device.xp.zeros((n, n))
 
     def work(size: int) -> Any:
         total[...] = 0
         for start in range(0, m, size):
-            rows = unpack(p[start : start + size], dtype=np.float64)
+            rows = unpacked(slice(start, start + size))
             scaled = rows * weights[start : start + size, None]
             device.gemm(scaled, rows, total, ta=True, tb=False, add=True)
         return total
@@ -97,44 +115,51 @@ def second_moment(p: DevicePacked, weights: Any = None) -> Any:
     return shrinking(device, "a weighted second moment", max(1, _BLOCK // n), 1, work)
 
 
-def fastest(device: Any) -> str:
+def fastest(device: Any, gaps: bool = False) -> str:
     """Way that is fastest on `device`, by one measurement that is kept."""
-    key = (device.name, device.ordinal)
+    key = (device.name, device.ordinal, gaps)
     if key not in _fastest:
         rows, columns = device.trial
         rng = np.random.default_rng(0)
         words = rng.integers(0, 2**64, (rows, columns // WORD), dtype=np.uint64)
         p = DevicePacked(device.xp.asarray(words), columns)
         out = device.xp.zeros((rows, rows), np.int32)
+        seen = (p, p) if gaps else None
         times = {
-            way: device.seconds(lambda way=way: _add(out, p, p, way, symmetric=True))
-            for way in available(device)
+            way: device.seconds(lambda way=way: add(out, p, p, way, symmetric=True, seen=seen))
+            for way in available(device, gaps)
         }
         _fastest[key] = min(times, key=times.__getitem__)
     return _fastest[key]
 
 
-def available(device: Any) -> tuple[str, ...]:
-    """Ways that the chip has: 1-bit matrix instructions with AND came with capability 8.0."""
-    return METHODS if device.capability >= 80 else ("popcount", "int8")
+def available(device: Any, gaps: bool = False) -> tuple[str, ...]:
+    """Ways that the chip has: 1-bit matrix instructions with AND came with capability 8.0.
+
+    With gaps they would take four products, where the bytes take one as ever.
+    """
+    return METHODS if device.capability >= 80 and not gaps else ("popcount", "int8")
 
 
-def _checked(device: Any, method: str | None) -> str:
+def checked_method(device: Any, method: str | None, gaps: bool = False) -> str:
+    """Return `method` if the chip has it, the fastest one for None."""
     if method is None:
-        return fastest(device)
-    if method not in available(device):
-        raise ArgumentError("method", f"one of {', '.join(available(device))}", repr(method))
+        return fastest(device, gaps)
+    if method not in available(device, gaps):
+        raise ArgumentError("method", f"one of {', '.join(available(device, gaps))}", repr(method))
     return method
 
 
-def _add(out: Any, a: DevicePacked, b: DevicePacked, method: str, *, symmetric: bool) -> None:
+def add(
+    out: Any, a: DevicePacked, b: DevicePacked, method: str, *, symmetric: bool, seen: Seen = None
+) -> None:
     """Add ``a b^T`` to `out`; both halves when symmetric, of which one is computed."""
     device = device_of("out", out)
     if out.size == 0 or a.n == 0:
         return
     if method == "int8":
         columns = min(COLUMNS, WORD * a.words.shape[1])
-        work = _Bytes(device, out, a, b, symmetric)
+        work = _Bytes(device, out, a, b, symmetric, seen)
         shrinking(device, "an int8 Gram matrix", columns, min(columns, LEAST), work)
         if symmetric:
             m = np.int64(len(a))
@@ -144,7 +169,10 @@ def _add(out: Any, a: DevicePacked, b: DevicePacked, method: str, *, symmetric: 
     shape = (np.int64(a.words.shape[1]), np.int64(a.n), out, np.int32(symmetric))
     rows, columns = TILES[method]
     grid = (-(-len(b) // columns), -(-len(a) // rows))
-    if method == "popcount":
+    if seen is not None:
+        planes = (a.words, seen[0].words, ma, b.words, seen[1].words, mb)
+        device.launch("planes", "gram_planes", grid, (*planes, shape[0], *shape[2:]))
+    elif method == "popcount":
         device.launch("gram", "gram_popcount", grid, (a.words, ma, b.words, mb, *shape))
     else:
         ones = row_counts(a)
@@ -156,8 +184,12 @@ def _add(out: Any, a: DevicePacked, b: DevicePacked, method: str, *, symmetric: 
 class _Bytes:
     """The int8 way; what was added is remembered, so that a smaller tile goes on from there."""
 
-    def __init__(self, device: Any, out: Any, a: DevicePacked, b: DevicePacked, symmetric: bool):
+    def __init__(
+        self, device: Any, out: Any, a: DevicePacked, b: DevicePacked, symmetric: bool, seen: Seen
+    ):
         self.device, self.out, self.a, self.b, self.symmetric = device, out, a, b, symmetric
+        self.seen_a = None if seen is None else seen[0]
+        self.seen_b = None if seen is None else seen[1]
         self.done = 0  # words of each row that are in the result
         # cuBLAS writes whole multiples of 4, so an odd matrix needs a padded one beside it.
         shape = (_up(len(a)), _up(len(b)))
@@ -171,9 +203,10 @@ class _Bytes:
         step, n_words = columns // WORD, self.a.words.shape[1]
         while self.done < n_words:
             words = slice(self.done, min(self.done + step, n_words))
-            unpack_into(self.a, slice(0, len(self.a)), words, left[: len(self.a)])
+            unpack_into(self.a, slice(0, len(self.a)), words, left[: len(self.a)], self.seen_a)
             if not self.symmetric:
-                unpack_into(self.b, slice(0, len(self.b)), words, right[: len(self.b)])
+                part = right[: len(self.b)]
+                unpack_into(self.b, slice(0, len(self.b)), words, part, self.seen_b)
             self._panels(left, right)
             self.done = words.stop
         if self.sums is not self.out:

@@ -22,12 +22,14 @@ ENTRIES = 1 << 23  # of a tile: 32 MB in float32, within the 50 MB cache of a Ho
 ROWS = 1 << 14  # of the result that a tile gives, if it has as many: 128 blocks of 128 for cuBLAS
 
 
-def matmat(p: DevicePacked, X: Any) -> Any:
+def matmat(p: DevicePacked, X: Any, seen: DevicePacked | None = None) -> Any:
     """Return ``eta X``, (M, k), for packed (M, N) eta and device X of shape (N, k) or (N,).
 
     float32 X is multiplied in float32 (never TF32), any other real X in float64.
+
+    seen : where eta has an entry, everywhere when None; it is 0 elsewhere.
     """
-    X, vector = _operand("X", X, p, check_packed("p", p).shape[1])
+    X, vector = operand("X", X, p, check_packed("p", p).shape[1])
 
     def add(tile: Any, rows: slice, columns: slice, out: Any) -> None:
         p.device.gemm(tile, X[columns], out[rows], ta=False, tb=False, add=columns.start > 0)
@@ -36,13 +38,13 @@ def matmat(p: DevicePacked, X: Any) -> Any:
         height = min(len(p), ROWS, max(1, entries // WORD))
         return height, max(1, entries // height // WORD) * WORD
 
-    out = _by_tiles(p, X, len(p), shape, add)
+    out = _by_tiles(p, seen, X, len(p), shape, add)
     return out[:, 0] if vector else out
 
 
-def rmatmat(p: DevicePacked, U: Any) -> Any:
+def rmatmat(p: DevicePacked, U: Any, seen: DevicePacked | None = None) -> Any:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and device U of shape (M, k) or (M,)."""
-    U, vector = _operand("U", U, p, check_packed("p", p).shape[0])
+    U, vector = operand("U", U, p, check_packed("p", p).shape[0])
 
     def add(tile: Any, rows: slice, columns: slice, out: Any) -> None:
         p.device.gemm(tile, U[rows], out[columns], ta=True, tb=False, add=rows.start > 0)
@@ -51,12 +53,13 @@ def rmatmat(p: DevicePacked, U: Any) -> Any:
         width = min(p.words.shape[1], ROWS // WORD, max(1, entries // WORD)) * WORD
         return max(1, entries // width), width
 
-    out = _by_tiles(p, U, p.n, shape, add)
+    out = _by_tiles(p, seen, U, p.n, shape, add)
     return out[:, 0] if vector else out
 
 
 def _by_tiles(
     p: DevicePacked,
+    seen: DevicePacked | None,
     X: Any,
     rows: int,
     shape: Callable[[int], tuple[int, int]],
@@ -76,7 +79,7 @@ def _by_tiles(
             span, columns = slice(i, min(i + height, m)), slice(j, min(j + width, n))
             sides = span.stop - i, columns.stop - j
             tile = buffer[: sides[0] * sides[1]].reshape(sides)
-            unpack_into(p, span, slice(j // WORD, n_words(columns.stop)), tile)
+            unpack_into(p, span, slice(j // WORD, n_words(columns.stop)), tile, seen)
             add(tile, span, columns, out)
         return out
 
@@ -84,7 +87,7 @@ def _by_tiles(
     return shrinking(p.device, "a product of packed data", size, WORD, work)
 
 
-def _operand(name: str, X: Any, p: DevicePacked, rows: int) -> tuple[Any, bool]:
+def operand(name: str, X: Any, p: DevicePacked, rows: int) -> tuple[Any, bool]:
     """Return X as a C-contiguous float matrix of `rows` rows, and whether it was a vector."""
     device = p.device
     same_device(device, **{name: X})

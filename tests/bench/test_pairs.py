@@ -14,6 +14,9 @@ TINY = {
     "gram": {"M": 30, "N": 130},
     "build": {"M": 130, "N": 30},
     "products": {"M": 40, "N": 130, "k": 3},
+    "gaps-pack": {"M": 30, "N": 130},
+    "gaps-gram": {"M": 30, "N": 130},
+    "gaps-products": {"M": 40, "N": 130, "k": 3},
     "eig": {"M": 60, "N": 150, "K": 2},
     "dream": {"M": 20, "N": 60},
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
@@ -76,6 +79,11 @@ BY_HAND = [
     ("products", {"M": 10, "N": 64, "k": 3}, 0, 160 + 4 * 444, {"float32": 2 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 1, 2 * 2560 + 4 * 444, {"float32": 4 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 2, 13 * 640 + 4 * 444, {"float32": 4 * 1920}),
+    # Twice the bits, and twice the counting or adding.
+    ("gaps-pack", {"M": 2, "N": 65}, 0, 130 + 2 * 32, {}),
+    ("gaps-pack", {"M": 2, "N": 65}, 1, 130 + 32, {}),
+    ("gaps-gram", {"M": 2, "N": 65}, 0, 2 * 32 + 16, {"words": 12}),
+    ("gaps-products", {"M": 10, "N": 64, "k": 3}, 0, 320 + 4 * 444, {"float32": 4 * 1920}),
     # 2 x 3 layers of 10 spins: 60 in and out; five times a factor of 10 x 5 float32, two products
     # of 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
     (

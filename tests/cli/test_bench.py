@@ -32,8 +32,8 @@ def test_list_as_json(hopfed):
     assert set(found) == {"benchmarks", "machine"}
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
     assert set(found["benchmarks"]) == {
-        "gram", "build", "products", "eig", "dream", "layered", "heatbath", "shuffle", "e2e",
-        "round", "train", "neighbours", "recover", "all",
+        "gram", "build", "products", "gaps-pack", "gaps-gram", "gaps-products", "eig", "dream",
+        "layered", "heatbath", "shuffle", "e2e", "round", "train", "neighbours", "recover", "all",
     }  # fmt: skip
 
 

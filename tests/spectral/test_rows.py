@@ -5,8 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.kernels import pack
-from hopfed.spectral.rows import SITES, inner_products, times, transposed_times
+from hopfed.kernels import MaskedBits, PackedBits, pack, pack_masked, unpack
+from hopfed.spectral.rows import (
+    SITES,
+    batches,
+    column_moments,
+    concatenate,
+    entries,
+    held,
+    inner_products,
+    packed,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
 
 
 @given(st.integers(1, 9), st.integers(1, 200), st.integers(0, 99))
@@ -36,3 +49,46 @@ def test_products_with_single_precision_rows_have_the_type_of_the_other_side():
     found = times(rows, X)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, rows.astype(float) @ X, rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(2, 9), st.integers(2, 200), st.integers(0, 99))
+def test_rows_with_gaps_are_exact_and_missing_entries_are_zero(M, N, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-1, 2, size=(M, N)).astype(np.int8)
+    x[0], x[:, 0], x[1, 1] = 0, 0, -1
+    X, U = rng.integers(-4, 5, (N, 2)).astype(float), rng.integers(-4, 5, (M, 2)).astype(float)
+    whole, seen = x.astype(np.int64), (x != 0).astype(np.int64)
+    for rows in (pack_masked(x), x.astype(float), x.astype(np.float32), x):
+        np.testing.assert_array_equal(times(rows, X), whole @ X)
+        np.testing.assert_array_equal(transposed_times(rows, U), whole.T @ U)
+        np.testing.assert_array_equal(seen_times(rows, X), seen @ X)
+        np.testing.assert_array_equal(seen_transposed_times(rows, U), seen.T @ U)
+        np.testing.assert_array_equal(inner_products(rows), whole @ whole.T)
+        np.testing.assert_array_equal(entries(rows), seen.sum(axis=1))
+        sums, counts = column_moments(rows)
+        np.testing.assert_array_equal(sums, whole.sum(axis=0))
+        np.testing.assert_array_equal(counts, seen.sum(axis=0))
+    assert seen_times(pack_masked(x), X.astype(np.float32)).dtype == np.float32
+
+
+def test_complete_rows_see_everything():
+    x = np.where(np.random.default_rng(0).random((7, 70)) < 0.5, 1, -1)
+    X = np.arange(140.0).reshape(70, 2)
+    for rows in (pack(x), x):
+        np.testing.assert_array_equal(seen_times(rows, X), np.ones((7, 70)) @ X)
+        np.testing.assert_array_equal(seen_transposed_times(rows, X[:7]), np.ones((70, 7)) @ X[:7])
+        sums, counts = column_moments(rows)
+        np.testing.assert_array_equal(sums, x.sum(axis=0))
+        np.testing.assert_array_equal(counts, np.full(70, 7))
+
+
+def test_batches_with_gaps_and_without_are_stacked():
+    gaps = np.array([[1, -1, 0], [0, 0, 1]])
+    complete = np.array([[1, 1, -1]])
+    parts = [packed(p) for p in batches([gaps, complete, pack_masked(gaps)])]
+    assert [type(p) for p in parts] == [MaskedBits, PackedBits, MaskedBits]
+    whole = np.concatenate([gaps, complete, gaps])
+    np.testing.assert_array_equal(unpack(concatenate(parts)), whole)
+    np.testing.assert_array_equal(concatenate([parts[0], complete.astype(float)]), whole[:3])
+    assert next(iter(batches(parts[0]))) is parts[0]
+    assert held(parts[0]) is parts[0].signs.words
