@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.errors import ArgumentError
+from hopfed.spectral.column_noise import ColumnNoise
 from hopfed.spectral.operators import FactorOperator
 from hopfed.theory import spikes
 
@@ -99,6 +100,9 @@ class Sample:
     quality : r in (0, 1] when known.
     operators : those of the owners, in factor form, for `Shuffle`.
     profile : noise that differs between owners, where it does.
+    white : whether the eigenvalues are those of whitened coordinates, where the noise of every
+        column has variance 1 (`hopfed.spectral.whitening`).
+    columns : the columns' noise there, which knows what rare values do to the edge.
 
     Raises
     ------
@@ -118,6 +122,8 @@ class Sample:
     quality: float | None = None
     operators: tuple[FactorOperator, ...] = ()
     profile: NoiseProfile | None = None
+    white: bool = False
+    columns: ColumnNoise | None = None
 
     def __post_init__(self) -> None:
         if self.quality is not None and not 0 < self.quality <= 1:
@@ -138,6 +144,8 @@ class Sample:
         """Bulk variance once the k leading eigenvalues are taken for spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
+        if self.white and self.profile is None:
+            return 1.0
         if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)
         return noise_variance(self.values[:k], self.n_sites, self.aspect)
