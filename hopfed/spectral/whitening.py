@@ -165,23 +165,26 @@ class _FixedPoint:
     products: int = 0
 
     def run(self) -> Whitened:
-        v, count, previous = self.spread.copy(), -1, None
+        v, counts, previous = self.spread.copy(), [], None
+        if self.about is not self.raw:  # the columns' noise, if there is one class
+            self.columns = self.noise(v)
         for i in range(ROUNDS):
             rank, spectrum = self.counted(self.about, v, previous, i)
             new = self.left(v, spectrum, rank)
             step = float(np.abs(new / v - 1)[self.varying].max())
-            still = rank.khat == count and step < STILL
-            if still and self.columns is not None:
+            still = rank.khat in counts[-1:] and step < STILL
+            if still and (rank.khat == 0 or i >= FREE):
                 break
-            if self.columns is None and (i >= FREE - 1 or still):
+            if i == FREE - 1:
                 self.columns = self.noise(new)
-            v, count, previous = (np.sqrt(v * new) if i >= FREE else new), rank.khat, spectrum
+            damping = 1.0 if i < FREE else max(0.5 * 0.9 ** (i - FREE), 0.1)
+            v, previous = v ** (1 - damping) * new**damping, spectrum
+            counts.append(rank.khat)
         self.columns = self.columns or self.noise(v)
         if self.about is not self.raw:
             rank, spectrum = self.counted(self.raw, v, None, i + 1)
-        status = self.status(still, step, spectrum)
         return Whitened(
-            variances=np.where(self.varying, v, 1.0),
+            variances=v,
             diagonal=self.diagonal,
             spectrum=spectrum,
             rank=rank,
@@ -189,7 +192,7 @@ class _FixedPoint:
             columns=self.columns,
             rounds=i + 1,
             products=self.products,
-            status=status,
+            status=self.status(still, step, spectrum),
         )
 
     def status(self, still: bool, step: float, spectrum: Spectrum) -> str:
@@ -205,7 +208,7 @@ class _FixedPoint:
     def counted(
         self, operator: HebbianOperator, v: np.ndarray, previous: Spectrum | None, i: int
     ) -> tuple[RankEstimate, Spectrum]:
-        scale = np.where(self.varying, 1 / np.sqrt(np.where(self.varying, v, 1.0)), 0.0)
+        scale = np.where(self.varying, 1 / np.sqrt(v), 0.0)
         n, m = int(self.varying.sum()), operator.n_examples
         count = Counting(self.rule, lambda w, whole: _sample(w, whole, n, m, self.columns))
         start = None if previous is None else previous.vectors
