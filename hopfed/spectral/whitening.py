@@ -42,7 +42,7 @@ from hopfed.theory import spikes
 
 ROUNDS = 40
 STILL = 1e-3  # relative change of every variance at which a count that stands still is final
-FREE = 3  # rounds before the steps are damped
+FREE = 3  # rounds until the noise of the columns is known well enough to be simulated
 LEAST = 0.1  # share of a column's variance that classes never explain (Heywood's case)
 UNKNOWN = 0.02  # of its second moment, where its mean is not known
 UNPACKED = 30_000_000  # entries of rows that are unpacked once, in single precision
@@ -166,6 +166,7 @@ class _FixedPoint:
 
     def run(self) -> Whitened:
         v, counts, previous = self.spread.copy(), [], None
+        pace, last = np.ones_like(v), np.zeros_like(v)
         if self.about is not self.raw:  # the columns' noise, if there is one class
             self.columns = self.noise(v)
         for i in range(ROUNDS):
@@ -177,8 +178,9 @@ class _FixedPoint:
                 break
             if i == FREE - 1:
                 self.columns = self.noise(new)
-            damping = 1.0 if i < FREE else max(0.5 * 0.9 ** (i - FREE), 0.1)
-            v, previous = v ** (1 - damping) * new**damping, spectrum
+            move = np.log(new / v)
+            pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
+            v, last, previous = v * np.exp(pace * move), move, spectrum
             counts.append(rank.khat)
         self.columns = self.columns or self.noise(v)
         if self.about is not self.raw:
@@ -252,7 +254,9 @@ def _signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
     noise = 2 * (1 - c**2) / n**2
     trust = np.maximum(c, 1 - noise / np.maximum(uneven.var(axis=0), 1e-300))
     pull = values * c - ell
-    found: np.ndarray = (ell / n + (values - pull * c) * trust * uneven).sum(axis=1)
+    alone = spikes.overlap(np.maximum(ell * (1 - U**2), 1e-300), aspect)
+    shared = alone / np.maximum(c, 1e-300)
+    found: np.ndarray = (ell / n + (values - pull * c) * trust * shared * uneven).sum(axis=1)
     return found
 
 
