@@ -144,7 +144,7 @@ class Sample:
         """Bulk variance once the k leading eigenvalues are taken for spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
-        if self.white and self.profile is None:
+        if self.white and (self.profile is None or self.profile.captured is None):
             return 1.0
         if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)

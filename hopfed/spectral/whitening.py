@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import derive
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
@@ -35,7 +35,7 @@ from hopfed.spectral.operators import (
     explicit,
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
-from hopfed.spectral.rows import SITES, transposed_times
+from hopfed.spectral.row_energy import column_moments, row_energies
 from hopfed.spectral.scaling import ScaledOperator, centred, scaled
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.theory import spikes
@@ -61,6 +61,7 @@ class Whitened:
     rank : the rule's estimate on it; its variance is 1, that of the coordinates.
     dropped : indices of columns that are left out: never observed, or constant where they are.
     columns : noise of the columns; its `uncertain` tells that they are too rare for the rule.
+    profile : law of the rows' noise, where rows hold unequal amounts of it.
     rounds : spectra that were computed.
     products : times that the operator was applied to a block, over all rounds.
     status : "converged", or what is wrong and what to do.
@@ -82,6 +83,7 @@ class Whitened:
     rank: RankEstimate
     dropped: np.ndarray
     columns: ColumnNoise = field(repr=False)
+    profile: NoiseProfile | None = field(repr=False)
     rounds: int
     products: int
     status: str
@@ -89,7 +91,8 @@ class Whitened:
     def sample(self, profile: NoiseProfile | None = None) -> Sample:
         """Describe the whitened spectrum to a rank rule, with the owners' noise if it differs."""
         s = self.spectrum
-        return _sample(s.values, s.complete, s.n_sites, s.n_examples, self.columns, profile)
+        law = profile or self.profile
+        return _sample(s.values, s.complete, s.n_sites, s.n_examples, self.columns, law)
 
 
 def whitened(
@@ -142,7 +145,7 @@ def whitened(
     spread, least = (np.where(varying, x, 1.0) for x in (spread, least))
     if varying.sum() < 2:
         raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
-    return _FixedPoint(raw, about, rule, d, spread, least, varying, seed).run()
+    return _FixedPoint(operator, raw, about, rule, d, mean, spread, least, varying, seed).run()
 
 
 @dataclass
@@ -153,15 +156,18 @@ class _FixedPoint:
     mean is many times its noise, would else lead the eigenvector of the mean and explain itself.
     """
 
+    source: HebbianOperator
     raw: HebbianOperator
     about: HebbianOperator
     rule: RankRule
     diagonal: np.ndarray
+    mean: np.ndarray | None
     spread: np.ndarray
     least: np.ndarray
     varying: np.ndarray
     seed: int
     columns: ColumnNoise | None = None
+    profile: NoiseProfile | None = None
     products: int = 0
 
     def run(self) -> Whitened:
@@ -178,6 +184,7 @@ class _FixedPoint:
                 break
             if i == FREE - 1:
                 self.columns = self.noise(new)
+                self.profile = self.uneven(v, spectrum)
             move = np.log(new / v)
             pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
             v, last, previous = v * np.exp(pace * move), move, spectrum
@@ -192,6 +199,7 @@ class _FixedPoint:
             rank=rank,
             dropped=np.flatnonzero(~self.varying),
             columns=self.columns,
+            profile=self.profile,
             rounds=i + 1,
             products=self.products,
             status=self.status(still, step, spectrum),
@@ -210,9 +218,11 @@ class _FixedPoint:
     def counted(
         self, operator: HebbianOperator, v: np.ndarray, previous: Spectrum | None, i: int
     ) -> tuple[RankEstimate, Spectrum]:
-        scale = np.where(self.varying, 1 / np.sqrt(v), 0.0)
+        scale = self.scale(v)
         n, m = int(self.varying.sum()), operator.n_examples
-        count = Counting(self.rule, lambda w, whole: _sample(w, whole, n, m, self.columns))
+        count = Counting(
+            self.rule, lambda w, whole: _sample(w, whole, n, m, self.columns, self.profile)
+        )
         start = None if previous is None else previous.vectors
         found = eigenpairs(
             scaled(operator, scale), count, seed=derive(self.seed, "whitened", i), start=start
@@ -229,6 +239,19 @@ class _FixedPoint:
         explained = np.zeros(len(v))
         explained[self.varying] = v[self.varying] * _signal(U, values, spectrum.aspect)
         return np.clip(self.spread - explained, self.least, self.spread)
+
+    def scale(self, v: np.ndarray) -> np.ndarray:
+        return np.where(self.varying, 1 / np.sqrt(v), 0.0)
+
+    def uneven(self, v: np.ndarray, spectrum: Spectrum) -> NoiseProfile | None:
+        """Law of the rows' noise where it differs beyond chance: two levels, of half the rows."""
+        if self.mean is None or self.columns is None:
+            return None
+        found = row_energies(self.source, self.scale(v), self.mean, spectrum.vectors)
+        n, m = len(self.columns.seen), self.columns.n_examples
+        spread = 0.0 if found is None else found.spread(self.columns.scarcity * m / n)
+        gains = np.array([1 - spread, 1 + spread])
+        return NoiseProfile(None, np.array([0.5, 0.5]), n, gains) if spread else None
 
     def noise(self, v: np.ndarray) -> ColumnNoise:
         seed = derive(self.seed, "whitened", "columns")
@@ -323,7 +346,7 @@ def _own_moments(operator: HebbianOperator) -> tuple[np.ndarray | None, np.ndarr
         weights = [op.mass / operator.mass for op in operator.parts]
         return _mixed([d for d, _ in parts], weights), _mixed([m for _, m in parts], weights)
     if isinstance(operator, FactorOperator):
-        return _row_moments(operator)
+        return column_moments(operator)
     if abs(operator.trace - n) <= 1e-5 * n:  # complete rows of +-1
         return np.ones(n), None
     return None, None
@@ -332,22 +355,3 @@ def _own_moments(operator: HebbianOperator) -> tuple[np.ndarray | None, np.ndarr
 def _mixed(parts: list[np.ndarray | None], weights: list[float]) -> np.ndarray | None:
     known = [p for p in parts if p is not None]
     return np.average(known, axis=0, weights=weights) if len(known) == len(parts) else None
-
-
-def _row_moments(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | None]:
-    rows, weights = operator.rows, operator.weights[:, None] / operator.mass
-    if not _plain(rows):
-        presence = getattr(rows, "presence", None)  # of rows with gaps: 1 where there is an entry
-        if presence is None:
-            seen = np.full(operator.n_sites, float(weights.sum()))
-        else:
-            seen = to_host(transposed_times(presence, weights))[:, 0]
-        return seen, to_host(transposed_times(rows, weights))[:, 0]
-    xp, n = namespace(rows), operator.n_sites
-    seen, mean, signs = np.empty(n), np.empty(n), True
-    for a in range(0, n, SITES):
-        part = xp.astype(rows[:, a : a + SITES], xp.float64)
-        seen[a : a + SITES] = to_host(xp.sum(part**2 * weights, axis=0))
-        mean[a : a + SITES] = to_host(xp.sum(part * weights, axis=0))
-        signs &= bool(xp.all((part == 0) | (xp.abs(part) == 1)))  # else they are not the examples
-    return seen, mean if signs else None
