@@ -282,10 +282,11 @@ def counted(
     if first.khat == 0 or quality is not None or len(federation.clients) == 1:
         return first, spectrum
     profile = federation.profile(spectrum.vectors)
-    if profile.alike(first.khat):
+    if profile.alike():
         return first, spectrum
     rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
-    keep = min(rank.khat, spectrum.vectors.shape[1])
+    keep = min(rank.khat, first.khat)
+    rank = replace(rank, khat=keep, strengths=rank.strengths[:keep], overlaps=rank.overlaps[:keep])
     return rank, replace(
         spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
     )

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
 from hopfed.theory import tracy_widom
 
@@ -137,8 +138,9 @@ def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
     short = Z if N <= M else Z.T
     side = short.shape[1]
     if side <= EXPLICIT:
-        G = (short.T @ short).astype(np.float64)
-        last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
+        with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
+            G = (short.T @ short).astype(np.float64)
+            last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
         return float(last[0]) / M
     product = scipy.sparse.linalg.LinearOperator(
         (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
