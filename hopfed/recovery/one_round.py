@@ -4,8 +4,8 @@
    sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and every
    product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
    its N (N + 1) / 2 sums where those are fewer bytes.
-2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, which tell
-   good clients from noisy ones; and the K x K projections of random groups (joint
+2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, and how much
+   its rows differ in it, one number, which tell good clients from noisy ones; and the K x K projections of random groups (joint
    diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
 4. If asked for: archetypes down, sums of the examples nearest to each up (theory/NOTES.md, "Refit
@@ -118,14 +118,21 @@ class Federation:
     def profile(self, V: Array) -> NoiseProfile:
         """How much of each client's trace lies along each eigenvector (exchange 2)."""
         columns = namespace(V).astype(V, np.float32)
-        captured = [
-            to_host((times(op.rows, columns) ** 2).sum(axis=0)) / op.mass for op in self.clients
-        ]
-        self._exchange(
-            {"captured": _form((V.shape[1],), np.float32)}, {"basis": _form(V.shape, np.float32)}
+        captured, spreads = [], []
+        for op in self.clients:
+            energies = to_host(times(op.rows, columns) ** 2).astype(np.float64)
+            captured.append(energies.mean(axis=0))
+            spreads.append(energies.sum(axis=1).std())
+        up = {"captured": _form((V.shape[1],), np.float32), "spread": _form((1,), np.float32)}
+        self._exchange(up, {"basis": _form(V.shape, np.float32)})
+        rows = np.array([op.mass for op in self.clients])
+        return NoiseProfile(
+            np.array(captured),
+            rows / rows.sum(),
+            self.n_sites,
+            rows=rows,
+            spreads=np.array(spreads),
         )
-        mass = np.array([op.mass for op in self.clients])
-        return NoiseProfile(np.array(captured, dtype=np.float64), mass / mass.sum(), self.n_sites)
 
     def project(self, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
         """K x K sums of at least `groups` groups over all clients, and counts (exchange 2)."""

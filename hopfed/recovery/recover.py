@@ -282,10 +282,13 @@ def counted(
     if first.n_detected == 0 or quality is not None or len(federation.clients) == 1:
         return first, spectrum
     profile = federation.profile(spectrum.vectors)
-    if profile.alike(first.n_detected):
+    if profile.alike():
         return first, spectrum
     rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
-    keep = min(rank.n_detected, spectrum.vectors.shape[1])
+    keep = min(rank.n_detected, first.n_detected)
+    rank = replace(
+        rank, n_detected=keep, strengths=rank.strengths[:keep], overlaps=rank.overlaps[:keep]
+    )
     return rank, replace(
         spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
     )

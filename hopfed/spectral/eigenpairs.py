@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.linalg
 
-from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.spectral.rows import Bits, inner_products, transposed_times
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
+from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tridiagonal import Tridiagonal
 
@@ -91,6 +90,7 @@ def eigenpairs(
     width: int = 64,
     tol: float = 0.03,
     max_products: int = 30,
+    start: Array | None = None,
 ) -> Spectrum:
     """Compute the leading eigenpairs of `operator`.
 
@@ -103,6 +103,7 @@ def eigenpairs(
     seed, width, tol, max_products : of the krylov route: start block, its columns, the residual
         relative to the gap below the wanted eigenvalues at which a pair counts as found (a bound
         on the angle to the eigenvector), and the most products.
+    start : (N, k) guesses of eigenvectors for the krylov route, to begin from.
 
     Examples
     --------
@@ -119,7 +120,13 @@ def eigenpairs(
     try:
         if chosen == "krylov":
             return block_krylov(
-                operator, wanted, seed=seed, width=width, tol=tol, max_products=max_products
+                operator,
+                wanted,
+                seed=seed,
+                width=width,
+                tol=tol,
+                max_products=max_products,
+                start=start,
             )
         if chosen == "dense":
             return _dense(operator, wanted)
@@ -155,16 +162,7 @@ def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
-    if isinstance(operator, DenseOperator):
-        C = operator.matrix / operator.mass
-    elif isinstance(operator, FactorOperator) and isinstance(operator.rows, Bits):
-        C = kernels.second_moment(operator.rows, operator.weights) / operator.mass
-    elif isinstance(operator, FactorOperator):
-        xp = namespace(operator.rows)
-        rows = xp.astype(operator.rows, xp.float64)
-        C = (rows.T * (operator.weights / operator.mass)) @ rows
-    else:
-        raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
+    C = explicit(operator)
     values, vectors, iterated = _leading(C, wanted)
     if isinstance(vectors, np.ndarray):
         vectors = np.ascontiguousarray(vectors)
@@ -243,6 +241,7 @@ def block_krylov(
     width: int = 64,
     tol: float = 0.03,
     max_products: int = 30,
+    start: Array | None = None,
 ) -> Spectrum:
     """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
 
@@ -251,7 +250,7 @@ def block_krylov(
 
     Parameters
     ----------
-    operator, wanted, seed, width, tol, max_products : as in `eigenpairs`.
+    operator, wanted, seed, width, tol, max_products, start : as in `eigenpairs`.
 
     Examples
     --------
@@ -265,8 +264,10 @@ def block_krylov(
     """
     n, home = operator.n_sites, operator.home
     xp, width = namespace(home), min(width, n)
-    start = stream(seed, "krylov", n).standard_normal((n, width))
-    block = xp.linalg.qr(like(start, home))[0]
+    drawn = like(stream(seed, "krylov", n).standard_normal((n, width)), home)
+    if start is not None:
+        drawn = xp.concat([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
+    block = xp.linalg.qr(drawn)[0]
     Q = CQ = like(np.zeros((n, 0), dtype=np.float32), home)
     status = "converged"
     for products in range(1, max_products + 1):

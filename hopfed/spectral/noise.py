@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from hopfed.errors import ArgumentError
+from hopfed.spectral.column_noise import ColumnNoise
 from hopfed.spectral.operators import FactorOperator
 from hopfed.theory import spikes
+
+LEVEL = 1e-3  # rate at which owners with the same noise are told apart
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,17 @@ class NoiseProfile:
     n_sites : N.
     gains : (L,) weight of each owner's examples over the mean weight; None for equal ones.
     n_examples : examples as they are, whatever their weights; None for the sample's own number.
+    rows : (L,) rows of each owner; None where not known.
+    spreads : (L,) standard deviation, over an owner's rows, of what all K eigenvectors capture.
 
     Examples
     --------
     >>> captured = np.array([[36.0], [4.0]])  # of N = 100; what the others hold of it is noise
-    >>> profile = NoiseProfile(captured, weights=np.array([0.5, 0.5]), n_sites=100)
-    >>> profile.own_variances(1, common=1.0).round(3), round(profile.mean(1), 3), profile.alike(1)
+    >>> rows, spreads = np.array([400.0, 400.0]), np.array([8.0, 6.0])
+    >>> profile = NoiseProfile(
+    ...     captured, weights=np.array([0.5, 0.5]), n_sites=100, rows=rows, spreads=spreads
+    ... )
+    >>> profile.own_variances(1, common=1.0).round(3), round(profile.mean(1), 3), profile.alike()
     (array([0.646, 0.97 ]), 0.808, False)
     """
 
@@ -50,6 +59,8 @@ class NoiseProfile:
     n_sites: int
     gains: np.ndarray | None = None
     n_examples: float | None = None
+    rows: np.ndarray | None = None
+    spreads: np.ndarray | None = None
 
     def own_variances(self, k: int, common: float) -> np.ndarray:
         """(L,) noise variances ``1 - r_c^2`` once k eigenvectors are taken for signal.
@@ -81,10 +92,25 @@ class NoiseProfile:
         square = self.weights * self.variances(k, common) ** 2
         return float(square @ excess / square.sum())
 
-    def alike(self, k: int, ratio: float = 1.05) -> bool:
-        """Whether the owners' noise is the same, up to a ratio of variances."""
-        variances = self.variances(k)
-        return bool(variances.max() <= ratio * variances.min())
+    def alike(self, level: float = LEVEL) -> bool:
+        """Whether the owners' noise may be the same: a test of false-alarm rate `level`.
+
+        Rows dealt at random to owners capture as much at every owner, up to the standard error of
+        a mean over that owner's rows. The largest deviation from the mean of all rows is compared
+        with Student's law, with Bonferroni's share of the level for each owner.
+
+        Raises
+        ------
+        ArgumentError : what the owners capture, or how it spreads over their rows, is not known.
+        """
+        if self.captured is None or self.rows is None or self.spreads is None:
+            raise ArgumentError("profile", "one with the spread of what owners capture", None)
+        total, rows = self.captured.sum(axis=1), self.rows
+        share = rows / rows.sum()
+        error = np.sqrt(share @ self.spreads**2 * (1 / rows - 1 / rows.sum()))
+        freedom = max(rows.sum() - len(rows), 1)
+        most = stdtrit(freedom, 1 - level / (2 * len(rows)))
+        return bool((np.abs(total - share @ total) <= most * error + 1e-9).all())
 
 
 @dataclass(frozen=True)
@@ -99,6 +125,9 @@ class Sample:
     quality : r in (0, 1] when known.
     operators : those of the owners, in factor form, for `Shuffle`.
     profile : noise that differs between owners, where it does.
+    white : whether the eigenvalues are those of whitened coordinates, where the noise of every
+        column has variance 1 (`hopfed.spectral.whitening`).
+    columns : the columns' noise there, which knows what rare values do to the edge.
 
     Raises
     ------
@@ -118,6 +147,8 @@ class Sample:
     quality: float | None = None
     operators: tuple[FactorOperator, ...] = ()
     profile: NoiseProfile | None = None
+    white: bool = False
+    columns: ColumnNoise | None = None
 
     def __post_init__(self) -> None:
         if self.quality is not None and not 0 < self.quality <= 1:
@@ -138,6 +169,8 @@ class Sample:
         """Bulk variance once the k leading eigenvalues are taken for spikes."""
         if self.quality is not None:
             return max(1.0 - self.quality**2, 1e-12)
+        if self.white and (self.profile is None or self.profile.captured is None):
+            return 1.0
         if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)
         return noise_variance(self.values[:k], self.n_sites, self.aspect)

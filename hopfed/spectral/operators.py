@@ -44,6 +44,7 @@ __all__ = [
     "HebbianOperator",
     "PooledOperator",
     "average",
+    "explicit",
     "pool",
 ]
 
@@ -355,3 +356,22 @@ def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     return pool(operators, [1.0 / op.mass for op in operators])
+
+
+def explicit(operator: HebbianOperator) -> Array:
+    """Return C itself, (N, N) float64, of an operator in dense or factor form.
+
+    Examples
+    --------
+    >>> explicit(FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if isinstance(operator, DenseOperator):
+        return operator.matrix / operator.mass
+    if not isinstance(operator, FactorOperator):
+        raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
+    if isinstance(operator.rows, Bits):
+        return kernels.second_moment(operator.rows, operator.weights) / operator.mass
+    xp = namespace(operator.rows)
+    rows = xp.astype(operator.rows, xp.float64)
+    return (rows.T * (operator.weights / operator.mass)) @ rows

@@ -174,7 +174,7 @@ class MarchenkoPastur:
                 # The law of the variances lives on the examples: M and N change places.
                 inverse = sample.drawn / sample.n_sites
                 location = upper_edge(law, inverse).location / inverse
-            return location * _shift(sample, k, s2)
+            return location * _shift(sample, k, s2) * _rare(sample, 0.5)
 
         k = _climb(sample, _robust_start(sample, edge), edge)
         s2 = sample.variance(k)
@@ -187,7 +187,9 @@ class Shuffle:
 
     In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
     own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
-    which are a spike of their own in the uncentred C: that null is conservative.
+    which are a spike of their own in the uncentred C: that null is conservative. In whitened
+    coordinates columns of the fitted rates are permuted, without their means, by the seed of the
+    whitening.
 
     Attributes
     ----------
@@ -225,11 +227,14 @@ class Shuffle:
         """Estimate the rank of `sample`, whose operator must hold its rows."""
         from hopfed.spectral.shuffle_null import null_eigenvalues
 
-        if not sample.operators:
+        if sample.columns is not None:  # of one variance each: their entries change places
+            tops = sample.columns.draws(self.repeats)
+        elif sample.operators:
+            tops = null_eigenvalues(
+                sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
+            )
+        else:
             raise ArgumentError("operators", "given in factor form for the shuffle rule", "none")
-        tops = null_eigenvalues(
-            sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
-        )
         tau = float(np.quantile(tops, 1 - self.alpha, method="higher"))
         k = int((sample.values > tau).sum())
         rule = f"shuffle null ({self.null}, {self.repeats} repeats) at {self.alpha:g}"
@@ -275,7 +280,8 @@ def _robust_start(sample: Sample, edge: Edge) -> int:
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
     would stop at its first step. The median of the bulk does not mind.
     """
-    if sample.quality is not None or sample.profile is not None or not sample.complete:
+    known = sample.quality is not None or sample.profile is not None or sample.white
+    if known or not sample.complete:
         return 0
     k = 0
     for _ in range(50):
@@ -327,7 +333,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
         m, n = max(m, 2), max(n, 2)
         tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
-    return tau * _shift(sample, k, s2)
+    return tau * _shift(sample, k, s2) * _rare(sample, alpha)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -337,7 +343,14 @@ def _unit_edge(m: int, n: int, alpha: float) -> float:
     return float(centre + scale * tracy_widom.critical_value(alpha))
 
 
+def _rare(sample: Sample, alpha: float) -> float:
+    """By how much columns with few of their rarer values move the edge of whitened noise."""
+    return 1.0 if sample.columns is None else sample.columns.factor(alpha)
+
+
 def _shift(sample: Sample, k: int, s2: float) -> float:
+    if sample.white:  # columns of sample variance 1: the kurtosis of -2 that +-1 entries have
+        return _channel_shift(1.0, max(round(sample.n_examples), 1), sample.n_sites)
     if sample.profile is not None:
         return float(
             1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)
