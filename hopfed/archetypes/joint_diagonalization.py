@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.selection import accepted, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
+from hopfed.spectral.rows import times
 
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
 
@@ -85,7 +85,7 @@ def group_projections(
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
     label = group_labels(rows.shape[0], groups, seed, client)
-    X = kernels.matmat(rows, namespace(vectors).astype(vectors, precision))
+    X = times(rows, namespace(vectors).astype(vectors, precision))
     K = vectors.shape[1]
     sums = np.empty((groups, K, K))
     there = like(label, X)

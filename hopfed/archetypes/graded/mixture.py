@@ -1,0 +1,262 @@
+"""Classes, what a table says of them in sums, and how well it is explained.
+
+Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
+The p of a column have a Beta prior around the rate of the column in the whole table; its
+concentration is common to all columns and fitted, so classes that hardly differ are shrunk towards
+each other, and no mean is +-1 for lack of rows.
+
+How many classes there are is decided by the evidence, the likelihood averaged over that prior. From
+the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
+exact where every row is sure of its class::
+
+    log p(rows | T, pi)
+        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
+
+and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
+``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
+that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
+share, is averaged over as well, by Laplace's method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from scipy.special import betaln, gammaln, xlogy
+
+from hopfed._lib.arrays import namespace
+from hopfed.archetypes.graded.owners import Owner, Owners, total
+from hopfed.federation.messages import Message
+from hopfed.spectral.rows import column_moments, seen_transposed_times, transposed_times
+
+CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
+COLUMNS = 400  # from which the concentration is read
+OWN = 5.0  # rows that the common shares weigh in those of an owner
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Classes of binary columns.
+
+    Attributes
+    ----------
+    means : (K, N) in (-1, 1).
+    shares : (L, K) of the classes at each owner; rows add up to one.
+    """
+
+    means: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return len(self.means)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """What all rows say of classes.
+
+    Attributes
+    ----------
+    counts : (L, K) responsibilities added up, by owner.
+    signed : (K, N) observed entries added up.
+    seen : (K, N) number of observed entries.
+    log_likelihood : of all that is observed, for the classes that were asked about.
+    """
+
+    counts: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    log_likelihood: float = float("nan")
+
+    @property
+    def plus(self) -> np.ndarray:
+        """(K, N) observed +1."""
+        return (self.seen + self.signed) / 2
+
+    @property
+    def minus(self) -> np.ndarray:
+        """(K, N) observed -1."""
+        return (self.seen - self.signed) / 2
+
+    def joined(self, into: np.ndarray) -> ClassSums:
+        """Add up classes: class k becomes part of class ``into[k]``."""
+        fold = np.eye(into.max() + 1)[into]
+        return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
+
+
+def column_sums(owner: Owner, _: Message) -> Message:
+    """Sums and numbers of the observed entries of each column."""
+    sums, seen = column_moments(owner.rows)
+    xp = namespace(seen)
+    return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
+
+
+def class_sums(owner: Owner, told: Message) -> Message:
+    """Sums of an owner's rows over classes: one step of EM asks for nothing else.
+
+    Parameters
+    ----------
+    told : `means` (K, N) and the owner's own `shares` (K,).
+    """
+    owner.learn(told["means"], told["shares"])
+    likelihood = owner.log_densities.sum()
+    return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    return {
+        "counts": weights.sum(axis=0),
+        "signed": transposed_times(owner.rows, weights).T,
+        "seen": seen_transposed_times(owner.rows, weights).T,
+    }
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Beta prior of the rates of classes, column by column, and the bound on owners.
+
+    Attributes
+    ----------
+    rates : (N,) share of +1 among the observed entries of each column.
+    observed : (N,) part of the entries of each column that is observed.
+    influence : (L,) what a row of each owner counts, at most 1.
+    concentration : rows that the prior weighs; infinite for a single class.
+    """
+
+    rates: np.ndarray
+    observed: np.ndarray
+    influence: np.ndarray
+    concentration: float = 2.0
+
+    @classmethod
+    def of(cls, owners: Owners, most: float = 1.0) -> Prior:
+        """Ask the owners for their column sums.
+
+        Parameters
+        ----------
+        most : part of all rows that one owner may stand for; the rows of one that has more count
+            less, in every sum of every class.
+        """
+        influence = bounded(owners.sizes, most)
+        answers = owners.ask(column_sums, {})
+        sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
+        seen = np.tensordot(influence, np.array([a["seen"] for a in answers]), 1)
+        rows = influence @ owners.sizes
+        return cls(((seen + sums) / 2 + 0.5) / (seen + 1), seen / rows, influence)
+
+    def collect(self, answers: list[Message]) -> ClassSums:
+        """Add up the answers of all owners, each within its bound."""
+        scaled = [
+            {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
+            for answer, w in zip(answers, self.influence, strict=True)
+        ]
+        likelihood = total(scaled, "log_likelihood") if "log_likelihood" in scaled[0] else np.nan
+        return ClassSums(
+            np.array([a["counts"] for a in scaled]),
+            total(scaled, "signed"),
+            total(scaled, "seen"),
+            float(likelihood),
+        )
+
+    def fitted(self, sums: ClassSums) -> Prior:
+        """Return the prior with the concentration under which these sums are most likely."""
+        if len(sums.seen) == 1:
+            return replace(self, concentration=np.inf)
+        found = concentration(sums.plus, sums.minus, self.rates, self.concentration)
+        return replace(self, concentration=found)
+
+    def mixture(self, sums: ClassSums) -> Mixture:
+        """Most plausible classes after the sums: means shrunk towards the columns' own."""
+        if len(sums.seen) == 1:
+            means = sums.signed / (sums.seen + 1)
+        else:
+            c = self.concentration
+            means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
+        common = sums.counts.sum(axis=0) + 1.0
+        common /= common.sum()
+        shares = sums.counts + OWN * common
+        return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
+
+    def gain(self, sums: ClassSums) -> np.ndarray:
+        """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
+        if np.isinf(self.concentration):
+            whole: np.ndarray = xlogy(sums.plus, self.rates) + xlogy(sums.minus, 1 - self.rates)
+            return whole.sum(axis=1)
+        return _gain(sums.plus, sums.minus, self.rates, self.concentration).sum(axis=1)
+
+    def evidence(self, classes: Mixture, sums: ClassSums) -> float:
+        """Log evidence of so many classes, from the sums that `classes` were asked for."""
+        n = sums.counts.sum(axis=0)
+        K = len(n)
+        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
+        spent = (xlogy(sums.plus, p) + xlogy(sums.minus, 1 - p)).sum()
+        named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
+        value = sums.log_likelihood + self.gain(sums).sum() - spent + named
+        # How sharply the entries know the column's rate, over which the whole is averaged too.
+        each = np.maximum(sums.seen, 0.5)
+        if not np.isinf(self.concentration):
+            each = 1 / (1 / (self.concentration + 1) + 1 / each)
+        value -= np.log(each.sum(axis=0)).sum() / 2
+        return float(value + gammaln(K + 1))  # classes have no order
+
+
+def concentration(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, near: float = 2.0
+) -> float:
+    """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
+
+    Parameters
+    ----------
+    plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
+    near : where to begin.
+    """
+    columns = np.linspace(0, len(rates) - 1, min(COLUMNS, len(rates))).astype(int)
+    plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+
+    @cache
+    def value(i: int) -> float:
+        if not 0 <= i < len(CONCENTRATIONS):
+            return -np.inf
+        return float(_gain(plus, minus, rates, CONCENTRATIONS[i]).sum())
+
+    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
+    while (best := max((i - 1, i, i + 1), key=value)) != i:
+        i = best
+    return float(CONCENTRATIONS[i])
+
+
+def label_gain(n: np.ndarray) -> float:
+    """Log-likelihood of which row is of which class, averaged over all shares."""
+    return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
+
+
+def _gain(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float) -> np.ndarray:
+    a, b = c * rates, c * (1 - rates)
+    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    return found
+
+
+def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
+    """What a row of each owner counts so that no owner is more than `most` of the whole.
+
+    Examples
+    --------
+    >>> bounded(np.array([100, 100, 800]), 0.5).tolist()
+    [1.0, 1.0, 0.25]
+    """
+    weights = np.ones(len(sizes))
+    if most >= 1 or most * len(sizes) <= 1:
+        return weights if most >= 1 else sizes.min() / sizes
+    order = np.argsort(-sizes)
+    for capped in range(len(sizes)):
+        rest = sizes[order[capped:]].sum()
+        limit = most * rest / (1 - capped * most) if capped * most < 1 else np.inf
+        if sizes[order[capped]] <= limit:
+            weights[order[:capped]] = limit / sizes[order[:capped]]
+            break
+    return weights

@@ -1,0 +1,163 @@
+"""Owners of rows, and how a server asks them: questions down, answers that add up.
+
+A question is a pure function of an owner and a message, so it can be asked in one process, as here,
+or over a network. An owner remembers the classes that it was last asked about and what its rows say
+of them; neither rows nor responsibilities are ever part of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.settings import require
+from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels import PackedBits
+from hopfed.spectral.rows import held, seen_times, times
+
+SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
+
+
+@dataclass
+class Owner:
+    """One owner: rows, and what they say of the classes last asked about.
+
+    Attributes
+    ----------
+    rows : (M, N) of -1, 0 (missing) and +1, or packed bits, which have no gaps.
+    index : number of the owner, which names its random streams.
+    means : (K, N) of the classes last asked about.
+    posterior : (M, K) responsibilities of the classes for each row.
+    log_densities : (M,) log-likelihood of what is observed of each row.
+    """
+
+    rows: PackedBits | Array
+    index: int = 0
+    means: np.ndarray = field(init=False, repr=False)
+    posterior: Array = field(init=False, repr=False)
+    log_densities: Array = field(init=False, repr=False)
+
+    def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
+        """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
+        home = held(self.rows)
+        self.means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
+        odds = like(np.arctanh(self.means).T.astype(np.float32), home)
+        even = like((np.log1p(-(self.means**2)) / 2 - np.log(2)).T.astype(np.float32), home)
+        xp = namespace(odds)
+        logs = xp.astype(times(self.rows, odds), xp.float64)
+        logs = logs + xp.astype(seen_times(self.rows, even), xp.float64)
+        logs = logs + like(np.log(np.maximum(shares, 1e-300)), logs)
+        top = xp.max(logs, axis=1, keepdims=True)
+        logs -= top
+        weights = xp.exp(logs)
+        total = xp.sum(weights, axis=1, keepdims=True)
+        self.posterior = weights / total
+        self.log_densities = (top + xp.log(total))[:, 0]
+
+    @property
+    def weights(self) -> Array:
+        """Responsibilities in single precision, in which products with rows are made."""
+        xp = namespace(self.posterior)
+        return xp.astype(self.posterior, xp.float32)
+
+
+Question = Callable[[Owner, Message], Message]
+
+
+@dataclass
+class Owners:
+    """All owners, and the count of what was said.
+
+    Attributes
+    ----------
+    members : the owners.
+    seed : of whatever owners draw.
+    traffic : bytes and numbers each way, by owner.
+    exchanges : times the server asked.
+    heard : the classes that the owners were last asked about.
+
+    Examples
+    --------
+    >>> owners = Owners.of([np.array([[1, -1], [1, 0]]), np.array([[1, 1]])], seed=0)
+    >>> from hopfed.archetypes.graded.mixture import column_sums
+    >>> [a["seen"].tolist() for a in owners.ask(column_sums, {})], owners.exchanges
+    ([[2, 1], [1, 1]], 1)
+    """
+
+    members: list[Owner]
+    seed: int
+    traffic: Traffic
+    exchanges: int = 0
+    heard: Any = None
+
+    @classmethod
+    def of(cls, rows: Sequence[PackedBits | Array], seed: int) -> Owners:
+        """Take the rows of each owner, all with the same columns."""
+        require(len(rows) > 0, "rows", "those of at least one owner", "none")
+        widths = sorted({r.shape[1] for r in rows})
+        require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
+        plain = [r if isinstance(r, PackedBits) else _single(r) for r in rows]
+        return cls([Owner(r, i) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
+
+    @property
+    def n_columns(self) -> int:
+        """N."""
+        return int(self.members[0].rows.shape[1])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(L,) rows of each owner."""
+        return np.array([owner.rows.shape[0] for owner in self.members])
+
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every owner: one exchange.
+
+        Parameters
+        ----------
+        question : what each owner computes.
+        shared : what all are told.
+        own : arrays of which each owner is told its own row.
+        """
+        return ask_together([self], question, [shared], [own or {}])[0]
+
+
+def ask_together(
+    worlds: Sequence[Owners],
+    question: Question,
+    shared: Sequence[Message],
+    own: Sequence[Message] | None = None,
+) -> list[list[Message]]:
+    """Put a question about several tables of the same owners in one exchange.
+
+    Parameters
+    ----------
+    worlds : tables, such as the rows and replicas of them; the first one's counter moves.
+    question : what each owner computes for each table.
+    shared, own : for each table, as in `Owners.ask`.
+    """
+    answers: list[list[Message]] = []
+    for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):
+        answers.append([])
+        for i, owner in enumerate(world.members):
+            message = {**told, **{name: array[i] for name, array in mine.items()}}
+            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            worlds[0].traffic.received(i, message)
+            worlds[0].traffic.sent(i, answer)
+            answers[-1].append(answer)
+    worlds[0].exchanges += 1
+    return answers
+
+
+def total(answers: Sequence[Message], name: str) -> np.ndarray:
+    """Sum of one array over the answers, in double precision."""
+    return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
+
+
+def _single(rows: Array) -> Array:
+    """Rows in single precision, in which products are made."""
+    xp = namespace(rows)
+    return rows if rows.dtype == xp.float32 else xp.astype(rows, xp.float32)

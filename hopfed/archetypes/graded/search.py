@@ -1,0 +1,184 @@
+"""How many classes, and which: starts, then merging and splitting while the evidence rises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.graded.em import Fit, expect, improve, iterate
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, label_gain
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.splitting import halves
+from hopfed.archetypes.graded.starts import joint_start, kmeans_start
+
+QUALITY = 0.5  # at which patterns of +-1 enter
+HOPE = 3.0  # times what a trial gained lately it may still gain
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search for classes.
+
+    Attributes
+    ----------
+    starts : k-means starts, beside the one from joint diagonalisation.
+    short, long : exchanges of a trial, and of the fit that is kept.
+    exchanges : after which no further merge or split is tried.
+    most : classes at most.
+    influence : part of all rows that one owner may stand for.
+    """
+
+    starts: int = 2
+    short: int = 6
+    long: int = 60
+    exchanges: int = 400
+    most: int = 200
+    influence: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("starts", "short", "long", "exchanges", "most"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
+
+
+def find_classes(
+    owners: Owners,
+    U: np.ndarray,
+    variances: np.ndarray,
+    search: Search,
+    patterns: np.ndarray | None = None,
+) -> Fit:
+    """Find the classes behind all rows.
+
+    Parameters
+    ----------
+    U : (N, K) leading eigenvectors of the whitened second moment; their number is where the search
+        begins, not where it must end.
+    variances : (N,) by which the columns were whitened.
+    patterns : (C, N) of +-1 that another route found, as one more start.
+    """
+    prior = Prior.of(owners, search.influence)
+    fit = begin(owners, U, variances, prior, search)
+    if patterns is not None and len(patterns) > 1:
+        fit = max(fit, _of_patterns(owners, patterns, prior, search), key=lambda f: f.evidence)
+    for draw in range(search.most):
+        if owners.exchanges >= search.exchanges:
+            break
+        fit = merged(owners, fit, search)
+        larger = split(owners, fit, search, draw)
+        if larger is None:
+            break
+        fit = larger
+    return improve(owners, fit, search.long)
+
+
+def single(owners: Owners, prior: Prior) -> Fit:
+    """Return the fit of one class: every column at its own rate."""
+    n = (owners.sizes * prior.influence)[:, None]
+    seen = prior.observed[None] * n.sum()
+    return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
+
+
+def begin(
+    owners: Owners, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
+) -> Fit:
+    """Best of all starts, by evidence, after a short fit each; that one is fitted on."""
+    fits = [single(owners, prior)]
+    root = np.sqrt(variances)[:, None]
+    size = min(U.shape[1], search.most)
+    if size > 1:
+        V = U / root
+        for draw in range(search.starts):
+            sums = kmeans_start(owners, V, size, prior, draw)
+            fits.append(iterate(owners, sums, prior, search.short))
+        start = joint_start(owners, V, U * root, prior)
+        if start is not None:
+            fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
+    best = max(fits, key=lambda f: f.evidence)
+    return improve(owners, best, search.long) if best.size > 1 else best
+
+
+def _of_patterns(owners: Owners, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
+    """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
+    each = np.full((len(owners.members), len(patterns)), 1 / len(patterns))
+    start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+    return improve(owners, start, search.long)
+
+
+def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
+    """Join classes while fewer of them have the higher evidence."""
+    while fit.size > 1:
+        gains, pair = merge_gains(fit)
+        into = np.arange(fit.size)
+        into[max(pair)] = min(pair)
+        into = np.unique(into, return_inverse=True)[1]
+        if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+            break
+        trial = _persistent(owners, fit.sums.joined(into), fit, search)
+        if trial.evidence <= fit.evidence:
+            break
+        fit = trial
+    return fit
+
+
+def _doubt(fit: Fit) -> float:
+    """Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it."""
+    return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
+
+
+def merge_gains(fit: Fit) -> tuple[float, tuple[int, int]]:
+    """Evidence that the best merge of two classes adds, were rows sure of theirs; and the pair."""
+    prior, sums = fit.prior, fit.sums
+    n = sums.counts.sum(axis=0)
+    alone, now = prior.gain(sums), label_gain(n)
+    best, pair = -np.inf, (0, 1)
+    for k in range(fit.size - 1):
+        rest = slice(k + 1, None)
+        both = ClassSums(
+            sums.counts, sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest]
+        )
+        gains = prior.gain(both) - alone[k] - alone[rest]
+        for j, gain in enumerate(gains, k + 1):
+            left = np.delete(n, j)
+            left[k] = n[k] + n[j]
+            gain += label_gain(left) - now - np.log(fit.size)
+            if gain > best:
+                best, pair = float(gain), (k, j)
+    return best, pair
+
+
+def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
+    """Split classes where that raises the evidence; None where it does not.
+
+    All that promise a gain are split at once; failing that, the most promising ones alone.
+    """
+    if fit.size >= search.most:
+        return None
+    parts = halves(owners, fit, draw)
+    order = np.argsort(-parts.gains)
+    sure = order[parts.gains[order] > 0][: search.most - fit.size]
+    choices = [sure] if len(sure) > 1 else []
+    choices += [order[:1], order[1:2]]
+    for chosen in choices:
+        if len(chosen) == 0 or owners.exchanges >= search.exchanges:
+            continue
+        trial = _persistent(owners, parts.sums(chosen), fit, search)
+        if trial.evidence > fit.evidence + 1.0:
+            return trial
+    return None
+
+
+def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:
+    """Fit a trial as long as it may still pass the evidence of `goal`."""
+    fit = iterate(owners, sums, goal.prior, search.short)
+    for _ in range(search.long // search.short):
+        before = fit.evidence
+        if fit.settled:
+            break
+        fit = improve(owners, fit, search.short)
+        if fit.evidence + HOPE * (fit.evidence - before) < goal.evidence:
+            break
+    return fit

@@ -1,0 +1,122 @@
+"""Which classes are two: the direction in which the rows of a class vary most, and its halves.
+
+Within a true class the columns are independent. In a class that stands for two, the rows vary along
+the difference of the two; the leading eigenvector of the class's standardised residuals shows it,
+found by a few products for all classes at once. Rows are then halved by the sign of their
+projection, and the evidence of the halves, which is known from their sums, ranks the classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.random import stream
+from hopfed.archetypes.graded.em import Fit, remind
+from hopfed.archetypes.graded.lanczos import leading
+from hopfed.archetypes.graded.mixture import ClassSums, label_gain, weighted_sums
+from hopfed.archetypes.graded.owners import Owner, Owners, total
+from hopfed.federation.messages import Message
+from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
+
+STEPS = 6  # products; the direction need not be exact
+QUIET = 0.05  # variance below which a column of a class is not scaled up further
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Every class in two halves.
+
+    Attributes
+    ----------
+    upper, lower : sums over the two halves of each class.
+    gains : (K,) evidence that each split would add, were rows sure of their half.
+    """
+
+    upper: ClassSums
+    lower: ClassSums
+    gains: np.ndarray
+
+    def sums(self, split: np.ndarray) -> ClassSums:
+        """Sums over the classes with those in `split` (indices) replaced by their halves."""
+        stay = np.setdiff1d(np.arange(len(self.gains)), split)
+        u, w = self.upper, self.lower
+        return ClassSums(
+            np.hstack([(u.counts + w.counts)[:, stay], u.counts[:, split], w.counts[:, split]]),
+            np.vstack([(u.signed + w.signed)[stay], u.signed[split], w.signed[split]]),
+            np.vstack([(u.seen + w.seen)[stay], u.seen[split], w.seen[split]]),
+        )
+
+
+def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
+    """Halve every class along its leading direction: STEPS + 1 exchanges.
+
+    Parameters
+    ----------
+    fit : the classes.
+    draw : number of the random start.
+    """
+    remind(owners, fit)
+    means = fit.classes.means
+    variance = np.maximum(1 - means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
+    scale = 1 / np.sqrt(variance)
+
+    def product(w: np.ndarray) -> np.ndarray:
+        told = {"directions": (w * scale).astype(np.float32)}
+        return total(owners.ask(residual_products, told), "products") * scale
+
+    start = stream(owners.seed, "halves", draw).standard_normal(means.shape)
+    w = leading(product, start, STEPS)[1][:, 0] * scale
+    upper = fit.prior.collect(owners.ask(upper_sums, {"directions": w.astype(np.float32)}))
+    whole = fit.sums
+    lower = ClassSums(
+        np.maximum(whole.counts - upper.counts, 0.0),
+        whole.signed - upper.signed,
+        np.maximum(whole.seen - upper.seen, 0.0),
+    )
+    return Halves(upper, lower, _gains(fit, upper, lower))
+
+
+def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
+    prior, whole = fit.prior, fit.sums
+    if np.isinf(prior.concentration):  # a single class knows no spread yet
+        both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
+        prior = prior.fitted(both)
+    entries = prior.gain(upper) + prior.gain(lower) - fit.prior.gain(whole)
+    n, a, b = (s.counts.sum(axis=0) for s in (whole, upper, lower))
+    K = len(n)
+    now = label_gain(n)
+    named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
+    found: np.ndarray = entries + np.array(named) + np.log(K + 1)
+    return found
+
+
+def _projections(owner: Owner, directions: np.ndarray) -> Array:
+    """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
+    home = held(owner.rows)
+    W = like(directions.T, home)
+    TW = like((owner.means * directions).T.astype(np.float32), home)
+    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
+    return found
+
+
+def residual_products(owner: Owner, told: Message) -> Message:
+    """Products of each class's residual moment with a direction: (K, N).
+
+    Parameters
+    ----------
+    told : `directions` (K, N).
+    """
+    G = owner.weights * _projections(owner, told["directions"])
+    means = like(owner.means.T.astype(np.float32), G)
+    products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)
+    return {"products": products.T}
+
+
+def upper_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class on the upper side of a direction."""
+    side = _projections(owner, told["directions"]) > 0
+    xp = namespace(owner.weights)
+    return weighted_sums(owner, owner.weights * xp.astype(side, xp.float32))
