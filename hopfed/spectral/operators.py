@@ -370,7 +370,7 @@ def explicit(operator: HebbianOperator) -> Array:
         return operator.matrix / operator.mass
     if not isinstance(operator, FactorOperator):
         raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
-    if isinstance(operator.rows, Bits):
+    if not hasattr(operator.rows, "dtype"):
         return kernels.second_moment(operator.rows, operator.weights) / operator.mass
     xp = namespace(operator.rows)
     rows = xp.astype(operator.rows, xp.float64)

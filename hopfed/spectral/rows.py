@@ -83,31 +83,6 @@ def entries(rows: Bits | Array) -> Array:
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
 
 
-def seen_times(rows: PackedBits | Array, X: Array) -> Array:
-    """Return ``S @ X``, (R, k), S the 0/1 plane of what was observed; a missing entry is 0."""
-    if isinstance(rows, PackedBits):  # complete: every row of S is the same
-        xp = namespace(X)
-        return xp.broadcast_to(X.sum(axis=0), (rows.shape[0], X.shape[1]))
-    return namespace(rows).astype(rows != 0, X.dtype) @ X
-
-
-def seen_transposed_times(rows: PackedBits | Array, U: Array) -> Array:
-    """Return ``S^T @ U``, (N, k), S the 0/1 plane of what was observed."""
-    if isinstance(rows, PackedBits):
-        xp = namespace(U)
-        return xp.broadcast_to(U.sum(axis=0), (rows.shape[1], U.shape[1]))
-    return namespace(rows).astype(rows != 0, U.dtype).T @ U
-
-
-def column_moments(rows: PackedBits | Array) -> tuple[Array, Array]:
-    """Return sums (N,) and numbers (N,) of the observed entries of each column."""
-    if isinstance(rows, PackedBits):
-        sums = kernels.column_sums(rows)
-        return sums, namespace(sums).full_like(sums, rows.shape[0])
-    xp = namespace(rows)
-    return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
-
-
 def _product(A: Array, X: Array) -> Array:
     """``A @ X`` of the type of X; single precision stays what it is, for the sake of no copy."""
     xp = namespace(A, X)
