@@ -40,6 +40,7 @@ table=FILE`` for pictures and a table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ from hopfed._lib.settings import check_types, require
 from hopfed.data.readers import as_examples, read_numbers
 from hopfed.data.silhouettes import load_silhouettes
 from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments.shared.critical import crossing, half_lost, limit
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
@@ -75,6 +77,9 @@ class Config:
     data, table : files of silhouettes and of binary rows; "" for letters and for none.
     dense_sites, dense_loads : sites and loads 3 K / N^2 at which the law of n = 3 is looked at.
     exp_sites, exp_beta, exp_rates : sites, beta and log(K) / N for that of the exponential rule.
+    sizes, ratios : sites, and loads over the capacity of an endless memory, rising, at which the
+        capacities of finite ones are looked for, hebb and dreamed; the small sizes are drawn more
+        often, in proportion.
     seeds : draws.
     """
 
@@ -96,18 +101,23 @@ class Config:
     exp_sites: int = 32
     exp_beta: float = 0.5
     exp_rates: tuple[float, ...] = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38)
+    sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
+    ratios: tuple[float, ...] = (0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
     seeds: int = 4
 
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("N", "dense_sites", "exp_sites"):
             require(getattr(self, name) >= 10, name, "at least 10", getattr(self, name))
-        for name, top in (("loads", 1.0), ("flips", 0.5), ("dense_loads", 9.0), ("exp_rates", 0.6)):
+        tops = {"loads": 1.0, "flips": 0.5, "dense_loads": 9.0, "exp_rates": 0.6, "ratios": 2.0}
+        for name, top in tops.items():
             values = getattr(self, name)
             rising = bool((np.diff(values) > 0).all())
             holds = rising and values[0] >= 0 and values[-1] < top
             require(holds, name, f"rising, in [0, {top:g})", values)
         require(min(self.loads) * self.N >= 1, "loads", f"at least {1 / self.N:g}", self.loads)
+        fits = min(self.sizes) >= 100 and bool((np.diff(self.sizes) > 0).all())
+        require(fits, "sizes", "rising, at least 100", self.sizes)
         require(self.cues >= 1 and self.seeds >= 1, "cues and seeds", "at least 1", self.cues)
         require(0 < self.parent < 1, "parent", "in (0, 1)", self.parent)
 
@@ -126,6 +136,7 @@ PRESETS = {
         dense_loads=(0.1, 0.2, 0.3),
         exp_sites=24,
         exp_rates=(0.1, 0.2, 0.3),
+        sizes=(250, 500, 1000),
     ),
     "default": Config(),
     "paper": Config(seeds=10),
@@ -138,6 +149,12 @@ RECORD = Record(
     measures={
         "critical_hebb": Measure("load at which half of the patterns are lost, hebb", aim=".138"),
         "critical_dreamed": Measure("the same, dreamed", aim=".387 at t = 1"),
+        "sizes_hebb": Measure("that load by number of sites, hebb"),
+        "sizes_dreamed": Measure("the same, dreamed"),
+        "limit_hebb": Measure("its limit as N grows, linear in N^(-1/2), hebb", aim=".138"),
+        "limit_dreamed": Measure("the same, dreamed", aim=".387 at t = 1"),
+        "edge_hebb": Measure("overlap at .95 of capacity by N, and of theory, hebb"),
+        "edge_dreamed": Measure("the same, dreamed"),
         "held_projector": Measure("largest load with all patterns returned, projector", aim="1"),
         "gap_hebb": Measure(
             "largest gap to theory below .9 of capacity, in standard errors", aim="< 2"
@@ -165,6 +182,7 @@ def run(config: Config, seed: int) -> Arrays:
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
     arrays["dense/returned"], arrays["dense/overlap"] = _dense_law(config, seed)
     arrays["exponential/returned"] = _exponential_law(config, seed)
+    arrays["sizes/overlap"], arrays["sizes/returned"] = _by_size(config, seed)
     return arrays
 
 
@@ -238,6 +256,27 @@ def _exponential_law(config: Config, seed: int) -> np.ndarray:
     return out
 
 
+def _by_size(config: Config, seed: int) -> np.ndarray:
+    """Overlap and share returned from the patterns themselves: (2, hebb and dreamed, sizes, ratios).
+
+    A memory of N sites is drawn max(sizes) / N times, which costs the small ones less still.
+    """
+    rules = (Hebb(), Dreamed(config.t))
+    out = np.zeros((2, len(rules), len(config.sizes), len(config.ratios)))
+    for (i, rule), (j, N) in product(enumerate(rules), enumerate(config.sizes)):
+        draws = max(config.sizes) // N
+        K = np.round(float(storage.capacity(rule.time)) * np.array(config.ratios) * N).astype(int)
+        for draw in range(draws):
+            rng = stream(seed, "capacity", "sizes", rule.name, N, draw)
+            xi = rng.choice(np.array([-1, 1], np.int8), (K[-1], N))
+            for k, count in enumerate(K):
+                asked = xi[rng.choice(count, min(2 * config.cues, count), replace=False)]
+                states = AssociativeMemory.store(xi[:count], rule).recall(asked).states
+                m = (states * asked.astype(int)).mean(axis=1)
+                out[:, i, j, k] += np.array([m.mean(), (m >= RETURNED).mean()]) / draws
+    return out
+
+
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Critical loads, gaps to theory below them, and basins."""
     loads = np.array(config.loads)
@@ -248,6 +287,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary[f"critical_{name}"] = crossing(loads, start.mean(axis=0))
         below = loads < 0.9 * float(storage.capacity(t))
         summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
+        summary |= _sizes(config, arrays, i, name, t)
     whole = (returned[:, 2, :, 0] == 1).all(axis=0)
     summary["held_projector"] = float(loads[np.logical_and.accumulate(whole)].max(initial=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
@@ -267,20 +307,23 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def crossing(x: np.ndarray, share: np.ndarray) -> float | None:
-    """Where `share`, falling from 1, first crosses one half; None where it does not.
-
-    Examples
-    --------
-    >>> crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25]))
-    0.25
-    """
-    low = np.flatnonzero(share < 0.5)
-    if not len(low) or low[0] == 0:
-        return None
-    k = low[0]
-    part = (share[k - 1] - 0.5) / (share[k - 1] - share[k])
-    return float(x[k - 1] + part * (x[k] - x[k - 1]))
+def _sizes(config: Config, arrays: Arrays, i: int, name: str, t: float) -> dict[str, Any]:
+    """What is found at several numbers of sites: critical loads, their limit, and the edge."""
+    capacity = float(storage.capacity(t))
+    ratios, shares = np.array(config.ratios), arrays["sizes/returned"][:, i]
+    found = [half_lost(ratios * capacity, shares[:, j]) for j in range(len(config.sizes))]
+    words = [f"{n:,}: {x:.4f} +- {e:.4f}" for n, (x, e) in zip(config.sizes, found, strict=True)]
+    at = int(np.abs(ratios - 0.95).argmin())
+    edge = arrays["sizes/overlap"][:, i, :, at]
+    error = edge.std(axis=0, ddof=1) / len(edge) ** 0.5 if len(edge) > 1 else 0 * edge[0]
+    pairs = zip(config.sizes, edge.mean(axis=0), error, strict=True)
+    theory = float(storage.magnetisation(ratios[at] * capacity, t))
+    edges = [f"{n:,}: {m:.4f} +- {e:.4f}" for n, m, e in pairs]
+    return {
+        f"sizes_{name}": "; ".join(words),
+        f"limit_{name}": limit(np.array(config.sizes), *np.array(found).T),
+        f"edge_{name}": "; ".join([*edges, f"theory {theory:.4f}"]),
+    }
 
 
 def basin(flips: np.ndarray, overlap: np.ndarray) -> float:

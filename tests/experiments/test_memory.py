@@ -7,6 +7,7 @@ import pytest
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import capacity, completion, disentangle
+from hopfed.experiments.shared import critical
 from hopfed.experiments.runner.execute import execute
 from hopfed.figures import drawer
 from hopfed.memory.rules import Layered
@@ -14,7 +15,8 @@ from hopfed.memory.rules import Layered
 SMALL = {
     capacity: capacity.Config(
         N=100, loads=(0.03, 0.4), flips=(0.0, 0.3), cues=5, seeds=2, dense_sites=30,
-        dense_loads=(0.1,), exp_sites=12, exp_rates=(0.1, 0.3),
+        dense_loads=(0.1,), exp_sites=12, exp_rates=(0.1, 0.3), sizes=(100, 200, 400),
+        ratios=(0.5, 0.95, 1.8),
     ),
     disentangle: disentangle.Config(
         N=100, starts=4, updates=20, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
@@ -64,6 +66,24 @@ def test_crossings_and_basins():
     assert capacity.gap(np.ones((1, 2)), x[:2], 0.0) == 0.0
     wide = capacity.gap(np.array([[0.9, 1.0], [0.8, 1.0]]), np.array([0.05, 0.01]), 0.0)
     assert wide == pytest.approx(0.15 / 0.05, rel=1e-3)
+
+
+def test_capacities_of_finite_memories_and_their_limit():
+    shares = np.array([[1.0, 0.8, 0.2], [1.0, 0.6, 0.0]])
+    x, error = critical.half_lost(np.array([0.1, 0.2, 0.3]), shares)
+    assert x == pytest.approx(0.2 + 0.1 * 0.2 / 0.6)
+    # Without one seed the other is left: .25 and 1 / 60 above .2; the jackknife of two.
+    assert error == pytest.approx((0.05 - 0.1 / 6) / 2)
+    assert np.isnan(critical.half_lost(np.array([0.1, 0.2]), np.ones((2, 2)))).all()
+    sizes, rng = np.array([500, 1000, 2000, 4000, 8000]), np.random.default_rng(1)
+    off = []
+    for _ in range(300):
+        noisy = 0.138 + 0.8 * sizes**-0.5 + 0.001 * rng.standard_normal(5)
+        found, error = critical.limit(sizes, noisy, np.full(5, 0.001))
+        off.append((found - 0.138) / error)
+    assert abs(np.mean(off)) < 0.2
+    assert 0.6 < np.std(off) < 1.1  # enlarged where the line fits badly, never made smaller
+    assert critical.limit(sizes[:2], np.ones(2), np.ones(2)) is None
 
 
 def test_a_mixture_is_the_majority_and_apart_means_every_part():
@@ -127,6 +147,8 @@ def test_bayes_rule_fills_gaps_as_well_as_can_be():
         (capacity, {"flips": (0.0, 0.6)}, "flips"),
         (capacity, {"N": 5}, "N"),
         (capacity, {"parent": 1.0}, "parent"),
+        (capacity, {"sizes": (50, 100)}, "sizes"),
+        (capacity, {"ratios": (1.0, 2.5)}, "ratios"),
         (disentangle, {"repulsions": (0.0, 0.5)}, "repulsions"),
         (disentangle, {"repulsions": (0.1,)}, "repulsions"),
         (disentangle, {"K": (2,)}, "K"),

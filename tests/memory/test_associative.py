@@ -1,14 +1,15 @@
 """Recall against a plain loop, the laws of its energies, and what stays equal where it must."""
 
+import math
 import shutil
 
 import numpy as np
 import pytest
-from memory.oracle import corrupted, couplings, descend, random_signs, step
+from memory.oracle import corrupted, couplings, descend, layers, random_signs, step
 
 import hopfed
 from hopfed import kernels
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import ArgumentError
 from hopfed.kernels import reference
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
@@ -218,26 +219,132 @@ def test_one_layer_takes_a_mixture_apart_in_a_third_of_the_starts_at_most():
     assert (best > 0.99).all(axis=1).mean() < 0.5
 
 
-@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler")
+RING = ((1.0, -0.3, -0.3), (-0.3, 1.0, 0.2), (-0.3, 0.2, 1.0))  # two pairs repel, one attracts
+AWAY = [Hebb(), Projector(), Layered(2), Layered(3, g=RING), Dense(3), Exponential(1.0)]
+compiler = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler"
+)
+
+
+@compiler
+@pytest.mark.parametrize("rule", AWAY, ids=name)
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
-def test_a_device_recalls_what_the_host_does(order):
+def test_a_device_recalls_what_the_host_does(order, rule):
     from emulator.device import Emulated
 
     device = Emulated()
     xi = random_signs((7, 70), 1)
     cues = corrupted(xi, 0.3, 2)
-    for rule in (Hebb(), Projector(), Layered(2), Dense(3), Exponential(1.0)):
-        memory = AssociativeMemory.store(xi, rule)
-        options = {"order": order, "updates": 9}
-        if order == "serial" and not rule.quadratic:
-            with pytest.raises(BackendError, match="CPU only"):
-                memory.recall(device.xp.asarray(cues), **options)
-            continue
-        there = memory.recall(device.xp.asarray(cues), **options)
-        here = memory.recall(cues, **options)
+    memory = AssociativeMemory.store(xi, rule)
+    gaps = {"observed": np.random.default_rng(3).random(xi.shape) < 0.5}
+    heat = {"temperature": np.array([0.3] * 2 + [0.0] * 5), "updates": 7}
+    for options in ({"updates": 9}, gaps, gaps | {"hold": False}, heat):
+        if "temperature" in options and rule.quadratic:
+            continue  # the kernels of a device round their fields in another way
+        there = memory.recall(device.xp.asarray(cues), order=order, **options)
+        here = memory.recall(cues, order=order, **options)
         np.testing.assert_array_equal(there.states.get(), here.states)
         np.testing.assert_array_equal(there.overlaps, here.overlaps)
         np.testing.assert_array_equal(there.converged, here.converged)
+        np.testing.assert_allclose(there.energy, here.energy)
+    asked = np.where(gaps["observed"], cues, 0)
+    there = memory.recall(device.xp.asarray(asked), order=order).states.get()
+    np.testing.assert_array_equal(there, memory.recall(asked, order=order).states)
+
+
+@compiler
+def test_graded_patterns_are_completed_from_cues_on_a_device():
+    from emulator.device import Emulated
+
+    memory = AssociativeMemory.store(np.random.default_rng(1).uniform(-1, 1, (3, 20)))
+    cues = random_signs((4, 20), 2) * (random_signs((4, 20), 3) > 0)
+    there = memory.recall(Emulated().xp.asarray(cues))
+    np.testing.assert_array_equal(there.states.get(), memory.recall(cues).states)
+
+
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+@pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
+def test_patterns_of_equal_overlap_cancel_exactly(beta, order):
+    """Few sites and patterns: fields that are exactly 0, where the sign is +1 by definition."""
+    for seed in range(40):
+        K, n = 2 + seed % 3, 6 + seed % 9
+        xi, cues = random_signs((K, n), seed), random_signs((10, n), 100 + seed)
+        found = AssociativeMemory.store(xi, Exponential(beta)).recall(
+            cues, order=order, updates=100 if order == "serial" else 1
+        )
+        if order == "serial":
+            np.testing.assert_array_equal(found.states, loop(cues, xi, Exponential(beta)))
+            continue
+        for s, new in zip(cues, found.states, strict=True):
+            terms = np.exp(beta * (xi @ s.astype(float) - n))[:, None] * xi
+            fields = np.array([math.fsum(column) for column in terms.T])
+            np.testing.assert_array_equal(new, np.where(fields >= 0, 1, -1))
+
+
+@pytest.mark.parametrize("coupling", ["linear", "quadratic"])
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
+    xi = random_signs((5, 60), 1)
+    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((6, 60), 3)])
+    rule = Layered(3, coupling=coupling, g=RING)
+    memory, J = AssociativeMemory.store(xi, rule), couplings(xi, Projector())
+    seen = np.random.default_rng(4).random(cues.shape) < 0.3
+    for held in (None, seen):
+        start = cues
+        if held is not None:
+            filled = np.where(np.where(held, cues, 0) @ J >= 0, 1, -1)
+            start = np.where(held, cues, filled)
+        for updates in (1, 2, 5):
+            found = memory.recall(cues, observed=held, updates=updates, order=order)
+            wanted = layers(start, J, np.array(RING), coupling, order, updates, held)
+            np.testing.assert_array_equal(found.states, wanted)
+
+
+def test_energy_of_layers_of_any_couplings_never_rises_and_is_that_of_the_formula():
+    """Serial updates descend on half of the quadratic couplings, see `kernels.lam`."""
+    xi, cues = random_signs((6, 50), 1), random_signs((8, 50), 2)
+    J, g = couplings(xi, Projector()), np.array(RING)
+    for coupling, part in (("linear", 1.0), ("quadratic", 0.5)):
+        rule = Layered(3, coupling=coupling, g=RING)
+        memory, before = AssociativeMemory.store(xi, rule), np.full(8, np.inf)
+        for updates in range(1, 6):
+            found = memory.recall(cues, updates=updates)
+            s = found.states.astype(float)
+            q = np.einsum("sai,ij,sbj->sab", s, J, s)
+            own = np.einsum("aa,saa->s", g, q)
+            pairs = g * (1 - np.eye(3)) * (q**2 / 50 if coupling == "quadratic" else q)
+            cross = pairs.sum(axis=(1, 2))
+            np.testing.assert_allclose(found.energy, -own - cross, rtol=1e-5)
+            now = -own - part * cross
+            assert (now <= before + 1e-4).all()
+            before = now
+
+
+@pytest.mark.parametrize("order", ["serial", "synchronous"])
+@pytest.mark.parametrize("coupling", ["linear", "quadratic"])
+def test_one_repulsion_as_a_matrix_is_the_kernel(order, coupling):
+    xi = random_signs((4, 90), 1)
+    cues = corrupted(xi, 0.3, 2)
+    plain = Layered(3, 0.3, coupling)
+    matrix = Layered(3, coupling=coupling, g=plain.matrix)
+    for options in ({"updates": 4}, {"temperature": 0.2, "updates": 4, "seed": 5}):
+        a, b = (
+            AssociativeMemory.store(xi, rule).recall(cues, order=order, **options)
+            for rule in (plain, matrix)
+        )
+        assert (a.states == b.states).mean() > 0.999  # a field within rounding may turn a spin
+        if "temperature" not in options:
+            np.testing.assert_array_equal(a.states, b.states)
+            np.testing.assert_array_equal(a.converged, b.converged)
+
+
+@pytest.mark.parametrize(
+    "g", [(1.0, 0.5), ((1, 0.5), (0.4, 1)), ((1, 2), (2, 1)), "ring", ((1, np.nan), (np.nan, 1))]
+)
+def test_couplings_of_layers_are_symmetric_and_positive_definite(g):
+    with pytest.raises(ArgumentError) as error:
+        Layered(2, g=g)
+    assert error.value.argument == "g"
 
 
 def test_a_recovery_and_an_operator_are_stored():
