@@ -39,6 +39,7 @@ table=FILE`` for pictures and a table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -281,13 +282,16 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Critical loads, gaps to theory below them, and basins."""
     loads = np.array(config.loads)
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
-    summary: dict[str, Any] = {}
+    by_size: dict[str, Any] = {}
+    summary: dict[str, Any] = {"by_size": by_size}
     for i, (name, t) in enumerate((("hebb", 0.0), ("dreamed", config.t))):
         start = returned[:, i, :, 0]  # from the patterns themselves
         summary[f"critical_{name}"] = crossing(loads, start.mean(axis=0))
         below = loads < 0.9 * float(storage.capacity(t))
         summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
-        summary |= _sizes(config, arrays, i, name, t)
+        found, words = _sizes(config, arrays, i, name, t)
+        by_size[name] = found
+        summary |= words
     whole = (returned[:, 2, :, 0] == 1).all(axis=0)
     summary["held_projector"] = float(loads[np.logical_and.accumulate(whole)].max(initial=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
@@ -307,23 +311,31 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _sizes(config: Config, arrays: Arrays, i: int, name: str, t: float) -> dict[str, Any]:
-    """What is found at several numbers of sites: critical loads, their limit, and the edge."""
-    capacity = float(storage.capacity(t))
-    ratios, shares = np.array(config.ratios), arrays["sizes/returned"][:, i]
-    found = [half_lost(ratios * capacity, shares[:, j]) for j in range(len(config.sizes))]
-    words = [f"{n:,}: {x:.4f} +- {e:.4f}" for n, (x, e) in zip(config.sizes, found, strict=True)]
+def _sizes(
+    config: Config, arrays: Arrays, i: int, name: str, t: float
+) -> tuple[list[list[float | None]], dict[str, Any]]:
+    """Critical loads over theory's and their errors, by size; and what the summary says of them."""
+    capacity, ratios = float(storage.capacity(t)), np.array(config.ratios)
+    shares = arrays["sizes/returned"][:, i]
+    found = [half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))]
     at = int(np.abs(ratios - 0.95).argmin())
     edge = arrays["sizes/overlap"][:, i, :, at]
     error = edge.std(axis=0, ddof=1) / len(edge) ** 0.5 if len(edge) > 1 else 0 * edge[0]
-    pairs = zip(config.sizes, edge.mean(axis=0), error, strict=True)
     theory = float(storage.magnetisation(ratios[at] * capacity, t))
-    edges = [f"{n:,}: {m:.4f} +- {e:.4f}" for n, m, e in pairs]
-    return {
-        f"sizes_{name}": "; ".join(words),
-        f"limit_{name}": limit(np.array(config.sizes), *np.array(found).T),
-        f"edge_{name}": "; ".join([*edges, f"theory {theory:.4f}"]),
+    loads = [(capacity * x, capacity * e) for x, e in found]
+    end = limit(np.array(config.sizes), *np.array(loads).T)
+    words = {
+        f"sizes_{name}": _pairs(config.sizes, loads),
+        f"limit_{name}": "none" if end is None else end,
+        f"edge_{name}": f"{_pairs(config.sizes, zip(edge.mean(axis=0), error, strict=True))}; "
+        f"theory {theory:.4f}",
     }
+    return [[None if np.isnan(v) else v for v in pair] for pair in found], words
+
+
+def _pairs(names: Iterable[Any], values: Iterable[tuple[float, float]]) -> str:
+    pairs = zip(names, values, strict=True)
+    return "; ".join(f"{name:,}: {value:.4f} +- {error:.4f}" for name, (value, error) in pairs)
 
 
 def basin(flips: np.ndarray, overlap: np.ndarray) -> float:

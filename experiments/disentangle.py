@@ -272,41 +272,17 @@ def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
     """Share of five parts found by five layers, by part of the largest repulsion."""
     L, K = 5, max(10, config.K[min(1, len(config.K) - 1)])
     xi, cues = mixture(config, seed, K, L)
-    W = np.linalg.qr(xi.T.astype(np.float64))[0]
-    A = graph(name, L)
+    A, T = graph(name, L), cooling(config, min(config.temperatures))
     most = 1 / -np.linalg.eigvalsh(-A)[0]  # g = 1 - lambda A is positive definite below it
     out = []
-    for i, part in enumerate((0.0, 0.2, 0.4, 0.7, 0.9)):
-        rng = stream(seed, "disentangle", "general", name, i)
-        g = np.eye(L) - part * most * A
-        s = np.repeat(cues[:, None, :], L, axis=1).astype(np.float64)
-        s = relax_general(s, W, g, cooling(config, min(config.temperatures)), rng)
-        out.append(score(s, xi[:L])[1])
+    for part in (0.0, 0.2, 0.4, 0.7, 0.9):
+        rule = Layered(L, coupling="linear", g=np.eye(L) - part * most * A)
+        noise = derive(seed, "disentangle", "general", name, f"{part:g}")
+        found = AssociativeMemory.store(xi, rule).recall(
+            cues, temperature=T, updates=config.updates, seed=noise
+        )
+        out.append(score(found.states, xi[:L])[1])
     return np.array(out)
-
-
-def relax_general(
-    s: np.ndarray, W: np.ndarray, g: np.ndarray, T: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Heat bath of ``-sum_ab g_ab s_a J s_b``, layer by layer, all sites of a layer at once.
-
-    Parameters
-    ----------
-    s : (S, L, N), changed in place and returned.
-    W : (N, R), factor of J.
-    g : (L, L), symmetric, 1 on its diagonal.
-    T : temperature of every update.
-    rng : of the noise.
-    """
-    own = np.einsum("nr,nr->n", W, W)
-    A = s @ W
-    for temperature in T:
-        for a in range(s.shape[1]):
-            h = np.einsum("b,sbr->sr", g[a], A) @ W.T - own * s[:, a]
-            limit = temperature * np.arctanh(rng.uniform(-1, 1, h.shape)) if temperature else 0.0
-            s[:, a] = np.where(h >= limit, 1.0, -1.0)
-            A[:, a] = s[:, a] @ W
-    return s
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

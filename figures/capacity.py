@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.experiments.shared.critical import half_lost
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 from hopfed.theory import dense_storage, storage
@@ -51,11 +50,9 @@ def _overlaps(axes: Axes, run: Run) -> None:
 
 def _sizes(axes: Axes, run: Run) -> None:
     """Load at which half are lost over that of theory, by the number of sites."""
-    ratios, x = np.array(run.config["ratios"]), np.array(run.config["sizes"]) ** -0.5
-    shares = run.arrays["sizes/returned"]
-    for i in range(shares.shape[1]):
-        found = [half_lost(ratios, shares[:, i, j]) for j in range(len(x))]
-        y, error = np.array(found).T
+    x = np.array(run.config["sizes"]) ** -0.5
+    for i, name in enumerate(RULES[:2]):
+        y, error = np.array(run.summary["by_size"][name], float).T  # None is NaN
         axes.errorbar(x, y, error, color=f"C{i}", ls="none", marker="o", mfc="none", ms=3.5)
         line = np.isfinite(y) & np.isfinite(error)
         if line.sum() >= 2:

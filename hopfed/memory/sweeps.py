@@ -165,20 +165,24 @@ def layers_sweep(
     A, own = xp.matmul(s, W), to_host(xp.sum(W * W, axis=1))
     g, others = like(rule.matrix, s), like(rule.matrix * (1 - np.eye(L)), s)
     for i in range(N):
+        w, alone = W[i, :], float(own[i])
+        h = xp.matmul(A, w)  # (S, L)
         for u in range(L):
-            h, spin = xp.matmul(A, W[i, :]), s[:, u, i]  # (S, L)
+            spin = s[:, u, i]
             if rule.coupling == "quadratic":
                 # Overlaps of layer u with the others, the spin's own share of them left out.
                 q = xp.matmul(A, A[:, u, :, None])[..., 0] - spin[:, None] * h
-                total = g[u, u] * h[:, u] + xp.sum(others[u, :] * q * h, axis=1) / N
+                total = g[u, u] * h[:, u] + xp.matmul(q * h, others[u, :]) / N
             else:
-                total = xp.sum(g[u, :] * h, axis=1)
-            total = total - g[u, u] * float(own[i]) * spin
-            up = total >= 0 if not temperature else total / temperature >= limits[:, u, i]
+                total = xp.matmul(h, g[u, :])
+            total = total - g[u, u] * alone * spin
+            up = total >= 0 if not temperature else total >= temperature * limits[:, u, i]
             turned = 2 * xp.astype(up, xp.float64) - 1
             if held is not None:
                 turned = xp.where(held[:, u, i], spin, turned)
-            A[:, u, :] = A[:, u, :] + (turned - spin)[:, None] * W[i, :]
+            change = turned - spin
+            A[:, u, :] += change[:, None] * w
+            h[:, u] += change * alone
             new[:, u, i] = xp.astype(turned, new.dtype)
     return new
 

@@ -105,16 +105,13 @@ def test_layers_that_repel_find_more():
     assert pushed > 0.7 > free
 
 
-def test_general_couplings_without_repulsion_fall_like_single_layers():
-    config = SMALL[disentangle]
-    xi, cues = disentangle.mixture(config, 3, 3, 3)
-    W = np.linalg.qr(xi.T.astype(float))[0]
-    s = cues[:, None].repeat(2, axis=1).astype(float)
-    cold = disentangle.relax_general(s.copy(), W, np.eye(2), np.zeros(9), np.random.default_rng(0))
-    np.testing.assert_array_equal(cold[:, 0], cold[:, 1])
+def test_graphs_of_layers():
     assert (disentangle.graph("ring", 4).sum(axis=0) == 2).all()
     assert disentangle.graph("star", 4).sum() == 6
     assert disentangle.graph("all", 4).sum() == 12
+    config = disentangle.Config(N=200, starts=6, updates=30)
+    parts = disentangle._by_graph(config, 1, "all")
+    assert parts.max() > parts[0] + 0.2  # layers that do not repel each other find little
 
 
 def test_classes_are_found_and_chosen_by_unseen_rows():
