@@ -45,7 +45,7 @@ def _overlaps(axes: Axes, run: Run) -> None:
         x = np.linspace(0, last, 200)
         axes.plot([*x, last], [*storage.magnetisation(x, t), 0], color=f"C{i}")
     axes.set(xlabel="load K / N", ylabel="overlap", ylim=(0, 1.05), xlim=(0, None))
-    axes.set_title(f"N = {run.config['N']:,}, from the patterns")
+    axes.set_title(f"N = {run.config['N']:,}")
 
 
 def _sizes(axes: Axes, run: Run) -> None:
@@ -61,7 +61,8 @@ def _sizes(axes: Axes, run: Run) -> None:
     axes.axhline(1, color="0.6", lw=0.8)
     axes.set_xticks([0, *x], ["$\\infty$", *(f"{n:,}" for n in run.config["sizes"])])
     axes.tick_params(axis="x", rotation=60)
-    axes.set(xlabel="sites N", xlim=(0, None), title="half lost, load over theory's")
+    axes.set(xlabel="sites N", xlim=(0, None), title="half are lost")
+    axes.set_ylabel("load over theory's")
 
 
 def _dense(axes: Axes, run: Run) -> None:

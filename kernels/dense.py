@@ -237,7 +237,7 @@ def _checked(
 
 
 def _columns(patterns: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Patterns by site, and their weights, with empty ones up to whole vectors: they add nothing."""
+    """Patterns by site, and weights; empty ones, which add nothing, fill the last vector."""
     empty = -len(patterns) % VECTOR
     columns = np.pad(patterns.T, ((0, 0), (0, empty)))
     return np.ascontiguousarray(columns), np.pad(mass, (0, empty))
@@ -286,7 +286,7 @@ def rule_of(energy: str, parameter: float, n: int) -> Rule:
 
 
 def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:
-    """Work space of one chain: levels, table, sums by level, thresholds, draws, these by 16 bits."""
+    """Work space of one chain: levels, table, sums by level, thresholds, draws twice."""
     padded = -(-n // 8) * 8
     bits = np.zeros(padded // 2, np.uint32)
     limits = np.zeros((1, padded), np.float32)

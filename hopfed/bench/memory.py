@@ -1,4 +1,4 @@
-"""Pairs of the associative memory: all spins at once beside the products that it takes, and one by one.
+"""Pairs of the associative memory: all spins at once, beside the products that takes; one by one.
 
 Rules are told by number: 1 Hebb, 2 dense with n = 3, 3 exponential with beta = .1, at which several
 patterns have a say in a field.
@@ -14,7 +14,6 @@ import numpy as np
 
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
 from hopfed.data.channel import rademacher
-from hopfed.memory import energies
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Exponential, Hebb, Rule
 

@@ -237,9 +237,7 @@ def _away(
     return repeated(states, step, times, held)
 
 
-def repeated(
-    states: Array, step: Any, times: Schedule, held: np.ndarray | None = None
-) -> Outcome:
+def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
     """Repeat a step until nothing changes, or to the end of the schedule.
 
     Parameters

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hopfed.kernels.cpu.compiled import inlined, inner, kernel
+from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.draws import draw
 
 NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
@@ -103,7 +103,7 @@ def _exponentials(level, mass, values, table):
 
 @_sum
 def _multiply(columns, i, rise, fall, table):
-    """Multiply the table by `rise` where patterns are up at site i, by `fall` where not; its sum."""
+    """Multiply the table by `rise` where patterns are up at a site, else by `fall`; its sum."""
     total = 0.0
     middle, half = (rise + fall) / 2, (rise - fall) / 2
     for mu in range(len(table)):
@@ -201,7 +201,7 @@ def run_chain(
             if not exponential:
                 h = scale * (_along(columns, i, table) + spin * own)
             elif cold:
-                # The sign of up - down exp(2 beta s): sums over patterns up at the site, and others.
+                # Sign of up - down exp(2 beta s): sums over patterns up at the site, and others.
                 factor = rise if spin > 0 else fall
                 along = _along(columns, i, table)
                 h = (own + along) - (own - along) * factor
