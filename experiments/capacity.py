@@ -310,8 +310,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     share = arrays["exponential/returned"][:, near].mean(axis=0)
     least = float(dense_storage.exponential_reach(config.exp_rates[near], config.exp_beta))
     half = crossing(np.array(config.flips), share)
-    found = "none" if half is None else f"{half:.3f}"
-    summary["reach_exponential"] = f"{found}, by law {(1 - least) / 2:.3f}"
+    reach = "none" if half is None else f"{half:.3f}"
+    summary["reach_exponential"] = f"{reach}, by law {(1 - least) / 2:.3f}"
     at = int(np.abs(loads - 0.1).argmin())
     basins = [
         basin(np.array(config.flips), overlap[:, i, at].mean(axis=0))

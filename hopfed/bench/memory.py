@@ -46,7 +46,7 @@ def _step(data: Data, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     elif isinstance(rule, Dense):  # (a + 2)^3 - (a - 2)^3, and the spin's own part
         B, own = 12 * a * a + 16, 24 * a.sum(axis=1, keepdims=True)
     else:
-        x = rule.beta * (a - a.max(axis=1, keepdims=True))  # type: ignore[attr-defined]
+        x = rule.beta * (a - a.max(axis=1, keepdims=True))
         B, own = np.exp(x), np.float32(0)
         B /= B.sum(axis=1, keepdims=True)
     return B, np.where(B @ xi - own * s >= 0, np.float32(1), np.float32(-1))

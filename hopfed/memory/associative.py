@@ -306,6 +306,7 @@ class AssociativeMemory:
     def _energy(self, states: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
         """Energy (S,) of states (S, N), or layers (S, L, N), with overlap sums `sums`."""
         if not self.rule.quadratic:
+            assert sums is not None
             return energies.energy(sums, self.rule, self.n_sites, self.weights)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered) and states.ndim == 3:

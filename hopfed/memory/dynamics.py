@@ -160,7 +160,7 @@ def _layers(
         if T:
             limits = _limits(xp.reshape(now, flat), times.first + update, times.seed)
             limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
-        noise = {"temperature": T, "limits": limits}
+        noise: dict[str, Any] = {"temperature": T, "limits": limits}
         if order == "serial":
             return layers_sweep(now, factor, rule, **noise, held=kept)
         new = layers_step(now, factor, rule, **noise)
@@ -178,7 +178,11 @@ def overlapping(
         return _away(states, patterns, weights, rule, times, order, held)
     settings = _settings(patterns, weights, rule) | {"held": held}
     if order == "serial":
-        noise = {"beta": times.betas, "seed": times.seed, "first_sweep": times.first}
+        noise: dict[str, Any] = {
+            "beta": times.betas,
+            "seed": times.seed,
+            "first_sweep": times.first,
+        }
         hot = partial(kernels.dense_sweep, **settings, sweeps=times.hot, **noise)
         cold = partial(kernels.dense_sweep, **settings)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
