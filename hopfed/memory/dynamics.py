@@ -183,8 +183,8 @@ def overlapping(
             "seed": times.seed,
             "first_sweep": times.first,
         }
-        hot = partial(kernels.dense_sweep, **settings, sweeps=times.hot, **noise)
-        cold = partial(kernels.dense_sweep, **settings)
+        hot: Any = partial(kernels.dense_sweep, **settings, sweeps=times.hot, **noise)
+        cold: Any = partial(kernels.dense_sweep, **settings)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
     xi = patterns.astype(np.float32)
 
