@@ -157,9 +157,10 @@ def dense_step(
 
     Examples
     --------
-    >>> xi = np.array([[1, 1, 1, -1], [1, -1, 1, 1]], np.int8)
-    >>> dense_step(np.array([[1, 1, -1, -1]], np.int8), xi, parameter=3).state.tolist()
-    [[1, 1, 1, -1]]
+    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
+    >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
+    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
+    ([[1, 1, 1, -1]], [2], [True])
     """
     state, patterns, mass = _checked(state, patterns, energy, parameter, weights, updates)
     kept = check_held(held, state.shape)

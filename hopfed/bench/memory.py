@@ -67,21 +67,26 @@ def _in_float32(data: Data) -> Data:
 def _tables(data: Data) -> Data:
     """States that still move and their tables, so that nothing is left to do but the products."""
     data = _in_float32(data)
-    s, states, tables = data["s"], [], []
+    s, live, steps = data["s"], np.arange(len(data["s"])), []
     for _ in range(STEPS):
         B, new = _step(data, s)
-        states.append(s)
-        tables.append(B)
-        s = new[(new != s).any(axis=1)]
-    return {**data, "states": states, "tables": tables}
+        steps.append((live, s, B))
+        moved = (new != s).any(axis=1)
+        live, s = live[moved], new[moved]
+    return {**data, "steps": steps, "fields": np.zeros_like(data["s"])}
 
 
 def _products(data: Data) -> np.ndarray:
-    """Two products an update, and the overlaps at the end; answers the fields of the first."""
-    xi = data["xi"]
-    found = [(s @ xi.T, B @ xi)[1] for s, B in zip(data["states"], data["tables"], strict=True)]
+    """Two products an update, and the overlaps at the end; answers the last fields of each cue."""
+    xi, fields = data["xi"], data["fields"]
+    for live, s, B in data["steps"]:
+        s @ xi.T
+        if len(live) == len(fields):
+            np.matmul(B, xi, out=fields)
+        else:
+            fields[live] = B @ xi
     data["s"] @ xi.T
-    return np.asarray(found[0])
+    return np.asarray(fields)
 
 
 def _recall(rule: int, S: int, N: int, K: int) -> tuple[Way, ...]:

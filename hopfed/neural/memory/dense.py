@@ -25,13 +25,20 @@ from hopfed.memory.rules import Dense, Exponential, Rule, rule_named
 
 
 def weights(states: Tensor, patterns: Tensor, rule: Rule) -> Tensor:
-    """Weights (..., K) that states (..., N) give to patterns (K, N); their sizes sum to one.
+    """Weights (..., K) that states give to patterns; their sizes sum to one.
+
+    Parameters
+    ----------
+    states : (..., N) real.
+    patterns : (K, N) real.
+    rule : `Dense` or `Exponential`.
 
     Examples
     --------
     >>> xi = torch.tensor([[1.0, 1.0], [1.0, -1.0]])
-    >>> weights(xi, xi, Exponential(1.0)).round(decimals=2).tolist()
-    [[0.88, 0.12], [0.12, 0.88]]
+    >>> weights(xi, xi, Exponential(1.0)).round(decimals=2)
+    tensor([[0.8800, 0.1200],
+            [0.1200, 0.8800]])
     """
     sums = states @ patterns.T
     if isinstance(rule, Exponential):
