@@ -147,7 +147,8 @@ PICTURES = (
     _of(
         "capacity",
         "quick",
-        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines). "
+        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines), and "
+        "the load at which half are lost as memories grow (the quadratic rules, second panel). "
         "Below: what share of flipped sites each rule repairs, by kind of patterns.",
         data=SILHOUETTES,
     ),

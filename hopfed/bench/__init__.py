@@ -8,6 +8,7 @@ measures recoveries in full.
     recovery    e2e
     federation  round
     neural      train, neighbours
+    memory      recall, serial
     cases       recover: in full, against the published algorithm done densely, and its memory
 """
 
@@ -35,6 +36,8 @@ _HOME = {
     "round": "federation",
     "train": "neural",
     "neighbours": "neural",
+    "recall": "memory",
+    "serial": "memory",
 }
 PAIRS = tuple(_HOME)
 NAMES = (*PAIRS, "recover", "all")

@@ -13,7 +13,7 @@ from hopfed.cli.output import human_bytes, out
 from hopfed.errors import ArgumentError, DataError
 
 SETTINGS = (
-    "layers, repulsion, coupling and t of layered; t of dreamed; n of dense; beta of exponential"
+    "layers, repulsion, coupling, t and g of layered; t of dreamed; n of dense; beta of exponential"
 )
 
 
@@ -102,6 +102,8 @@ def read_patterns(file: Path) -> np.ndarray:
     table = read_numbers(file) if archetypes is None else archetypes
     if table.ndim < 2:
         raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
+    if not table.size:
+        raise DataError(f"{file}: holds no patterns, its shape is {table.shape}")
     table = table.reshape(len(table), -1)
     if table.dtype.kind in "biuf" and np.isin(table, (0, 1)).all():
         table = table == 1

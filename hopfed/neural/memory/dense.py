@@ -24,6 +24,31 @@ from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Exponential, Rule, rule_named
 
 
+def weights(states: Tensor, patterns: Tensor, rule: Rule) -> Tensor:
+    """Weights (..., K) that states give to patterns; their sizes sum to one.
+
+    Parameters
+    ----------
+    states : (..., N) real.
+    patterns : (K, N) real.
+    rule : `Dense` or `Exponential`.
+
+    Examples
+    --------
+    >>> xi = torch.tensor([[1.0, 1.0], [1.0, -1.0]])
+    >>> weights(xi, xi, Exponential(1.0)).round(decimals=2)
+    tensor([[0.8800, 0.1200],
+            [0.1200, 0.8800]])
+    """
+    sums = states @ patterns.T
+    if isinstance(rule, Exponential):
+        return torch.softmax(rule.beta * sums, dim=-1)
+    assert isinstance(rule, Dense)
+    powers = (sums / patterns.shape[1]) ** (rule.n - 1)
+    tiny = torch.finfo(powers.dtype).tiny
+    return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
+
+
 class DenseMemory(nn.Module):
     """Patterns that states are drawn to; differentiable in the states and in the patterns.
 
@@ -87,16 +112,6 @@ class DenseMemory(nn.Module):
         xi = torch.from_numpy(memory.patterns.astype(np.float32))
         return cls(xi, memory.rule, learned=learned)
 
-    def weights(self, states: Tensor) -> Tensor:
-        """Weights (..., K) that states (..., N) give to the patterns; their sizes sum to one."""
-        sums = states @ self.patterns.T
-        if isinstance(self.rule, Exponential):
-            return torch.softmax(self.rule.beta * sums, dim=-1)
-        assert isinstance(self.rule, Dense)
-        powers = (sums / self.patterns.shape[1]) ** (self.rule.n - 1)
-        tiny = torch.finfo(powers.dtype).tiny
-        return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
-
     def energy(self, states: Tensor) -> Tensor:
         """Energy (...,) of states: `AssociativeMemory.energy`, of real states as well."""
         sums = states @ self.patterns.T
@@ -116,5 +131,6 @@ class DenseMemory(nn.Module):
         """
         require(steps >= 1, "steps", "at least 1", steps)
         for _ in range(steps - 1):
-            states = self.weights(states) @ self.patterns
-        return self.weights(states) @ (self.patterns if self.values is None else self.values)
+            states = weights(states, self.patterns, self.rule) @ self.patterns
+        answers = self.patterns if self.values is None else self.values
+        return weights(states, self.patterns, self.rule) @ answers

@@ -19,6 +19,8 @@ from torch.func import functional_call
 from torch.nn.functional import normalize, softmax
 
 from hopfed._lib.settings import require
+from hopfed.memory.rules import Exponential
+from hopfed.neural.memory.dense import weights
 from hopfed.neural.memory.store import blend, gate
 from hopfed.neural.models.base import Model, rectified
 from hopfed.neural.models.registry import drawing
@@ -221,9 +223,9 @@ class Remembering(Headed):
         return gate(collective, memory, torch.sigmoid(self.fusion(v)), 1.0)
 
     def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
-        """Weights (B, patterns) with which encoded examples address the patterns."""
-        cosines = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
-        return softmax(self.form.beta * cosines, dim=-1)
+        """Weights (B, patterns) of the exponential memory of the patterns, all of length 1."""
+        rule = Exponential(self.form.beta)
+        return weights(normalize(encoded, dim=-1), normalize(memory, dim=-1), rule)
 
     def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
         """How much every example bears on every pattern: (B, patterns)."""
