@@ -82,7 +82,6 @@ def spread(cases):
 draws = st.randoms(use_true_random=True)  # a failure prints the seed that repeats it
 
 
-@pytest.mark.slow  # once in some thousands of calls pytest's own capture is closed by one of them
 @spread(FAST)
 @given(rng=draws)
 def test_commands(place, rng):
