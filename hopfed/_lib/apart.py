@@ -9,6 +9,7 @@ a pipe. Where there is no fork, as on Windows, the reading is done here.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import math
 import os
 import signal
@@ -178,6 +179,7 @@ def _prepare(size: int) -> None:
 
     for name in _SIGNALS:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+    gc.disable()  # what the parent left for it, such as its temporary folders, is not ours to end
     faulthandler.disable()
     silent = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

@@ -1,6 +1,7 @@
 """Reading in a process of its own: what comes back, and how it ends."""
 
 import ctypes
+import gc
 import os
 import signal
 import threading
@@ -98,6 +99,30 @@ def test_handlers_of_the_parent_are_not_the_childs():
     finally:
         signal.signal(signal.SIGINT, before)
     assert held == signal.SIG_DFL
+
+
+def test_what_the_parent_left_behind_is_not_ended_by_the_child(tmp_path):
+    class Left:
+        def __del__(self):
+            (tmp_path / str(os.getpid())).touch()
+
+    def work():
+        circles = [[] for _ in range(10_000)]
+        for circle in circles:
+            circle.append(circle)
+        yield len(circles)
+
+    gc.disable()
+    try:
+        left = Left()
+        left.itself = left
+        del left
+        gc.enable()
+        assert list(apart(work, 0)) == [10_000]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
 
 
 def test_time_and_memory_grow_with_what_is_allowed():
