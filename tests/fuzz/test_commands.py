@@ -6,6 +6,7 @@ What would compute for long, wait for others or measure the machine stops where 
 import json
 import os
 import shutil
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def judge(place, arguments):
     before = listing(inputs)
     try:
         status, out, err = run(arguments)
+        assert not (sys.stdout.closed or sys.stderr.closed), "the call closed what is not its own"
         assert status in (0, 2), err
         assert "Traceback" not in err
         after = listing(inputs)
