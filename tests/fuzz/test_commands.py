@@ -43,7 +43,7 @@ def judge(place, arguments):
     before = listing(inputs)
     try:
         status, out, err = run(arguments)
-        assert not (sys.stdout.closed or sys.stderr.closed), "the call closed what is not its own"
+        assert not any(stream.closed for stream in (sys.stdout, sys.stderr)), "they are not its own"
         assert status in (0, 2), err
         assert "Traceback" not in err
         after = listing(inputs)
