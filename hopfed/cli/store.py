@@ -117,17 +117,11 @@ def _archetypes(file: Path) -> np.ndarray | None:
     """Archetypes of a run file; None for any other file."""
     if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
         return None
-    import h5py
-
+    from hopfed._lib.outputs import is_run
     from hopfed.runs import Run
 
-    try:
-        with h5py.File(file, "r") as opened:
-            ours = "hopfed_format" in opened.attrs
-    except OSError:
-        return None  # the reader of tables says what is wrong
-    if not ours:
-        return None
+    if not is_run(file):
+        return None  # the reader of tables says what is wrong, if anything is
     run = Run.load(file)
     if "archetypes/patterns" not in run.arrays:
         raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")

@@ -55,7 +55,8 @@ def cifar100(folder: Path) -> Dataset:
 def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
     """Read Tiny-ImageNet; its labelled validation set is the test set here."""
     wnids = _text(folder / "wnids.txt").split()
-    index = {wnid: k for k, wnid in enumerate(wnids)}
+    with reading(folder / "wnids.txt"):
+        index = {_plain(wnid): k for k, wnid in enumerate(wnids)}
     lines = _text(folder / "words.txt").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     train = [(p, k) for w, k in index.items() for p in _pictures(folder / "train" / w / "images")]
@@ -144,9 +145,9 @@ def _text(path: Path) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return `name` if it is that of a file, without a folder."""
+    """Return `name` if it leads to no other folder."""
     if Path(name).name != name:
-        raise ValueError(f"{name!r} is not the name of a picture")
+        raise ValueError(f"{name!r} is not the name of a file or a folder")
     return name
 
 
@@ -159,9 +160,10 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
-    return [p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES]
+    with reading(folder):  # its name, from a file, may be longer than a name can be
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder")
+        return [p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES]
 
 
 def _holds(folder: Path) -> bool:
