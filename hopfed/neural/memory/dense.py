@@ -89,7 +89,7 @@ class DenseMemory(nn.Module):
         return cls(xi, memory.rule, learned=learned)
 
     def weights(self, states: Tensor) -> Tensor:
-        """Weights (..., K) of the patterns for states (..., N); their absolute values sum to one."""
+        """Weights (..., K) of the patterns for states (..., N); absolute values sum to one."""
         sums = states @ self.patterns.T
         if isinstance(self.rule, Exponential):
             return torch.softmax(self.rule.beta * sums, dim=-1)

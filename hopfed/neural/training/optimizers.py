@@ -171,7 +171,7 @@ def stack(states: Sequence[State]) -> dict[str, Tensor]:
 
 
 def of_client(state: State, client: int, early: int = 0) -> dict[str, Tensor]:
-    """Return the state of one of the stacked clients, which stopped `early` steps before the end."""
+    """Return the state of one stacked client, which stopped `early` steps before the end."""
     return {n: t - early if n == COUNT else t[client].clone() for n, t in state.items()}
 
 
