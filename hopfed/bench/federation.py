@@ -87,7 +87,7 @@ def _round(L: int, M: int, N: int, K: int) -> tuple[Way, ...]:
 
 
 def _outside(a: np.ndarray, b: np.ndarray) -> float:
-    """Relative distance of the patterns `a` from the span of `b`."""
+    """Share of the squared norm of the patterns `a` that lies outside of the span of `b`."""
     if len(a) == 0:
         return 1.0
     basis = np.linalg.qr(b.T.astype(float))[0]

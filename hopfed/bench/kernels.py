@@ -20,9 +20,9 @@ from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, do
 from hopfed.data.channel import rademacher
 from hopfed.spectral.operators import DenseOperator
 
-SWEEPS = UPDATES = 5  # of the heat bath, and of the layered memory, in one call
+SWEEPS = UPDATES = 5  # heat-bath sweeps, and updates of the layered memory, in one call
 BETA, REPULSION = 3.0, 0.2
-COLD = 1e8  # inverse temperature at which the draws decide nothing
+COLD = 1e8  # inverse temperature at which random numbers have no effect
 
 
 def gram_cost(M: int, N: int) -> Cost:

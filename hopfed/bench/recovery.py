@@ -39,7 +39,7 @@ def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) ->
 
 
 def _relax(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator) -> np.ndarray:
-    """Make 50 synchronous updates, eq. (12), of one block of layers with the Hamiltonian, eq. (8)."""
+    """Make 50 synchronous updates, eq. (12), of a block of layers with the Hamiltonian, eq. (8)."""
     beta, coupling, field = 2.5, 0.2, 0.1
     N = len(J)
     states = np.tile(cue, (layers, 1))
@@ -79,10 +79,10 @@ def _k_means(x: np.ndarray, K: int) -> Patterns:
 
 
 def _e2e(M: int, N: int, K: int) -> tuple[Way, ...]:
-    # Packing, eigenpairs by the smaller side, and the projections of all examples.
+    # Cost of hopfed: packing, eigenpairs by the smaller side, the projections of all examples.
     pairs = gram_route_cost(min(M, N), max(M, N), K)
     thin = Cost(M * N + M * N // 8 + pairs.bytes, {**pairs.operations, "float32": 2 * M * N * K})
-    # The operator and its 200 sharpening steps; the relaxation comes on top.
+    # Cost of the paper's: the operator and 200 sharpening steps; the relaxation is not counted.
     steps = {"float64": 2 * M * N * N + 200 * 2 * N**3}
     dense = Cost(9 * M * N + 200 * 8 * 10 * N * N, steps)
 

@@ -21,10 +21,10 @@ from hopfed.spectral.sharpening import iterate, sharpened_product
 from hopfed.spectral.shuffle_null import null_eigenvalues
 
 WIDTH = 64  # columns of a Krylov block
-STEPS, EPS = 200, 0.01  # of arXiv:2603.19902, eq. (17); dreaming time 2
-COLUMNS = 8  # of the matrix that the sharpened operator is applied to
+STEPS, EPS = 200, 0.01  # as in arXiv:2603.19902, eq. (17); the dreaming time is 2
+COLUMNS = 8  # columns of the matrix to which the sharpened operator is applied
 ARCHETYPES = 10
-REPEATS = 4  # scrambled copies
+REPEATS = 4  # number of scrambled copies
 
 
 class Pairs(NamedTuple):
@@ -69,11 +69,11 @@ def _krylov_route_cost(M: int, N: int, products: int) -> Cost:
 
 def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
     gram, krylov = (partial(_route, K=K, route=route) for route in ("gram", "krylov"))
-    # svd: triangle of the longer side, bidiagonal form of it, all vectors transformed back.
+    # svd: QR of the longer side, bidiagonal form of R, all vectors transformed back.
     a, b = min(M, N), max(M, N)
     triangle = 2 * a * a * (b - a / 3)
     full = Cost(4 * 4 * M * N, {"float32": 3 * triangle + (8 / 3 + 4) * a**3})
-    # svds: one restart cycle of ARPACK at least, 2 K + 1 products of a vector with x and x^T.
+    # svds: at least one restart cycle of ARPACK, 2 K + 1 products of a vector with x and x^T.
     n = max(2 * K + 1, 20)
     some = Cost(n * 2 * 4 * M * N, {"float32": n * 4 * M * N})
     most = {"M": 1_000, "N": 25_000}

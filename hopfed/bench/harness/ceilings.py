@@ -19,10 +19,10 @@ from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.moments import work_spaces
 
 COPY_BYTES = 1 << 28
-SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
-ROWS, WORDS = 4, 496  # two such sets of rows: 31 kB
+SIDE = {"cpu": 2048, "cuda": 8192}  # side of the multiplied matrices
+ROWS, WORDS = 4, 496  # two such sets of rows take 31 kB
 PASSES = 4000
-BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
+BUDGET, ROUNDS = 0.7, 4  # seconds and samples; the longer of the two applies
 
 
 def ceilings(device: Device) -> dict[str, float]:

@@ -13,11 +13,11 @@ from hopfed.runs import provenance
 
 
 def describe() -> dict[str, str]:
-    """Say processor, cores, threads used, memory, GPU, and versions of the libraries."""
+    """Return processor, cores, threads in use, memory, GPU, and versions of the libraries."""
     import numpy as np
     from threadpoolctl import threadpool_info
 
-    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads the library that is asked about
+    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
     pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
     blas = {
         f"{p['internal_api']} {p.get('version') or ''}, threads: {p['num_threads']}" for p in pools

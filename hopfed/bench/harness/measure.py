@@ -23,12 +23,12 @@ class Row:
     point: Point
     seconds: float | None = None  # the shortest time
     ratio: float | None = None  # seconds of the obvious way divided by `seconds`
-    bytes: float | None = None  # of the `Cost`, by formula
+    bytes: float | None = None  # bytes of the `Cost`, by formula
     operations: Mapping[str, float] | None = None
-    share: float | None = None  # seconds at the ceiling that binds over `seconds`
-    bound: str | None = None  # name of that ceiling
-    gap: float | None = None  # distance of the result to that of the first way
-    absent: str = ""  # why there is no measurement
+    share: float | None = None  # seconds at the limiting ceiling divided by `seconds`
+    bound: str | None = None  # name of the limiting ceiling
+    gap: float | None = None  # distance between the result and that of the first way
+    absent: str = ""  # reason if there is no measurement
 
 
 def measure_point(

@@ -57,7 +57,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Sizes along a line: the letter `vary` takes `values`, the letters in `fixed` do not change."""
+    """Sizes along a line: the letter `vary` takes `values`; letters in `fixed` do not change."""
 
     vary: str
     values: tuple[int, ...]
@@ -139,7 +139,7 @@ class Pair:
         return {"small": self.small, "full": self.full}[sizes]
 
     def points(self, sizes: str) -> list[dict[str, int]]:
-        """All points of the sweeps `sizes`, each once; of crossing sweeps small points first."""
+        """All points of the sweeps `sizes` in order, each once."""
         found: list[dict[str, int]] = []
         for sweep in self.sweeps(sizes):
             found += [p for p in sweep.points() if p not in found]
