@@ -17,7 +17,8 @@ kept. Without liars nothing is false, and persistence costs 2 rounds. False afte
 
 - fixed: 1 with none, persistence and trimmed; 1 with the median for any n, a little later.
   Agreement admits none for n = 1 and 3, but fails against 5 of 50: they are in half of the groups
-  in 19 of 40 rounds (theory 15 +- 3). All seeds pass by round 2; with both, 4 of 5 pass by round 7.
+  in 19 of 40 rounds (theory 15 +- 3). The pattern is broadcast in all seeds by round 2; with both
+  defences in 4 of 5 by round 7.
 - wandering: 8 with none, trimmed, median (0 at n = 1); agreement 3.8 +- .8 at n = 5; otherwise 0.
 - The price: with both, the rare archetype is broadcast in 4 of 5 seeds, 4 rounds late. The groups
   cannot tell it from five liars: the area under their ROC is .46 +- .05. The pooled score separates
@@ -296,7 +297,7 @@ def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, n
 
 
 def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
-    """Area under the ROC over some seeds: chance that true exceeds false; ties count half.
+    """Area under the ROC over some seeds: chance that true exceeds false, ties counted half.
 
     Examples
     --------

@@ -26,8 +26,8 @@ Measured (default preset, 500 rounds, six seeds; ACC / WDP / CDP, +- deviation):
 +- 2.2 / 91.9 / 86.4, FedMD 89.5 +- 2.4 / 92.3 / 88.6. This reproduces the paper's order of IND, AGG
 and FedH2L, and its numbers for FedH2L within 1.4 points, in a twentieth of its 10,000 rounds. Half
 of FedH2L's 1.5 points over AGG disappear when AGG sees as many images (+.76 +- .20 are left,
-paired). FedMD is best (+2.5 +- .3), but below both in the paper: it makes 200 steps before the
-first round, and also learns from its own public images.
+paired). FedMD is best (+2.5 +- .3), although the paper has it below AGG and FedH2L: it makes 200
+steps before the first round, and also learns from its own public images.
 
 Parts, after 200 rounds (three seeds; ACC, and the paired gain over AGG at equal images, +- standard
 error): FedH2L 86.6, -.5 +- .3 (it leads only later); without KL 85.9, -1.1 +- .4; without
