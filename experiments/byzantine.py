@@ -208,7 +208,7 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
     honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
     for scenario, (n, _) in config.scenarios.items():
         method = _method(config, xi, scenario, seed)
-        others = range(L if scenario == "rare" else n)  # clients that answer differently from "clean"
+        others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
         heard = honest | _heard(method, t, seed, others)
         operators = [method.encoding.decode(heard[c]) for c in range(L)]
         patterns = np.vstack([xi, *(method.pattern(s) for s in range(config.rounds))])

@@ -35,7 +35,7 @@ and none false; seconds of processor time on one thread with another one busy, e
 - Larger N, one seed: ten groups K = 800 at N = 2,000 in 35 s, one operator K = 200 at N = 2,000 in
   18 s and K = 240 at N = 4,000 in 68 s.
 
-The aims of 200 and 500 are not reached. Settings of the search were chosen on these draws: most at
+The aims of 200 and 500 are not reached. The settings of the search were chosen as follows: most at
 K = 180 on seeds 0 to 2; patience at 200 on four other draws; the share of flipped sites at N = 40
 to 400 and loads from .2 to .45 on four draws each; the place of the common fit at N = 400 and at
 K = 420 and 440 on the draws reported here. That candidates after the fit compete with those before

@@ -305,7 +305,7 @@ class _Law:
             return np.inf
         variance, scale = 1 - self.r**2, self.gains.max()
         n, m = self.N - k, self.M - k
-        # Profiles are of +-1 data, variance 1 - r^2 and signal r^2: the largest weight is theirs.
+        # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
         own = variance * self.gains / scale
         signal = self.r**2 * self.gains / scale * along * self.M / m
         profile = profile_spikes(
@@ -313,7 +313,7 @@ class _Law:
         )
         outlier = float(profile.outliers[0]) * scale * m / self.M
         level, spread = self._test(n, m, alpha)
-        # The trace counts what is not yet found as noise.
+        # The trace includes archetypes that are not yet found as noise.
         level *= (1 - self.r**2 * shares[:k].sum()) / variance
         sd = spikes.outlier_sd(strength, q, round(self.n_examples), variance, exposure=1.0)
         return (outlier - level) / max(float(sd), spread)
