@@ -171,7 +171,7 @@ def _price(
         if x[-1] > 0:
             axes.plot(x, y, **style[cell.row])
             axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
-    axes.set(xscale="log", xlabel=label, title="accuracy over cost")
+    axes.set(xscale="log", xlabel=label, title="over cost")
     low, high = axes.get_xlim()
     if high < 200 * low:
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
