@@ -1,4 +1,4 @@
-"""Datasets in the folders their owners publish: MNIST, CIFAR, Tiny-ImageNet, PACS, Office-Home."""
+"""Readers of the official folders of MNIST, CIFAR, Tiny-ImageNet, PACS and Office-Home."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
 
 
 def domains(folder: Path, size: int | None = None, *, name: str = "") -> Dataset:
-    """Read pictures in ``domain/class/*``, as PACS and Office-Home keep them.
+    """Read pictures in ``domain/class/*``, the folders of PACS and Office-Home.
 
     Domains and classes are numbered in sorted order. Every domain must have every class.
     """
@@ -123,7 +123,7 @@ def _idx(folder: Path, stem: str, axes: int) -> np.ndarray:
 
 
 def _cifar(name: str, batches: list[dict], key: str, names: list[str]) -> Dataset:
-    """Join the batches, the last one being the test set."""
+    """Join the batches; the last batch is the test set."""
     pixels = np.concatenate([np.asarray(b["data"]) for b in batches])
     if pixels.dtype != np.uint8:
         raise ValueError(f"pictures must be bytes, got {pixels.dtype}")
@@ -145,7 +145,7 @@ def _text(path: Path) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return `name` if it leads to no other folder."""
+    """Return `name` if it is a bare file name; raise ValueError if it names a folder."""
     if Path(name).name != name:
         raise ValueError(f"{name!r} is not the name of a file or a folder")
     return name
