@@ -1,20 +1,21 @@
-"""One module per published claim, run by `hopfed run NAME`.
+"""Experiments: one module per published claim, run by `hopfed run NAME`.
 
 A module of this package offers
 
-- `Config`: a frozen dataclass, its settings; `seeds`, the number of seeds, is one of them;
-- `PRESETS`: configs under the names quick, default and paper;
-- `RECORD`: what is claimed, by whom, and what the summary is compared with;
-- `run(config, seed)`: all that one seed gives, a dict of arrays of the same shapes for every seed;
-  or, for a federation, `run_round(config, seed, t, state, engine)`: round t, from the state that
-  round t - 1 left (None at the start), to its arrays and the new state, None when it was the last;
-  the state is a dict of arrays, or a `FederationState`, whose untouched clients are not copied;
-- `summarise(config, arrays)`: the scalars of the summary, from the arrays of all seeds;
-- for those that compare many methods, `tables(config, summary)`: the `Table`s to print;
-- for those whose settings may name code that is not hopfed's, `code_of(config)`: those names, which
-  are imported only if the command line says so;
+- `Config`: a frozen dataclass of its settings, including `seeds`, the number of seeds;
+- `PRESETS`: configs with the names quick, default and paper;
+- `RECORD`: the claim, its source, and the values with which the summary is compared;
+- `run(config, seed)`: the results of one seed, a dict of arrays that have the same shapes for every
+  seed; or, for a federation, `run_round(config, seed, t, state, engine)`: the arrays of round t and
+  the new state, from the state after round t - 1. The first state is None; the new state is None
+  after the last round. A state is a dict of arrays, or a `FederationState`, in which unchanged
+  clients are not copied;
+- `summarise(config, arrays)`: the numbers of the summary, from the arrays of all seeds;
+- if it compares many methods, `tables(config, summary)`: the `Table`s to print;
+- if its settings may name code outside of hopfed, `code_of(config)`: these names, which are
+  imported only with permission from the command line.
 
-and `hopfed.figures` a module of the same name with `draw(run)`.
+`hopfed.figures` has a module of the same name with `draw(run)`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ NAMES = (
     "knnper",
 )
 
-OTHERS = ("fl", "serve")  # run by commands of their own
+OTHERS = ("fl", "serve")  # experiments with their own commands
 
 PRESET_NAMES = ("quick", "default", "paper")
 
@@ -68,9 +69,9 @@ class Measure:
 
     Attributes
     ----------
-    label : what is measured, in words.
-    paper : what the paper reports, empty when it does not.
-    aim : what this project set out to reach, empty when nothing was set.
+    label : description of the measured quantity.
+    paper : value that the paper reports; empty if it reports none.
+    aim : value that this project aims at; empty if there is no aim.
     """
 
     label: str
@@ -80,12 +81,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Record:
-    """What an experiment is about.
+    """Claim of an experiment, and the rows of its summary.
 
     Attributes
     ----------
     claim : one line.
-    source : where the claim is made.
+    source : paper and section that make the claim.
     minutes : duration of each preset on two cores, by its name.
     measures : key of the summary -> its row; a value may be a number or a pair (value, spread).
     """
@@ -98,13 +99,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results, as it is printed.
+    """A printed table of results.
 
     Attributes
     ----------
-    title : what its rows are.
-    columns : headings of all columns but the first.
-    rows : first the name of the row, then its cells.
+    title : title, which also heads the column of row names.
+    columns : headings of the other columns.
+    rows : for each row its name, then its cells.
     """
 
     title: str
@@ -113,7 +114,7 @@ class Table:
 
 
 def find(name: str) -> Any:
-    """Import the experiment `name`; an unknown one is an error that suggests the nearest.
+    """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name.
 
     Examples
     --------

@@ -1,36 +1,40 @@
-"""What each ingredient of the recovery from one operator is good for.
+"""Ablation: the effect of each ingredient of the recovery from one operator.
 
-One thing at a time is left out of, or put into, the search with one operator (theory/NOTES.md,
-"Search with one operator" and "Closed form of dreaming" and "Layered associative memory"), all on
-the same spectrum: 15 random archetypes of exposures 4:1, 40 of equal ones, and 26 letters, whose
-overlaps reach .88; r from .1 to 1. Theory says at which r the weakest direction leaves the bulk.
-Every variant gives up after three passes without a find. Archetypes and labels only score.
+The recovery is the search of theory/NOTES.md, "Search with one operator", "Closed form of dreaming"
+and "Layered associative memory"; the paper is arXiv:2603.19902. Each variant omits or replaces one
+thing. All variants get the same spectrum, in three settings: 15 random archetypes of exposures 4:1,
+40 of equal exposures, and 26 letters, whose overlaps reach .88. r runs from .1 to 1; theory gives
+the r at which the weakest direction leaves the bulk. Every variant gives up after three passes
+without a find. Archetypes and labels are used only to score.
 
-Measured (paper preset, 20 seeds; parts of K, means over settings and r +- standard error over
-seeds, losses paired). All archetypes are counted from the first r of the grid above the onset:
-.3, .4 and .74 +- .01, theory .197, .289 and .628. The full recovery retrieves .688 +- .002 and
-makes .043 +- .001 false discoveries, 99.9% of them in draws of which it does not retrieve all.
+Measured (paper preset, 20 seeds). Numbers are parts of K, means over settings and r, +- standard
+error over seeds; losses are paired. All archetypes are counted from the first r of the grid above
+the onset: .3, .4 and .74 +- .01; theory has .197, .289 and .628. The full recovery retrieves .688
++- .002 and makes .043 +- .001 false discoveries; 99.9% of these are in draws in which it misses
+archetypes.
 
-- Without the LAM .412 +- .003 are lost, without deflation .221 +- .003, which takes over twice as
-  long as well: these two carry the recovery. Ten groups, diagonalised jointly, gain .009 +- .001.
-- Sharpening matters for letters most, whose resemblance spreads the spectrum: without it .100
-  +- .017 of them are lost, at r = 1 nearly half; of 40 random archetypes .019 +- .005.
-- A rest state must come back after some of its sites are turned. This is what tells archetypes
-  just above the onset: of 40 at r = .4 it retrieves 28.6 +- .8, with 2.8 false, and without it 19.4
-  +- 2.3, with 11.3; over all .009 +- .001. Beside it the test of scores retrieves nothing more,
-  .003 +- .002, and keeps false letters out, .003 for .056. Duplicates that are kept cost .004
+- Without the LAM .412 +- .003 are lost. Without deflation .221 +- .003 are lost, and the search
+  takes over twice as long. These two matter most. Ten groups with joint diagonalisation gain .009
   +- .001.
-- The exposure fit retrieves nothing more. Without it false discoveries rise to .051, without
-  pruning as well to .191 (letters: from .003 to .007 and .191): pruning does most of its work.
-- The early stop saves half of the time, and leaves more letters just below the onset: 15.3
-  +- 1.4 of 26 without it at r = .5, 19.1 +- .4 with it.
-- Keeping the self-field costs nothing in serial updates, .000 +- .002 against no early stop.
-- Repulsion, L = 3 against L = 1 of as many spins, gains .012 +- .002 in the serial heat bath, all
-  of it near the onset (letters at r = .5: 19.9 of 26 against 15.3), and -.006 +- .002 in the
-  paper's LAM. That one, within our search, loses .019 +- .003 and has more false letters, .027.
+- Sharpening matters most for letters, whose overlaps spread the spectrum: without it .100 +- .017
+  of them are lost, nearly half at r = 1; of 40 random archetypes .019 +- .005.
+- A rest state must return after some of its sites are flipped. This test identifies archetypes just
+  above the onset: of 40 at r = .4 the recovery retrieves 28.6 +- .8 with 2.8 false, and without the
+  test 19.4 +- 2.3 with 11.3; over all settings .009 +- .001. With this test in place, the test of
+  scores does not change retrieval, .003 +- .002, but prevents false letters: .003 instead of .056.
+  Keeping duplicates costs .004 +- .001.
+- The exposure fit does not improve retrieval. Without it false discoveries rise to .051; without
+  pruning too, to .191 (letters: from .003 to .007 and .191). So pruning has most of the effect.
+- The early stop halves the time, but misses more letters just below the onset: at r = .5 it finds
+  15.3 +- 1.4 of 26, and 19.1 +- .4 are found without it.
+- Keeping the self-field costs nothing in serial updates: .000 +- .002 compared with no early stop.
+- Repulsion, L = 3 against L = 1 with as many spins, gains .012 +- .002 in the serial heat bath, all
+  of it near the onset (letters at r = .5: 19.9 of 26 against 15.3). In the paper's LAM it gains
+  -.006 +- .002. The paper's LAM, within our search, loses .019 +- .003 and has more false letters,
+  .027.
 
 Run it with ``hopfed run ablation --preset paper --out ablation.h5``. CPU seconds are measured, so
-unlike everything else in the file they differ from run to run.
+they differ from run to run; all other numbers in the file are reproducible.
 """
 
 from __future__ import annotations
@@ -71,20 +75,20 @@ SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
 
 SERIAL = partial(LayeredMemory, order="serial")
-# Algorithm 2 as its authors run it: synchronous updates with next to no noise, the cue clamped,
-# the self-field kept.
+# Algorithm 2 as in its authors' program: synchronous updates with almost no noise, a clamped cue,
+# and the self-field kept.
 PAPER = partial(LayeredMemory, field=0.1, noise=(0.3, 0.02), noise_over_beta=True, self_field=True)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A recovery in which something is left out or replaced.
+    """A recovery with one ingredient omitted or replaced.
 
     Attributes
     ----------
-    label : in words.
+    label : description.
     change : fields of `Search` that differ from those of the full recovery.
-    source : where candidates come from: "search", "eigenvectors" or "joint".
+    source : source of the candidates: "search", "eigenvectors" or "joint".
     fit : whether the exposure fit decides which candidates are kept.
     """
 
@@ -95,9 +99,10 @@ class Variant:
 
 
 def _as_in_the_paper(label: str, memory: LayeredMemory) -> Variant:
-    """The authors' memory and temperature in the projector.
+    """Variant with the authors' memory and temperature in the projector.
 
-    A pass updates as many spins as one of the full search: 72 layers 50 times, 24 memories 150.
+    A pass makes as many updates as in the full search: 72 layers 50 times, or 24 memories 150
+    times.
     """
     starts = 72 // memory.layers
     change = {"settings": ((0.0, 2.5),), "starts": starts, "sweeps": 50, "memory": memory}
@@ -122,7 +127,7 @@ VARIANTS = {
     "paper": _as_in_the_paper("paper's LAM, L = 3", PAPER(layers=3)),
     "paper_one_layer": _as_in_the_paper("paper's LAM, L = 1", PAPER(layers=1)),
 }
-# Three layers with repulsion -> one layer in the same dynamics, as many spins.
+# Three layers with repulsion -> one layer with the same dynamics and number of spins.
 SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
 
 
@@ -132,10 +137,10 @@ class Config:
 
     Attributes
     ----------
-    N : sites, a square: the letters are N pixels.
+    N : sites, a square number, because the letters have N pixels.
     M : examples.
     few, many : numbers of random archetypes; the few have unequal exposures.
-    tilt : exposure of the heaviest of the few over that of the lightest.
+    tilt : ratio of the largest to the smallest exposure of the few.
     qualities : values of r, rising, in (0, 1].
     patience : passes of the search without a find before it gives up.
     seeds : draws.
@@ -166,7 +171,7 @@ class Config:
         require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
     def archetypes(self, setting: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the archetypes (K, N) of a setting; with their exposures (K,)."""
+        """Draw the archetypes (K, N) of a setting and their exposures (K,)."""
         if setting == "letters":
             return render_letters(math.isqrt(self.N)), np.full(len(LETTERS), 1 / len(LETTERS))
         K, tilt = (self.few, self.tilt) if setting == "few" else (self.many, 1.0)
@@ -182,7 +187,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="what each ingredient of the recovery from one operator is good for",
+    claim="each ingredient of the recovery from one operator, and the loss without it",
     source="hopfield federation, supplement",
     minutes={"quick": 0.2, "default": 1.2, "paper": 5},
     measures={
@@ -205,11 +210,11 @@ RECORD = Record(
 
 
 def run(config: Config, seed: int) -> Arrays:
-    """Recover by every variant at every setting and quality.
+    """Recover with every variant at every setting and quality.
 
     Scores are named ``measure/variant``. The axes are (setting, quality); ``n_archetypes`` is
-    (setting,), and ``onset`` (setting, 2) holds the r at which theory sees the first archetype
-    and that at which it sees all.
+    (setting,), and ``onset`` (setting, 2) holds the values of r from which theory predicts that
+    the first archetype, and that all archetypes, are detectable.
     """
     rows, n_archetypes, onset = [], [], []
     for setting in SETTINGS:
@@ -222,7 +227,7 @@ def run(config: Config, seed: int) -> Arrays:
 
 
 def _onset(config: Config, xi: np.ndarray, exposures: np.ndarray) -> np.ndarray:
-    """r at which the strongest and the weakest spike of these archetypes leave the bulk."""
+    """Values of r at which the strongest and the weakest spike leave the bulk."""
     units = np.sqrt(exposures / config.N)[:, None] * xi
     ends = np.linalg.svd(units, compute_uv=False)[[0, -1]] ** 2
     return planning.minimal_quality(ends, config.N, config.M)
@@ -231,13 +236,13 @@ def _onset(config: Config, xi: np.ndarray, exposures: np.ndarray) -> np.ndarray:
 def _cell(
     config: Config, setting: str, xi: np.ndarray, exposures: np.ndarray, quality: float, seed: int
 ) -> dict[str, Any]:
-    """One draw: its spectrum once, every variant on it, and what could be had at best."""
+    """Results of one draw: its spectrum, every variant on it, and the best possible result."""
     rng = stream(seed, "ablation", setting, str(quality))
     examples, labels = draw_examples(xi, config.M, quality, rng, exposures=exposures)
     evidence = Evidence.of(examples)
     cell: dict[str, Any] = {"n_detected": evidence.rank.n_detected}
     for name, variant in VARIANTS.items():
-        start = time.process_time()  # not of the clock: other programs would count
+        start = time.process_time()  # CPU time, because other programs disturb wall-clock time
         patterns, candidates = recover_by(variant, evidence, config.patience, seed)
         cell[f"seconds/{name}"] = time.process_time() - start
         score = retrieval(patterns, xi)
@@ -252,7 +257,7 @@ def _cell(
 def _at_best(
     xi: np.ndarray, examples: np.ndarray, labels: np.ndarray, quality: float
 ) -> dict[str, int]:
-    """Archetypes that theory sees in this draw, and those that true labels would retrieve."""
+    """Numbers of archetypes that theory predicts, and that true labels would retrieve."""
     M, K = len(labels), len(xi)
     shares = np.bincount(labels, minlength=K) / M
     theory = spikes.finite_size(xi, shares, min(quality, 1 - 1e-6), M)
@@ -262,7 +267,7 @@ def _at_best(
 
 @dataclass(frozen=True)
 class Evidence:
-    """What there is before the search: operator, count, signal subspace."""
+    """Input of the search: operator, count, signal subspace."""
 
     operator: FactorOperator
     rank: RankEstimate
@@ -272,7 +277,7 @@ class Evidence:
     def of(cls, examples: np.ndarray) -> Evidence:
         """Count the spectrum of the examples' operator, as `recover` does."""
         operator, rule = FactorOperator.from_examples(examples), TracyWidom()
-        ranks: list[RankEstimate] = []  # one call of the rule: it costs as much as the spectrum
+        ranks: list[RankEstimate] = []  # keeps the rule's one call, as costly as the spectrum
 
         def count(values: np.ndarray, complete: bool) -> int:
             M, N = examples.shape
@@ -286,7 +291,7 @@ class Evidence:
 def recover_by(
     variant: Variant, evidence: Evidence, patience: int, seed: int
 ) -> tuple[np.ndarray, int]:
-    """Patterns (C, N) that a variant keeps, and how many candidates it had."""
+    """Patterns (C, N) that a variant keeps, and the number of its candidates."""
     space = evidence.space
     if space.dim == 0:
         return np.zeros((0, space.n_sites), np.int8), 0
@@ -307,8 +312,8 @@ def recover_by(
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Means over settings and qualities with standard errors over seeds; losses are paired.
 
-    Beside the rows of the record, ``lost_..._letters`` and the like hold one setting each, and
-    each variant has its mean magnetisation, patterns kept over K, and CPU seconds.
+    In addition to the rows of the record, keys such as ``lost_..._letters`` hold a single setting.
+    Each variant also has its mean magnetisation, patterns kept over K, and CPU seconds.
     """
     K = arrays["n_archetypes"][..., None]
     full = arrays["found/full"] / K
@@ -337,7 +342,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _from_quality(config: Config, holds: np.ndarray) -> np.ndarray:
-    """Quality from which something holds at all larger ones; infinite where not at the last."""
+    """Smallest quality from which `holds` is always True; infinite if the last one is False."""
     onward = np.logical_and.accumulate(holds[..., ::-1], axis=-1)[..., ::-1]
     return np.where(onward, np.array(config.qualities), np.inf).min(axis=-1)
 

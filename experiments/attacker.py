@@ -1,21 +1,22 @@
-"""A client that sends noise is shut out by its plasticity, and the archetypes are kept (Fig. 6).
+"""An attacker sends noise; its plasticity weight falls and the archetypes stay (Fig. 6).
 
-Five clients hold examples of K = 3 archetypes; those of the attackers are noise, or nearly so. For
-each rule of plasticity (theory/NOTES.md, "Plasticity") the federation runs over the same examples,
-and the weights of good clients and of attackers are compared, with the archetypes that the server
-remembers.
+Source: arXiv:2603.19902, Fig. 6; theory/NOTES.md, "Plasticity" and "Entropy rule".
 
-The rules disagree, as they must (theory/NOTES.md, "Entropy rule"): to the entropy rule a batch of
-noise looks like a novel one. The agreement rule shuts noise out, and a client of quality .1, which
-does hold some signal, not quite. `structure`, proposed here, asks how much of a batch is signal,
-remembered or new. Without votes or carried evidence each round stands on its own examples; the
-memory is kept apart from it.
+Five clients hold examples of K = 3 archetypes; the examples of attackers are noise, or nearly so.
+The federation runs with each rule of plasticity on the same examples. Compared are the weights of
+good clients and attackers, and the archetypes that the server remembers.
 
-Measured (paper preset, 20 seeds, last round, the worst of all seeds for an attacker): `structure`
-.501 for good clients and .008 for an attacker at r = .1; agreement 1 and .123; entropy .002 and
-1.0. So the aim of .05 is met by `structure` alone: agreement leaves an attacker that holds some
-signal a tenth. Every archetype has m = 1 from round 1 on under each of the rules; entropy, which
-hears the attackers only, remembers up to two false patterns, the others none.
+The rules must disagree. The entropy rule takes a batch of noise for a novel batch. The agreement
+rule gives noise no weight, but does not fully exclude a client of quality .1, which holds some
+signal. The rule `structure`, proposed here, uses the share of a batch that is signal, remembered or
+new. There are no votes and no carried evidence, so each round uses only its own examples; the
+memory is separate.
+
+Measured (paper preset, 20 seeds, last round; for an attacker the worst of all seeds): `structure`
+gives good clients .501 and an attacker at r = .1 .008; agreement 1 and .123; entropy .002 and 1.0.
+So only `structure` meets the aim of .05; agreement leaves an attacker with some signal a tenth.
+Every archetype has m = 1 from round 1 on under each of the rules. Entropy, which listens only to
+the attackers, remembers up to two false patterns; the others remember none.
 
 Run it with ``hopfed run attacker --preset paper --workers 2 --out attacker.h5``.
 """
@@ -50,8 +51,8 @@ class Config:
     ----------
     N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
     quality : r of the good clients.
-    attackers, noise : number of attackers, and their r, of each scenario in turn.
-    ema : share of a new reading in the weight.
+    attackers, noise : for each scenario the number of attackers, and their r.
+    ema : share of a new value in the moving average of the weight.
     memory : "separate", "common" or "literal".
     seeds : draws.
     """
@@ -118,7 +119,7 @@ RECORD = Record(
 def run_round(
     config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
-    """Play one round of every rule in every scenario."""
+    """Play one round with every rule in every scenario."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
     variants = {
         f"{scenario}/{name}": _method(config, xi, i, name, seed)
@@ -157,7 +158,7 @@ def _method(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Weights in the last round, and the worst of the archetypes, over all scenarios."""
+    """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
     for name in RULE_NAMES:
         good, bad, lowest, false = [], [], [], []

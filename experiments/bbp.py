@@ -1,18 +1,21 @@
-"""Outliers and overlaps of archetypes land where the BBP theory puts them (Fig. 5).
+"""Outliers and overlaps of archetypes follow the BBP theory (Fig. 5).
 
-Examples of K = 6 archetypes of +-1, three strong and three so rare that most draws hold none or
-one example of them, are turned into a Hebbian operator, and its leading eigenpairs are compared
-with two predictions: the *plain* one (arXiv:2603.19902, eqs. (41), (42)) from the nominal exposures
-and orthogonal archetypes, and the *finite-size* one from the exposures of the draw and the actual
-archetypes, whose only asymptotic part is the noise (`hopfed.theory.spikes.finite_size`). Labels and
-archetypes only score.
+Source: arXiv:2603.19902, Fig. 5 and eqs. (41), (42).
 
-Measured (paper preset, 50 draws, +- standard error over draws): R^2 over draws of each of the nine
-strong outliers at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper reports;
-median overlap gap .00036 +- .00003, plain .0107, the paper .0163. All 80 weak archetypes whose
-outlier theory puts above the test level are seen, and 2 of the 323 that it leaves in the bulk, as
-many as the 1% test allows. Between edge and test level, where theory says an outlier but no test
-can tell it from noise, are 47, single examples at M = 6,400: 21% of them are seen.
+Examples of K = 6 archetypes of +-1 give a Hebbian operator. Three archetypes are strong; three are
+so rare that most draws hold none or one of their examples. The leading eigenpairs are compared with
+two predictions. The *plain* one, eqs. (41) and (42), uses the nominal exposures and orthogonal
+archetypes. The *finite-size* one uses the exposures of the draw and the actual archetypes; only its
+noise is asymptotic (`hopfed.theory.spikes.finite_size`). Labels and archetypes are used only to
+score.
+
+Measured (paper preset, 50 draws, +- standard error over draws). R^2 over draws of each of the nine
+strong outliers is at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper
+reports. The median overlap gap is .00036 +- .00003, plain .0107, the paper .0163. All 80 weak
+archetypes whose predicted outlier lies above the test level are seen. Of the 323 that theory leaves
+in the bulk 2 are seen, as many as the 1% test allows. 47 lie between edge and test level, where
+theory predicts an outlier that no test can tell from noise; they are single examples at M = 6,400,
+and 21% of them are seen.
 
 Run it with ``hopfed run bbp --preset paper --out bbp.h5``.
 """
@@ -36,7 +39,7 @@ from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import TracyWidom
 from hopfed.theory import marchenko_pastur, spikes
 
-TOP = 10  # eigenvalues kept of each draw, as in the paper's panel A
+TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Config:
     N : sites.
     M : numbers of examples, one draw each per seed.
     quality : r of the examples, in (0, 1).
-    exposures, weak : shares of the strong and of the weak archetypes, before normalising.
+    exposures, weak : exposures of the strong and of the weak archetypes, before normalisation.
     alpha : false-alarm rate of the Tracy-Widom count.
     seeds : draws.
     """
@@ -144,7 +147,7 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of the two predictions with the draws, worst case over M and archetypes."""
+    """Agreement of both predictions with the draws, in the worst case over M and archetypes."""
     strong, n = len(config.exposures), len(arrays["edge"])
     top, overlaps = arrays["eigenvalues"][..., :strong], arrays["overlaps/measured"]
     summary: dict[str, Any] = {}
@@ -168,7 +171,7 @@ def _median_of(values: np.ndarray, seeds: np.ndarray) -> float:
 
 
 def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Share of weak archetypes that pass the test, by where theory puts their eigenvalue."""
+    """Share of weak archetypes that pass the test, by the predicted place of their eigenvalue."""
     weak = slice(len(config.exposures), config.n_archetypes)
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
     seen = arrays["eigenvalues"][..., weak] > tau

@@ -1,29 +1,32 @@
-"""Clients that inject a pattern of their own, and what tells it from an archetype.
+"""Clients inject a pattern of their own; can the server tell it from an archetype?
 
-Fifty clients hold ten examples each of K = 4 archetypes. The first n of them lie, together: in
-every exchange they answer as if, beside their own examples, they held a M noiseless ones of a
-pattern u, which they do not count. Their operators carry the spike ``a N u u^T / N``, their sums of
-examples and their projections agree with it (all in one group, where joint diagonalisation sees it
-best), and once u is told they give it all the M votes that the server hears of each. It is the same
-in all rounds ("fixed") or a new one in each ("wandering"). The server does nothing; asks for fresh
-support in three rounds (persistence), in half of ten random groups of clients (agreement), or both;
-or takes medians or trimmed means of the operators, entry by entry. In "rare" nobody lies, and one
-archetype is seen by five clients only. A false discovery is a broadcast pattern with no archetype
-at ``|m| >= .9``. The truth only scores.
+Fifty clients hold ten examples each of K = 4 archetypes (arXiv:2603.19902, supplement). The first n
+clients lie together. In every exchange they answer as if they also held a M noiseless examples of a
+pattern u, which they do not count. Their operators contain the spike ``a N u u^T / N``. Their sums
+of examples and their projections are consistent with it; all are in one group, where joint
+diagonalisation sees u best. When the server broadcasts u, liars give it all the M votes that the
+server accepts from each. u is the same in all rounds ("fixed") or a new one in each ("wandering").
+
+The defences are: none; new support in three rounds (persistence); support in half of ten random
+groups of clients (agreement); both; medians or trimmed means of the operators, entry by entry. In
+the scenario "rare" nobody lies, and only five clients see one of the archetypes. A false discovery
+is a broadcast pattern without an archetype at ``|m| >= .9``. The truth is used only to score.
 
 Measured (paper preset, 5 seeds, a = .3, +- sd over seeds). Every archetype that all clients see is
-kept, nothing is false without liars, and persistence costs 2 rounds. False after 8 rounds:
+kept. Without liars nothing is false, and persistence costs 2 rounds. False after 8 rounds:
 
-- fixed: 1 under none, persistence and trimmed, and under the median for any n, if a little later.
-  Agreement lets in none for n = 1 and 3, and does not hold against 5 of 50: they touch half of the
-  groups in 19 of 40 rounds (theory 15 +- 3); all pass by round 2, with both 4 of 5 by round 7.
-- wandering: 8 under none, trimmed, median (0 at n = 1); agreement 3.8 +- .8 at n = 5; else 0.
-- The price: under both the rare archetype is broadcast in 4 of 5 seeds, 4 rounds late. To the
-  groups it is what five liars are: the area under their ROC is .46 +- .05. The pooled score
-  tells the two apart only by strength, which the liars choose (one seed: 1 at a = .1, 0 at .5).
+- fixed: 1 with none, persistence and trimmed; 1 with the median for any n, a little later.
+  Agreement admits none for n = 1 and 3, but fails against 5 of 50: they are in half of the groups
+  in 19 of 40 rounds (theory 15 +- 3). The pattern is broadcast in all seeds by round 2; with both
+  defences in 4 of 5 by round 7.
+- wandering: 8 with none, trimmed, median (0 at n = 1); agreement 3.8 +- .8 at n = 5; otherwise 0.
+- The price: with both, the rare archetype is broadcast in 4 of 5 seeds, 4 rounds late. The groups
+  cannot tell it from five liars: the area under their ROC is .46 +- .05. The pooled score separates
+  the two only by strength, which the liars choose (one seed: 1 at a = .1, 0 at .5).
 
-One liar is counted as foreseen (mean gap .02): from ``s2 (q + sqrt q)`` on and not from ``s2 sqrt
-q``, where an archetype is seen, which would have .95 of them counted at a = .1, not .10.
+One liar is counted as predicted (mean gap .02): its spike is counted from ``s2 (q + sqrt q)`` on.
+An archetype is seen from ``s2 sqrt q`` on; with this threshold .95 of the spikes would be counted
+at a = .1, instead of .10.
 
 Run it with ``hopfed run byzantine --preset paper --workers 2 --out byzantine.h5``.
 """
@@ -68,7 +71,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "trimmed": {"robust": Robust("trimmed", 0.1)},
 }
 KINDS = ("fixed", "wandering")
-SCORES = ("level", "rounds", "groups")  # what the defences put a threshold on
+SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a threshold
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class Config:
     ----------
     N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
     quality : r of the examples.
-    attackers : numbers of clients that lie, one scenario each and of either kind.
-    amplitude : a, of every liar.
-    amplitudes : values of a at which it is asked whether a single liar's spike is counted.
-    few : clients that alone see the rare archetype of the scenario "rare".
+    attackers : numbers of lying clients; each has a scenario of both kinds.
+    amplitude : a of every liar.
+    amplitudes : values of a for the test whether the spike of a single liar is counted.
+    few : number of clients that see the rare archetype of the scenario "rare".
     seeds : draws.
     """
 
@@ -112,7 +115,7 @@ class Config:
 
     @property
     def scenarios(self) -> dict[str, tuple[int, str]]:
-        """Name -> number of liars and their kind."""
+        """Name of a scenario -> number and kind of its liars."""
         lies = {f"{n} {kind}": (n, kind) for n in self.attackers for kind in KINDS}
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
 
@@ -124,7 +127,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="agreement tells an injected pattern from archetypes while few lie; entries do not",
+    claim="with few liars, agreement detects an injected pattern; robust means of entries do not",
     source="hopfield federation, supplement",
     minutes={"quick": 0.2, "default": 2, "paper": 5},
     measures={
@@ -132,8 +135,8 @@ RECORD = Record(
             f"{key}/{name}": Measure(f"{label}, {name}", aim=aim)
             for key, label, aim in (
                 ("false/fixed", "false discoveries in a broadcast, fixed spike", ""),
-                ("false/wandering", "the same, wandering spike", ""),
-                ("false/clean", "the same, no liars", "0"),
+                ("false/wandering", "false discoveries in a broadcast, wandering spike", ""),
+                ("false/clean", "false discoveries in a broadcast, no liars", "0"),
                 ("kept", "archetypes kept at the end, liars of any number", "1"),
                 ("delay", "rounds until the archetypes are broadcast", ""),
                 ("rare", "rare archetype broadcast at the end", ""),
@@ -155,7 +158,7 @@ RECORD = Record(
 def run_round(
     config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
-    """Play one round of every defence in every scenario, and score what they judge by."""
+    """Play one round with every defence in every scenario, and record the defences' scores."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
@@ -191,21 +194,21 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
-    """What `clients` send in the first exchange of a round."""
+    """Messages of `clients` in the first exchange of a round."""
     return {c: method.client_step({}, {}, Context(seed, t, 0, c))[1] for c in clients}
 
 
 def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
     """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each.
 
-    For the archetypes, and for what the liars of that scenario speak for in every round.
+    The first K values are those of the archetypes, then come the liars' patterns of all rounds.
     """
     arrays: Arrays = {}
     L, s2 = config.clients, 1 - config.quality**2
     honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
     for scenario, (n, _) in config.scenarios.items():
         method = _method(config, xi, scenario, seed)
-        others = range(L if scenario == "rare" else n)  # those who do not answer as in "clean"
+        others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
         heard = honest | _heard(method, t, seed, others)
         operators = [method.encoding.decode(heard[c]) for c in range(L)]
         patterns = np.vstack([xi, *(method.pattern(s) for s in range(config.rounds))])
@@ -217,7 +220,7 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
 
 
 def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
-    """Whether the count of a round's operators shows the spike of one liar, by amplitude."""
+    """Whether the count of a round's operators includes one liar's spike, by amplitude."""
     clean = _method(config, xi, "clean", seed)
     honest = _heard(clean, t, seed, range(config.clients))
 
@@ -232,10 +235,10 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
 def foresee_visible(config: Config) -> Arrays:
     """Strength of one liar's spike over the phase boundary, and the chance that it is counted.
 
-    The spike has no noise of its own and is added to that of the examples: its eigenvalue is
-    ``theta + s2 / (1 - s2 q / theta)`` from ``theta = s2 (q + sqrt q)`` on, higher by ``s2 q``
-    than for an archetype (F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227 (2011) 494). It
-    fluctuates as does the resolvent of the noise in a fixed direction.
+    The spike has no noise and is added to the noise of the examples. Its eigenvalue is
+    ``theta + s2 / (1 - s2 q / theta)`` from ``theta = s2 (q + sqrt q)`` on. This boundary is
+    higher by ``s2 q`` than for an archetype (F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227
+    (2011) 494). The eigenvalue fluctuates like the resolvent of the noise in a fixed direction.
 
     Examples
     --------
@@ -256,7 +259,7 @@ def foresee_visible(config: Config) -> Arrays:
 
 
 def foresee_passing(config: Config, liars: int) -> float:
-    """Chance that so many clients, drawn at random, are in enough groups for the quorum.
+    """Chance that `liars` clients, drawn at random, are in enough groups for the quorum.
 
     Examples
     --------
@@ -278,7 +281,8 @@ def foresee_passing(config: Config, liars: int) -> float:
 def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
     """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars.
 
-    Of every round; or for the score "rounds" the rounds whose pooled operators support a pattern.
+    There is a value for every round; the score "rounds" is the number of rounds whose pooled
+    operators support a pattern.
     """
     names = f"{max(config.attackers)} {kind}", "rare"
     which = "level" if score == "rounds" else score
@@ -286,14 +290,14 @@ def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, n
     if score == "rounds":
         lies, rare = ((v > Spiked.level).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., config.K :]
-    else:  # each in its own round
+    else:  # each pattern in its own round
         injected = np.diagonal(lies[..., config.K :], axis1=1, axis2=2)
     found = {"common": lies[..., : config.K], "rare": rare[..., config.K - 1], "injected": injected}
     return {name: v.reshape(len(v), -1) for name, v in found.items()}
 
 
 def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
-    """Area under the ROC over some seeds: chance that true is above false, ties counted half.
+    """Area under the ROC over some seeds: chance that true exceeds false, ties counted half.
 
     Examples
     --------
@@ -305,7 +309,7 @@ def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means over seeds, with their standard deviation where it is not one of an area."""
+    """Means over seeds with standard deviations; areas have standard errors."""
     lies = [name for name, (n, _) in config.scenarios.items() if n > 0]
     groups = {"clean": ["clean"]} | {k: [s for s in lies if s.endswith(k)] for k in KINDS}
     summary: dict[str, Any] = {}
@@ -337,7 +341,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _first(told: np.ndarray) -> np.ndarray:
-    """First round (seeds,) from which all is told; the number of rounds where there is none."""
+    """First round (seeds,) from which all are broadcast; the number of rounds if there is none."""
     return np.where(told.any(axis=1), told.argmax(axis=1), told.shape[1])
 
 

@@ -1,18 +1,21 @@
-"""The operator of M examples is as near to its mean as matrix Bernstein says, and nearer (Thm 1).
+"""The operator of M examples deviates from its mean by less than matrix Bernstein allows (Thm 1).
 
-The deviation ``||J - E J||`` of ``J = eta^T eta / (N M)`` is measured over M and compared with the
+Source: arXiv:2603.19902, Theorem 1 and eq. (36).
+
+The deviation ``||J - E J||`` of ``J = eta^T eta / (N M)`` is measured over M. It is compared with
 explicit bounds of `hopfed.theory.concentration` at one level: Bernstein with the variance proxy of
-the mixture at hand, with the universal proxy 1/4, and in the form of the paper, eq. (36). All fall
-as ``M^(-1/2)``. The mean is exact: it is known from the archetypes, which only the score sees.
+the mixture, Bernstein with the universal proxy 1/4, and the form of the paper, eq. (36). All
+decrease as ``M^(-1/2)``. The mean is exact, because it is computed from the archetypes; these are
+used only to score.
 
-The bound must not be passed more often than its level; how far above the measurement it lies is
-the price of holding for every N and M without a constant left open. At r = .9 the
-counting noise of the exposures alone, a few independent numbers, makes up 78% of the deviation: no
-log N there, which every matrix bound pays.
+The bound may be exceeded at most as often as its level. Its distance from the measurement is the
+price of a bound that holds for every N and M without unknown constants. At r = .9 the counting
+noise of the exposures alone, which are a few independent numbers, makes up 78% of the deviation.
+This part has no factor log N, but every matrix bound has.
 
-Measured (paper preset, 50 seeds, 1,050 draws): the bound is never passed and lies 3.8 to 4.8 times
-above the mean deviation, with the universal proxy and in the paper's form up to 9.8 and 9.5 times;
-the slope in log M is -.510 +- .005.
+Measured (paper preset, 50 seeds, 1,050 draws): the bound is never exceeded and is 3.8 to 4.8 times
+the mean deviation; with the universal proxy and in the paper's form it is up to 9.8 and 9.5 times.
+The slope in log M is -.510 +- .005.
 
 Run it with ``hopfed run concentration --preset paper --out concentration.h5``.
 """
@@ -41,9 +44,9 @@ class Config:
     ----------
     N : sites.
     M : numbers of examples.
-    qualities : r of the examples, each tried by itself.
-    exposures : shares of the archetypes, before normalising.
-    level : probability with which the bound may be passed.
+    qualities : values of r of the examples, each in its own draws.
+    exposures : exposures of the archetypes, before normalisation.
+    level : largest probability that the bound is exceeded.
     seeds : draws.
     """
 
@@ -112,7 +115,7 @@ def run(config: Config, seed: int) -> Arrays:
 def _deviation(
     config: Config, xi: np.ndarray, mean: np.ndarray, r: float, M: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """``||J - E J||`` of M examples, and the part of it that the exposures alone explain."""
+    """``||J - E J||`` of M examples, and the part of it due to the exposures alone."""
     examples, labels = draw_examples(xi, M, r, rng, exposures=config.mixture)
     operator = DenseOperator.from_examples(examples)
     surplus = np.bincount(labels, minlength=len(xi)) / M - config.mixture
@@ -127,7 +130,7 @@ def _norm(symmetric: np.ndarray) -> float:
 
 
 def _bounds(config: Config, proxy: float) -> Arrays:
-    """Deviations (M,) that are passed with probability at most `level`.
+    """Deviations (M,) that are exceeded with probability at most `level`.
 
     The paper's form ``2 N exp(-c M min(u^2 / v, u))`` is solved for u, with c = 3/8.
     """
@@ -141,7 +144,7 @@ def _bounds(config: Config, proxy: float) -> Arrays:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """How often the bound is passed, how far above the measurement it lies, and the slope."""
+    """Share of draws above the bound, ratio of bound to measurement, and the slope."""
     deviation, n = arrays["deviation"], len(arrays["deviation"])
 
     def ratio(i: np.ndarray, name: str) -> np.ndarray:

@@ -1,40 +1,40 @@
-"""Clients with noisy data profit from one with clean data, and from one another.
+"""Clients with noisy data profit from a client with clean data, and from one another.
 
-Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
+Source: arXiv:2603.19902, supplement; theory/NOTES.md, "Outliers and overlaps" and "Score and
+acceptance".
 
-Each row is a federation of clients of given qualities, beside federations of one: the same clients
-on the same examples, each alone. The paper's rows (supplement; K = 3 and three clients are our
-choice) are of qualities (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2). In the two harder settings,
-added here, no client's batch shows an archetype: three clients of quality .08, whose own rounds add
-up in the end, and 24 clients of that quality with so few examples that all rounds together leave
-each of them below its threshold (margin .85 after 12 rounds; 1.2 to 4.2 for all of them).
+Each row is a federation of clients of given qualities. It is compared with federations of one: each
+client alone on the same examples. The paper's rows have the qualities (.8, .8, .8), (.8, .2, .2)
+and (.2, .2, .2); K = 3 and three clients are our choice. Two harder rows are added, in which no
+client's batch shows an archetype: three clients of quality .08, which find the archetypes alone
+after many rounds; and 24 clients of quality .08 with so few examples that each stays below its
+threshold even after all rounds (margin .85 after 12 rounds; 1.2 to 4.2 for all together).
 
-Theory is beside it: what all examples so far, counted alike, show of an archetype: gamma of the
-spiked model, and the magnetisation ``erf(sqrt(gamma / (1 - gamma) / 2))`` of the signs of its
-projection.
+The prediction treats all examples so far alike: gamma of the spiked model, and the magnetisation
+``erf(sqrt(gamma / (1 - gamma) / 2))`` of the signs of an archetype's projection.
 
-Measured (paper preset, 10 seeds; m is a mean over archetypes, +- sd over seeds, `worst alone` the
-client that does worst alone). The paper's rows are easy: theory puts a client of quality .2 at 5.6
-times its threshold in the first round, and together, with a clean client or with its like, it has
-m = 1 from the first. Where it is hard:
+Measured (paper preset, 10 seeds; m is a mean over archetypes, +- sd over seeds; `worst alone` is
+the client with the lowest m alone). The paper's rows are easy: in theory a client of quality .2 is
+at 5.6 times its threshold in the first round. Together with a clean client or with equal ones it
+has m = 1 from the first round on. The hard rows:
 
-    quality .08         m in the last round       foreseen   rounds to find all
+    quality .08         m in the last round       predicted  rounds to find all
     3 clients           .9997 +- .0007            .9998      3
       worst alone       .945 +- .012              .960       10
     24 clients          .996 +- .003              .997       5
       worst alone       0 +- 0                    0          never
 
-So pooling shows what no client could see, as well as theory allows: patterns that were read off
-thin evidence are read off it again when there is more (`hopfed.hopfield.memory.remembered`).
-Examples this noisy do not tell their archetype (r sqrt(N) = 1.6) and have no votes
-(`hopfed.hopfield.memory.voting`): without the exchange (``--set votes=false``, three seeds)
-everything is the same. No false discovery is left at the end. The first patterns may be mixtures of
-archetypes that the spectrum does not yet hold apart, so patterns are relied on after three rounds
-of support (`persistence`). With 1 (three seeds) up to 2 mixtures are left, and the structure rule,
-which weighs clients by what is known, has m = .74 +- .33 with 24 clients.
+So pooling shows archetypes that no client can see alone, as well as theory allows: the server reads
+patterns again when it has more evidence (`hopfed.hopfield.memory.remembered`). Examples this noisy
+do not identify their archetype (r sqrt(N) = 1.6) and have no votes
+(`hopfed.hopfield.memory.voting`): without the exchange (``--set votes=false``, three seeds) all
+results are the same. No false discovery is left at the end. The first patterns may be mixtures of
+archetypes that the spectrum does not yet separate, so a pattern is used only after three rounds of
+support (`persistence`). With 1 round (three seeds) up to 2 mixtures are left, and the structure
+rule, which weights clients by known patterns, has m = .74 +- .33 with 24 clients.
 
-The structure rule gives a client of quality .2 beside one of .8 a weight of .06 against .5, and m
-is the same. Of the 24 it shuts out four in ten, whose batches of 33 show no structure, and has
+The structure rule gives a client of quality .2 the weight .06 beside a client of .8 with .5, with
+equal m. It excludes four in ten of the 24 clients, whose batches of 33 show no structure, and has
 m = .987 +- .005.
 
 Run it with ``hopfed run cooperation --preset paper --workers 2 --out cooperation.h5``.
@@ -64,19 +64,19 @@ from hopfed.hopfield.plasticity.rules import Fixed, Structure
 from hopfed.theory import planning
 from hopfed.theory.profile import profile_spikes
 
-FOUND = 0.9  # |m| from which an archetype counts as found: a pattern below is a false discovery
+FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
 
 
 @dataclass(frozen=True)
 class Row:
-    """One federation: its clients' qualities, and the examples of each in a round."""
+    """One federation: its clients' qualities, and the examples per client and round."""
 
     qualities: tuple[float, ...]
     examples: int
 
     @property
     def name(self) -> str:
-        """What its arrays and its rows of the summary are called."""
+        """Name of its arrays and of its rows of the summary."""
         if len(self.qualities) <= 3:
             return " ".join(f"{r:g}" for r in self.qualities)
         first, last = self.qualities[0], self.qualities[-1]
@@ -90,12 +90,12 @@ class Config:
     Attributes
     ----------
     N, K, rounds : sites, archetypes, rounds.
-    first, others : quality of the first client, and of all others, of each row in turn.
-    clients, examples : clients, and examples of each in a round, of each row.
-    alone : clients of each row that also work alone.
+    first, others : for each row the quality of the first client, and of all others.
+    clients, examples : for each row the number of clients, and of examples per client and round.
+    alone : number of clients of each row that also work alone.
     weight : w of the fixed rule.
     discount : share of the evidence that is left after a round.
-    persistence : rounds whose operators must support a pattern before it is relied on.
+    persistence : rounds whose operators must support a pattern before it is used.
     votes : whether clients vote on the patterns.
     alpha : false-alarm rate of each round's count.
     seeds : draws.
@@ -130,7 +130,7 @@ class Config:
         names = [row.name for row in self.rows()]
         require(len(set(names)) == len(names), "first", "a row of its own each", "; ".join(names))
         require(min(self.clients) >= 2, "clients", "at least 2 in each row", self.clients)
-        # Theory foresees as many spikes as there are archetypes, so a batch must be as large.
+        # Theory predicts one spike per archetype, so a batch needs at least K examples.
         require(min(self.examples) >= self.K, "examples", f"at least K = {self.K}", self.examples)
 
     def rows(self) -> Iterator[Row]:
@@ -181,7 +181,7 @@ RECORD = Record(
 
 @dataclass(frozen=True)
 class Alone:
-    """One client of a federation as the only client of its own."""
+    """One client of a federation as the only client of another federation."""
 
     source: ArchetypeStream
     client: int
@@ -235,7 +235,7 @@ def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> Hopfi
 
 
 def foreseen(config: Config, row: Row, t: int) -> Arrays:
-    """Predict from the qualities what the pooled examples of rounds 0 .. t show.
+    """Predict from the qualities the results for the pooled examples of rounds 0 .. t.
 
     Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 
@@ -263,7 +263,7 @@ def _pooled(
     exposures = np.full((len(qualities), config.K), 1 / config.K)
     spike = profile_spikes(qualities, exposures, config.N, examples)
     margin, gamma = float(spike.margin[0]), float(spike.overlaps[0])
-    # Clients of one quality with the same margin stand for those of several.
+    # Clients of several qualities are replaced by clients of one quality with the same margin.
     odds = margin * config.K / np.sqrt(config.N * examples)
     quality = float(np.sqrt(odds / (1 + odds)))
     power = planning.detection_power(
@@ -275,7 +275,7 @@ def _pooled(
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Score each row: magnetisations, median rounds until all are found, false discoveries.
 
-    `alone` is the client that does worst alone, by its magnetisation over all rounds.
+    `alone` is the client with the lowest magnetisation over all rounds.
     """
     summary: dict[str, Any] = {}
     for row in (r.name for r in config.rows()):

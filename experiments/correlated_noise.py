@@ -1,28 +1,30 @@
-"""Correlated noise: the generalised edge drops the false spikes and keeps what theory lets it keep.
+"""Correlated noise: the generalised edge removes false spikes and keeps detectable archetypes.
 
-Real-valued examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` carry Gaussian noise of covariance
-Sigma: autoregressive along the sites, or of a different variance in each block of them. Three
+Source: arXiv:2603.19902, supplement.
+
+Real-valued examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` have Gaussian noise of covariance
+Sigma: autoregressive along the sites, or with a different variance in each block of sites. Three
 counts of spikes are compared:
 
-- *classical*: the white-noise test, which takes the top of the deformed bulk for archetypes;
+- *classical*: the white-noise test, which counts the top of the deformed bulk as archetypes;
 - *generalised*: the test at the edge of the generalised Marchenko-Pastur law (Silverstein);
-- *whitened*: ``Sigma^(-1/2)`` applied first, then the white-noise test.
+- *whitened*: the white-noise test after applying ``Sigma^(-1/2)``.
 
-The last two know the family of the noise only and fit its parameters to the data. Against them
-stand the predictions from the true covariance, archetypes and exposures of the draw, which only
-score: how many outliers the generalised spike law puts above the threshold, and how many the
-classical one after whitening. Quality 0 is the null.
+The last two know only the family of the noise and fit its parameters to the data. Predictions come
+from the true covariance, archetypes and exposures of the draw, which are used only to score: the
+number of outliers above the threshold by the generalised spike law, and by the classical law after
+whitening. Quality 0 is the null.
 
-A weak archetype can be lost at the generalised edge, as the paper found, but the law says when,
-and whitening recovers it: it moves the noise's own large eigenvalues out of the way.
+A weak archetype can be lost at the generalised edge, as the paper found. The law predicts when.
+Whitening recovers it, because it removes the large eigenvalues of the noise.
 
-Measured (paper preset, 50 seeds): false spikes on nulls 19.1 +- 1.4 at rho = .3 (the paper 17.5),
-78 at rho = .6, 41 with blocks; .013 at the generalised edge, .007 whitened. Where the law foresees
-all three, 3.01 +- .14 and 3.00 +- .11 are counted (the paper 1.3 of 3). The count is the foreseen
-one in 88% and 96% of the draws with archetypes. The misses are where an outlier lies within a
-Tracy-Widom width of the test level (r = .1 to .25), and at rho = .6, r = .4, where one too many is
-counted in 10%: the eigenvectors taken out share some of the noise's correlation, and rho is fitted
-a little low.
+Measured (paper preset, 50 seeds). False spikes on nulls: 19.1 +- 1.4 at rho = .3 (the paper 17.5),
+78 at rho = .6, 41 with blocks; .013 at the generalised edge, .007 whitened. Where the law predicts
+all three archetypes, 3.01 +- .14 and 3.00 +- .11 are counted (the paper 1.3 of 3). The count equals
+the prediction in 88% and 96% of the draws with archetypes. The others have an outlier within a
+Tracy-Widom width of the test level (r = .1 to .25), or are at rho = .6, r = .4, where 10% of the
+draws count one too many: the removed eigenvectors take some of the noise's correlation with them,
+so rho is fitted a little too low.
 
 Run it with ``hopfed run correlated_noise --preset paper --out correlated_noise.h5``.
 """
@@ -52,7 +54,7 @@ from hopfed.theory.covariance import Population, noise_threshold
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
-BINS = 60  # of the histograms, from 0 to 1.1 times the generalised edge
+BINS = 60  # bins of the histograms, from 0 to 1.1 times the generalised edge
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _cell(
 def _foreseen(
     signal: np.ndarray, covariance: np.ndarray, root: np.ndarray, M: int
 ) -> tuple[list[int], np.ndarray]:
-    """Counts that theory foresees at the generalised edge and after whitening, and the outliers."""
+    """Predicted counts at the generalised edge and after whitening, and the outliers."""
     N, K = signal.shape
     if not signal.any():
         return [0, 0], np.full(K, np.nan)
@@ -196,7 +198,7 @@ def _foreseen(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """False spikes on nulls, true ones kept, and agreement with what theory foresees."""
+    """False spikes on nulls, true spikes kept, and agreement with theory."""
     n_detected, foreseen = (
         arrays["n_detected"],
         arrays["foreseen"],

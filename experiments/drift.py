@@ -1,20 +1,23 @@
-"""Archetypes come and go: acquisition against forgetting, by rule of plasticity (Fig. 7).
+"""Archetypes come and go: acquisition and forgetting under different plasticity rules (Fig. 7).
 
-The exposures of K = 3 archetypes drift over the rounds, one after the other ("sequential") or in
-turns ("cyclic"). Five federations see the same examples. In the first four the memory is the
-blended operator, as in the paper, on a common scale: with w = 0 what came first stays and nothing
-is acquired; with w = 1 what is no longer exposed is forgotten; the entropy rule and `structure`
-lie between. In the fifth, proposed here, archetypes are remembered beside the evidence: w weighs
-the fresh examples and has nothing to do with forgetting.
+Source: arXiv:2603.19902, Fig. 7.
 
-An archetype counts as detectable once, in some round up to now, its exposure in the examples of
-that round was above the threshold of theory. Labels and archetypes only score.
+The exposures of K = 3 archetypes drift over the rounds, one after the other ("sequential") or
+periodically ("cyclic"). Five federations see the same examples. In the first four the memory is the
+blended operator, as in the paper, on a common scale. With w = 0 the first archetypes stay and
+nothing new is acquired; with w = 1 an archetype that is no longer exposed is forgotten; the entropy
+rule and `structure` lie between. In the fifth, proposed here, archetypes are remembered separately
+from the evidence, so w weights the fresh examples and has no effect on forgetting.
 
-Measured (paper preset, 20 seeds, two schedules, r = .6 and .8): kept apart, every archetype that
-was ever detectable has m = 1.000 at the end; blended under `structure` all have m >= .993, under
-the entropy rule .996 +- .019 of them reach .99; w = 0 and w = 1 hold half. Of the blended variants
-three have a false pattern in some round, as 1,920 counts each at a false-alarm rate of .001 let
-expect; kept apart there is none, for a pattern that no example resembles is dropped.
+An archetype counts as detectable if, in some round so far, its exposure in the examples of that
+round was above the threshold of theory. Labels and archetypes are used only to score.
+
+Measured (paper preset, 20 seeds, two schedules, r = .6 and .8). With a separate memory every
+archetype that was ever detectable has m = 1.000 at the end. With a blended memory all have m >=
+.993 under `structure`, and .996 +- .019 of them reach .99 under the entropy rule; w = 0 and w = 1
+hold half. Three of the blended variants have a false pattern in some round, as expected from 1,920
+counts each at a false-alarm rate of .001. With a separate memory there is none, because a pattern
+that no example resembles is dropped.
 
 Run it with ``hopfed run drift --preset paper --workers 2 --out drift.h5``.
 """
@@ -40,7 +43,7 @@ from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.theory import planning
 
-# Name -> (rule, where the memory is).
+# Name -> (rule, kind of memory).
 VARIANTS: dict[str, tuple[Rule, str]] = {
     "w = 0": (Fixed(0.0), "common"),
     "w = 1": (Fixed(1.0), "common"),
@@ -59,10 +62,10 @@ class Config:
     Attributes
     ----------
     N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
-    qualities : values of r, one federation each.
-    overlap : part of a stage over which one archetype gives way to the next.
+    qualities : values of r, one federation for each.
+    overlap : part of a stage during which one archetype replaces the previous one.
     period : rounds of a cycle.
-    ema : share of a new reading in the weight of the adaptive rules.
+    ema : share of a new value in the moving average of the weight, for the adaptive rules.
     seeds : draws.
     """
 
@@ -168,7 +171,7 @@ def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFeder
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """What each variant holds at the end of what theory says was detectable."""
+    """Share and magnetisation of the detectable archetypes in each variant at the end."""
     summary: dict[str, Any] = {}
     for name in VARIANTS:
         kept, lowest, false = [], [], []

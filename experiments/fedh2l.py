@@ -1,49 +1,51 @@
-"""FedH2L among its baselines on domains: peers teach each other by predictions (Tables II-VIII).
+"""FedH2L and its baselines on domains: peers learn from each other's predictions (Tables II-VIII).
 
-Every node holds a domain and shows a share alpha of it to all. ACC is its accuracy on the test
-examples of all domains, WDP on its own, CDP on the others, means over nodes.
+Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
 
-In a round a node of FedH2L learns from four minibatches (its own and one of each peer), one of AGG
-from a single one: the row `agg equal images` gives it as many.
+Every node holds a domain and shows a share alpha of it to all nodes. ACC is a node's accuracy on
+the test examples of all domains, WDP on its own domain, CDP on the other domains; all are means
+over nodes. In a round a node of FedH2L learns from four minibatches (its own and one of each peer),
+a node of AGG from a single one. The row `agg equal images` gives AGG as many images.
 
 Sections, chosen by ``--set sections=methods,...``:
 
-- `methods`: all methods; IND is training alone, AGG on own and all public examples.
-- `averaging`: FedAvg and FedProx, of one architecture only; they train an epoch of everything in
-  a round, and so see several times the images of the other rows.
+- `methods`: all methods; IND trains alone, AGG trains on own and all public examples.
+- `averaging`: FedAvg and FedProx, with one architecture only. They train an epoch on all examples
+  in a round, and so see several times the images of the other rows.
 - `variants`: without KL, without projection, with PCGrad, unlabelled public data, random pairs.
-- `local steps`: E; it is 1 in the table of methods.
-- `alpha`: shares of public examples other than that of the table.
+- `local steps`: values of E; it is 1 in the table of methods.
+- `alpha`: other shares of public examples.
 
-The default is Rotated MNIST: 100 images of every class, turned by 0, 20, 40 and 60 degrees; all
-domains show the same images, divided once, so that the test images are in no domain's training.
-The dataset is found below the folder that HOPFED_DATA names, or with ``--set data=mnist.npz``.
-The last round counts: a node's own validation examples say nothing of the other domains.
+The default is Rotated MNIST: 100 images of every class, rotated by 0, 20, 40 and 60 degrees. All
+domains show the same images, split once, so that no domain trains on a test image. The dataset is
+found below the folder that HOPFED_DATA names, or with ``--set data=mnist.npz``. The last round is
+reported, because a node's own validation examples do not represent the other domains.
 
 Measured (default preset, 500 rounds, six seeds; ACC / WDP / CDP, +- deviation): IND 66.9 +- 1.7 /
 91.7 / 58.6, AGG 86.2 +- 2.5 / 92.1 / 84.3, at equal images 87.0 +- 2.4 / 92.7 / 85.1, FedH2L 87.8
-+- 2.2 / 91.9 / 86.4, FedMD 89.5 +- 2.4 / 92.3 / 88.6. The paper's order of IND, AGG and FedH2L
-comes out, and its figures for FedH2L to within 1.4 points, in a twentieth of its 10,000 rounds. Of
-FedH2L's 1.5 points over AGG half go when AGG sees as many images (+.76 +- .20 are left, paired).
-FedMD, which the paper has below both, is best (+2.5 +- .3): it makes 200 steps beforehand and
-learns from its own public images too.
++- 2.2 / 91.9 / 86.4, FedMD 89.5 +- 2.4 / 92.3 / 88.6. This reproduces the paper's order of IND, AGG
+and FedH2L, and its numbers for FedH2L within 1.4 points, in a twentieth of its 10,000 rounds. Half
+of FedH2L's 1.5 points over AGG disappear when AGG sees as many images (+.76 +- .20 are left,
+paired). FedMD is best (+2.5 +- .3), although the paper has it below AGG and FedH2L: it makes 200
+steps before the first round, and also learns from its own public images.
 
-Parts, after 200 rounds (three seeds; ACC and the gain over AGG at equal images, paired, +- standard
-error): FedH2L 86.6, -.5 +- .3 (it takes the lead later); without KL 85.9, -1.1 +- .4; without
+Parts, after 200 rounds (three seeds; ACC, and the paired gain over AGG at equal images, +- standard
+error): FedH2L 86.6, -.5 +- .3 (it leads only later); without KL 85.9, -1.1 +- .4; without
 projection 86.3, -.7 +- .7; PCGrad 86.8, -.3 +- .2; unlabelled 86.0, -1.1 +- .3; random pairs 86.0,
--1.0 +- .2. So KL and labels of the public images help by half a point, projection and PCGrad are
-alike, and nothing is larger than the spread of seeds (2 points). With 5% public images FedH2L has
-84.0 and AGG at equal images 83.1, with 15% 87.5 and 88.2: what is taught matters where few images
-are shared. Five and ten local steps a round: 87.2 and 87.5, WDP 91.8 and 92.7 for 90.4 with one.
+-1.0 +- .2. So KL and labels of the public images give half a point each, projection and PCGrad are
+equal, and no difference exceeds the spread of seeds (2 points). With 5% public images FedH2L has
+84.0 and AGG at equal images 83.1; with 15% 87.5 and 88.2. So learning from peers helps when few
+images are shared. Five and ten local steps a round have 87.2 and 87.5, and WDP 91.8 and 92.7; one
+step has WDP 90.4.
 
 PACS at 64 x 64, LeNet from scratch, 100 rounds, three seeds: IND 29.5 / 53.2 / 21.2, AGG at equal
-images 46.9 / 57.5 / 42.4, FedH2L 46.5 / 52.6 / 44.2: better on the domains of others, worse on its
-own. The paper starts from networks trained on ImageNet.
+images 46.9 / 57.5 / 42.4, FedH2L 46.5 / 52.6 / 44.2. FedH2L is better on other domains and worse on
+the own domain. The paper starts from networks trained on ImageNet.
 
 Run it with ``hopfed run fedh2l --preset default --out fedh2l.h5``. PACS instead, 64 x 64, with one
 architecture or several: ``--set data=pacs --set partition=domain --set clients=4`` and ``--set
 models=resnet-18`` or ``--set models=resnet-18,resnet-34,alexnet,vgg-11``; ``data=office-home``
-likewise. The figure ends with the features of all domains in node 0's model (Fig. 1).
+likewise. The last part of the figure shows the features of all domains in node 0's model (Fig. 1).
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ class Config(Bench):
 
     Attributes
     ----------
-    alpha : share of a node's examples that all know.
+    alpha : share of a node's examples that all nodes know.
     """
 
     data: str = "mnist"
@@ -122,11 +124,11 @@ class Config(Bench):
     PLANE: ClassVar[tuple[str, str]] = ("domains", "pca")
 
     def __post_init__(self) -> None:
-        require(self.domains, "domains", "true: they are what is compared", self.domains)
+        require(self.domains, "domains", "true, because domains are compared", self.domains)
         super().__post_init__()
 
     def cells(self) -> tuple[Cell, ...]:
-        """The sections asked for, in their order."""
+        """Cells of the requested sections, in their order."""
         made = [self.cell(TABLE, row, **what) for row, what in self._methods(self.alpha).items()]
         if "averaging" in self.sections:
             made += [self.cell("averaging", name, method=name) for name in ("fedavg", "fedprox")]
@@ -175,7 +177,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="predictions on a few public examples make models good at each other's domains",
+    claim="predictions on a few public examples improve models on each other's domains",
     source="FedH2L, Tables II-VIII",
     minutes={"quick": 0.3, "default": 25, "paper": 2000},
 )
@@ -184,7 +186,7 @@ run_round = _cells.play
 
 
 def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
-    """(seeds, 3) ACC, WDP and CDP of every cell, means over nodes."""
+    """ACC, WDP and CDP of every cell, (seeds, 3), as means over nodes."""
     found = {}
     for key, a in _cells.by_cell(config, arrays).items():
         best, _ = _cells.counted_round(config, a)
@@ -194,7 +196,7 @@ def scores(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """ACC, WDP, CDP; the gain in ACC over `agg` at equal images is paired, with standard error."""
+    """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error."""
     found = scores(config, arrays)
     base = found[f"{TABLE}/{EQUAL}"]
     summary = _cells.summarise(config, arrays)
@@ -206,7 +208,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """One table per section, with the paper's numbers where the setting is theirs."""
+    """One table per section, with the paper's numbers if the setting is the paper's."""
     theirs = config.partition == ROTATED and config.alpha == 0.10 and config.models == ("lenet",)
     columns = ["ACC", "WDP", "CDP", "ACC gained over agg equal images", "kB/round"]
     made = []

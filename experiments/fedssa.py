@@ -1,33 +1,35 @@
-"""FedSSA among its baselines: does averaging head rows by class help? (Tables 1-5, Figs. 4-11)
+"""FedSSA and its baselines: does averaging head rows by class help? (Tables 1-5, Figs. 4-11)
+
+Source: arXiv:2312.09006; theory/NOTES.md, "FedSSA head aggregation".
 
 Sections, chosen by ``--set sections=methods,...``:
 
-- `methods`: all methods on one task; gains are paired with `standalone` seed by seed, at the round
-  that validation chooses and early on the way there, since FedSSA's gain is largest early.
-- `M1`: without averaging by class: A is LG-FedAvg, B LG-FedAvg with blending; C is FedSSA.
-- `M2`: without blending: A takes over the whole global head, B its rows of seen classes.
-- `stabilised for`: rounds T_stable of blending, literal (as printed, a sum) and normalised. The
-  literal sum is refused above 2, where it multiplies the head out of all bounds.
+- `methods`: all methods on one task. Gains over `standalone` are paired by seed, at the round
+  chosen by validation and at an early round, because FedSSA's gain is largest early.
+- `M1`: without averaging by class: A is LG-FedAvg, B is LG-FedAvg with blending; C is FedSSA.
+- `M2`: without blending: A uses the whole global head, B its rows of seen classes.
+- `stabilised for`: number T_stable of rounds with blending, literal (the printed sum) and
+  normalised. The literal sum is refused above 2, because it makes the head grow without bound.
 - `classes`, `dirichlet`, `participation`: sweeps.
 
 Measured (default preset: 2,000 images of MNIST, ten clients of four classes, CNN-3 to 5; five
-paired seeds, points gained over Standalone +- standard error, at the round validation chooses / at
-round 5): FedSSA -.01 +- .17 / +.94 +- 1.35, LG-FedAvg -.57 +- .51 / -6.27 +- 1.58, FedProto +.12
+paired seeds; points gained over Standalone, +- standard error, at the round chosen by validation /
+at round 5): FedSSA -.01 +- .17 / +.94 +- 1.35, LG-FedAvg -.57 +- .51 / -6.27 +- 1.58, FedProto +.12
 +- .23 / +.48 +- .88, FedClassAvg +.93 +- .27 / +2.78 +- .90, all others below Standalone. So FedSSA
-beats LG-FedAvg by far on the way and by little at the end, costs half its bytes, and does not beat
-training alone here; the paper's lead over every baseline does not come out. Of its parts only the
-averaging by class (M1) shows; how long to blend makes no difference. Over classes a client,
-Dirichlet and participation (five seeds, nine settings) FedSSA gains most at Dirichlet(.1), +1.04 +-
-.35, and is within two errors of Standalone elsewhere; it is above LG-FedAvg in seven of the nine.
-FedProto gains +4.69 +- 1.54 with a fifth of the clients a round and loses at Dirichlet partitions.
+is far better than LG-FedAvg early and slightly better at the end, with half the bytes, but no
+better than training alone; the paper's lead over every baseline is not reproduced. Of its parts
+only averaging by class (M1) has an effect; the number of blending rounds has none. Over classes per
+client, Dirichlet and participation (five seeds, nine settings) FedSSA gains most at Dirichlet(.1),
++1.04 +- .35, and is within two errors of Standalone elsewhere. It is above LG-FedAvg in seven of
+the nine. FedProto gains +4.69 +- 1.54 with a fifth of the clients a round, and loses at Dirichlet
+partitions.
 
-The figure ends with the features of some clients' test examples in a plane (t-SNE, Fig. 6).
+The last part of the figure shows features of some clients' test examples in a plane (t-SNE, Fig.
+6). With one architecture for all, ``--set models=cnn-1``, FedAvg joins the table, as in the paper's
+homogeneous table.
 
-With one architecture for all, ``--set models=cnn-1``, FedAvg joins the table, as in the paper's
-homogeneous one.
-
-Run it with ``hopfed run fedssa --preset default --out fedssa.h5``; the paper's setting with
-``--preset paper`` wants a GPU.
+Run it with ``hopfed run fedssa --preset default --out fedssa.h5``. The paper's setting, ``--preset
+paper``, needs a GPU.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ SWEEPS = {
     "participation": ("rate", (0.2, 0.5, 1.0)),
 }
 STABLE = "stabilised for"
-ALONE = tuple(SWEEPS)  # these play `standalone` too
+ALONE = tuple(SWEEPS)  # sections that also play `standalone`
 SECTIONS = (TABLE, "M1", "M2", STABLE, *SWEEPS)
 
 METHODS = {
@@ -102,7 +104,7 @@ class Config(Bench):
         return len(set(self.models)) == 1
 
     def cells(self) -> tuple[Cell, ...]:
-        """The sections asked for, in their order."""
+        """Cells of the requested sections, in their order."""
         methods = METHODS | (HOMOGENEOUS if self.homogeneous else {})
         methods = methods if TABLE in self.sections else {}
         made = [self._row(TABLE, row, *methods[row]) for row in methods]
@@ -166,7 +168,7 @@ summarise = _cells.summarise
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """The table of methods, with the paper's numbers where the setting is theirs; the others."""
+    """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     for (homogeneous, data, clients), paper in PAPER.items():
         theirs = data in config.data.split("/")[-1].split("_")[0].split(".")
         theirs &= config.partition == CLASSES[data] and config.rate == RATES[clients]

@@ -1,9 +1,9 @@
-"""A federation of neural networks: any method on any data, under one protocol (`hopfed fl run`).
+"""Federation of neural networks: any method on any data with one protocol (`hopfed fl run`).
 
-Every round a cohort is drawn, trains, and is aggregated; then every client, in the cohort or not,
-is scored on its own validation and test examples by the model it would use. The round is chosen by
-validation, and its test accuracy is what is reported: plain and size-weighted means over clients,
-their deviation, and the worst tenth. The seed draws partition, initial weights and cohorts.
+In every round a cohort is drawn, trains, and is aggregated. Then every client, in the cohort or
+not, is scored on its own validation and test examples with the model that it would use. Validation
+chooses the round whose test accuracy is reported: plain and size-weighted means over clients, their
+deviation, and the worst tenth. The seed draws partition, initial weights and cohorts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 
-DOMAINS = ("acc", "wdp", "cdp")  # on all domains, the client's own, the others
+DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own, on the others
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Config:
         `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
-    minimum : clients that must be heard in a round.
+    minimum : smallest number of clients that must answer in a round.
     optimizer, lr, momentum, weight_decay, epochs, batch, clip, way, precision : see
         `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
-    target : test accuracy whose price is reported, 0 for none.
+    target : test accuracy whose cost is reported; 0 for none.
     seeds : runs.
     """
 
@@ -91,11 +91,11 @@ class Config:
 
     @property
     def seen(self) -> int:
-        """Clients that may take part: the first ones."""
+        """Number of clients that may take part: the first ones."""
         return max(1, self.clients - round(self.unseen * self.clients))
 
     def participation(self) -> Participation:
-        """Who takes part."""
+        """Schedule of participation."""
         return Participation(self.rate, self.late, self.delay)
 
     def make(self, seed: int) -> Any:
@@ -111,7 +111,7 @@ class Config:
         return with_settings(made, own) if own else made
 
     def _of(self, part: type) -> dict[str, Any]:
-        """Settings that `part` of them has by the same name."""
+        """Settings that the class `part` has under the same name."""
         return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
@@ -127,14 +127,14 @@ RECORD = Record(
     minutes={"quick": 0.2, "default": 0.5, "paper": 2},
     measures={
         "test": Measure("test accuracy, mean over clients"),
-        "weighted": Measure("the same, clients weighed by test examples"),
-        "decile": Measure("the same, worst tenth of the clients"),
+        "weighted": Measure("test accuracy, clients weighted by test examples"),
+        "decile": Measure("test accuracy, worst tenth of the clients"),
         "spread": Measure("standard deviation over clients"),
         "round": Measure("round chosen by validation"),
         "last": Measure("test accuracy in the last round"),
-        "megabytes_up": Measure("MB sent up by a client until then"),
-        "megabytes_down": Measure("MB sent down to a client until then"),
-        "gigaflops": Measure("GFLOP of a client until then"),
+        "megabytes_up": Measure("MB sent by a client until that round"),
+        "megabytes_down": Measure("MB sent to a client until that round"),
+        "gigaflops": Measure("GFLOP of a client until that round"),
         "rounds_to_target": Measure("rounds to the target"),
         "megabytes_to_target": Measure("MB both ways of a client to the target"),
         "gigaflops_to_target": Measure("GFLOP of a client to the target"),
@@ -143,7 +143,7 @@ RECORD = Record(
 
 
 def code_of(config: Config) -> tuple[str, ...]:
-    """Names of code in the settings that is not hopfed's: a method as ``module:Class``."""
+    """Names of code outside of hopfed in the settings: a method as ``module:Class``."""
     return (config.method,) if ":" in config.method else ()
 
 
@@ -158,7 +158,7 @@ def run_round(
 def play(
     config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState, Any]:
-    """Play and score a round: its arrays, the state after it, and the method."""
+    """Play and score a round; return its arrays, the state after it, and the method."""
     method = config.make(seed)
     played = play_round(
         method,
@@ -185,7 +185,7 @@ def play(
 
 
 def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
-    """Lengthen an array over the clients that may take part to all of them."""
+    """Extend an array over participating clients to all clients, with padding."""
     missing = config.clients - config.seen
     if not missing or np.shape(array)[:1] != (config.seen,):
         return array
@@ -202,7 +202,7 @@ def scores_of(method: Any, state: FederationState) -> np.ndarray:
     from hopfed.neural.training.evaluation import accuracies
 
     task = method.made
-    alike: dict[int, list[int]] = {}  # clients of one model and one message, so of one classifier
+    alike: dict[int, list[int]] = {}  # clients with equal models and messages share a classifier
     apart: list[list[int]] = []
     for c in range(len(task.split)):
         if method.shared and c not in state.down:
@@ -244,7 +244,7 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Test accuracy at the round that validation chooses, and what it took to get there."""
+    """Test accuracy at the round that validation chooses, and the cost up to that round."""
     best, chosen = chosen_round(arrays)
     test, seeds = arrays["test"], np.arange(len(best))
     scored = ~np.isnan(test).all(axis=2)
@@ -283,19 +283,19 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
 
 
 def worst_tenth(accuracy: np.ndarray) -> np.ndarray:
-    """Mean over the worst tenth of the clients, of one of the last axis at least."""
+    """Mean over the worst tenth of the clients, at least one, along the last axis."""
     from hopfed.neural.training.evaluation import bottom_decile
 
     return bottom_decile(accuracy)
 
 
 def spent(arrays: Arrays, name: str) -> np.ndarray:
-    """What a client has spent up to each round, mean over clients: (seeds, rounds)."""
+    """Cumulative cost up to each round, mean over clients: (seeds, rounds)."""
     return np.asarray(np.nan_to_num(arrays[name].astype(float)).mean(axis=2).cumsum(axis=1))
 
 
 def with_options(config: Config, settings: list[str]) -> Config:
-    """Return `config` with ``key=value`` settings of its own or of its method."""
+    """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
     mine = {f.name for f in fields(Config)} - {"method", "options"}

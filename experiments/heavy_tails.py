@@ -1,18 +1,21 @@
-"""Heavy tails make the sample covariance see archetypes that are not there; Tyler's shape does not.
+"""Under heavy tails the sample covariance counts false archetypes; Tyler's shape matrix does not.
 
-Real-valued examples ``x = r xi + sqrt(1 - r^2) t`` carry multivariate Student-t noise of unit
-variance with nu degrees of freedom: every example has a noise level of its own. Spikes of the
-sample covariance and of Tyler's shape matrix are counted by the same sequential Tracy-Widom test,
-three archetypes being there. Tyler's estimator weighs each example by its own noise, and so also
-aligns better with the archetypes the heavier the tails are.
+Source: arXiv:2603.19902, supplement.
+
+Real-valued examples ``x = r xi + sqrt(1 - r^2) t`` have multivariate Student-t noise of unit
+variance with nu degrees of freedom, so every example has its own noise level. The same sequential
+Tracy-Widom test counts spikes of the sample covariance and of Tyler's shape matrix; there are three
+archetypes. Tyler's estimator weights each example by its own noise, so it also aligns better with
+the archetypes, the more so the heavier the tails.
 
 At finite N Tyler's spectrum is a little wider than the law: its weights have relative variance
-``2 q / (N (1 - q))`` even on Gaussian data. Uncorrected, a nominal 1% counts one too many in 7% of
-the draws. The estimator does not know the tails, so its own nulls can be drawn without them: a few
-matrices of Gaussian noise give the factor by which its largest eigenvalue exceeds Wishart's.
+``2 q / (N (1 - q))`` even on Gaussian data. Without a correction a nominal 1% counts one too many
+in 7% of the draws. The estimator does not depend on the tails, so its nulls can be drawn from
+Gaussian noise. A few such matrices give the factor by which its largest eigenvalue exceeds that of
+a Wishart matrix.
 
 Measured (paper preset, 50 seeds, three archetypes; the paper has 15.1 against 2.6): the covariance
-counts 39.0 +- 4.5 at nu = 3 and 14.6 at nu = 8, Tyler 3.01 +- .10 and 3.00; over all 400 draws
+counts 39.0 +- 4.5 at nu = 3 and 14.6 at nu = 8, Tyler 3.01 +- .10 and 3.00. Over all 400 draws
 Tyler is wrong twice, .5% at a nominal 1%. The subspace overlap at nu = 3 is .66 against .986.
 
 Run it with ``hopfed run heavy_tails --preset paper --out heavy_tails.h5``.
@@ -35,8 +38,8 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")
-NULLS = 20  # matrices of noise that calibrate Tyler's edge, per seed and ratio
-KEPT = 100  # leading eigenvalues stored of each spectrum
+NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
+KEPT = 100  # leading eigenvalues stored from each spectrum
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def run(config: Config, seed: int) -> Arrays:
 
 
 def _widening(N: int, M: int, seed: int) -> float:
-    """Largest eigenvalue of Tyler's matrix on white noise over that of a Wishart matrix."""
+    """Ratio of largest eigenvalues on white noise: Tyler's matrix over a Wishart matrix."""
     rng = stream(seed, "heavy_tails", "nulls", M)
     shapes = (tyler(rng.standard_normal((M, N))).matrix for _ in range(NULLS))
     return float(np.mean([np.linalg.eigvalsh(s)[-1] for s in shapes])) / white_mean(N, M)
@@ -149,7 +152,7 @@ def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> di
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Mean counts, with the standard deviation over all draws that enter."""
+    """Mean counts, with standard deviations over the same draws."""
     heaviest = int(np.argmin(config.degrees))
     summary: dict[str, Any] = {}
     for k, method in enumerate(METHODS):

@@ -1,75 +1,76 @@
-"""kNN-Per among its baselines, and beside the client's label prior (Tables 2-3, Figs. 1-14).
+"""kNN-Per, its baselines, and the client's label prior (Tables 2-3, Figs. 1-14).
 
-A client that sees few classes gains much by any memory of which ones: `fedavg-prior`, the global
-model times the frequencies of the client's labels, holds no neighbours at all. What neighbours add
-shows where it has nothing to say: with equal labels and other features, the section `feature
-shift`. The whole table on such data: ``--set partition=rotation:0,72,144,216,288``, or the domains
-of PACS, ``--set data=pacs --set partition=domain --set clients=4``.
+Source: arXiv:2111.09360; theory/NOTES.md, "kNN-Per interpolation" and "Label prior".
 
-Sections, chosen by ``--set sections=methods,...``; those with a star are readings of one trained
-model, all others are trained anew:
+A client that sees few classes gains much from any memory of these classes. `fedavg-prior`, the
+global model times the frequencies of the client's labels, uses no neighbours at all. The gain from
+neighbours shows where the prior cannot help: with equal labels and other features, in the section
+`feature shift`. The whole table on such data: ``--set partition=rotation:0,72,144,216,288``, or the
+domains of PACS, ``--set data=pacs --set partition=domain --set clients=4``.
 
-- `methods`: all methods on one task; gains are paired with `fedavg` seed by seed.
-- `heterogeneity`: Dirichlet concentrations beside that of the table.
+Sections, chosen by ``--set sections=methods,...``. Those with a star are readings of one trained
+model; all others are trained separately:
+
+- `methods`: all methods on one task; gains over `fedavg` are paired by seed.
+- `heterogeneity`: other Dirichlet concentrations.
 - `feature shift`: equal labels and other features, by the partition `shift`.
-- `unseen clients`: a fifth of the clients never takes part; their accuracy stands apart.
+- `unseen clients`: a fifth of the clients never takes part; their accuracy is shown separately.
 - `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
   logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
-- `global model`*: its accuracy, that of neighbours alone in its features, and the mix, by round.
+- `global model`*: accuracy of the global model, of neighbours alone, and of the mixture, by round.
 - `hardware`*: half of the clients are weak and keep a share 1/2 - x of their examples, the others
   1/2 + x; neighbours alone, and mixed.
-- `stream`*: clients go on to receive examples, from some step on those of another client, and
-  replace old by new ones (fifo), keep all (concatenate) or those they had (fixed).
+- `stream`*: clients keep receiving examples, from some step on those of another client. They
+  replace old by new ones (fifo), keep all (concatenate), or keep the first ones (fixed).
 
 Measured (default preset: digits, ten clients by Dirichlet(.3), LeNet; six paired seeds, accuracy +-
-deviation, last round). FedAvg 91.9 +- 3.2, kNN-Per 95.5 +- 1.7, and the prior alone 95.4 +- 1.4: on
-label shift neighbours add nothing to it. Their gain over FedAvg grows with heterogeneity, as the
-paper says, from +1.4 points at concentration 10 to +12.1 at .1, where the prior reaches 93.4 and
-kNN-Per 95.5. Best of the table is pFedGP with 96.5 +- 1.2; Ditto and FedAvg+ fall below FedAvg at
-this learning rate, which was not tuned for each. lambda tuned on a handful of validation examples
-costs a point against .5 for everybody (96.6 +- 1.1). At a twentieth of the capacity learned
-prototypes lose a point, a random choice of neighbours two and a half.
+deviation, last round). FedAvg has 91.9 +- 3.2, kNN-Per 95.5 +- 1.7, and the prior alone 95.4 +-
+1.4: under label shift neighbours add nothing to the prior. kNN-Per's gain over FedAvg grows with
+heterogeneity, as in the paper, from +1.4 points at concentration 10 to +12.1 at .1, where the prior
+reaches 93.4 and kNN-Per 95.5. pFedGP is best with 96.5 +- 1.2. Ditto and FedAvg+ fall below FedAvg
+at this learning rate, which was not tuned for each method. lambda tuned on a handful of validation
+examples costs a point; .5 for all clients has 96.6 +- 1.1. At a twentieth of the capacity, learned
+prototypes lose a point, randomly chosen neighbours two and a half.
 
-With equal labels and other features (ten clients of five rotations) the prior has nothing to say:
-FedAvg 53.4 +- 4.1, the prior 53.5, training alone 76.9 +- 4.2, kNN-Per 79.2 +- 2.7 (+25.8 +- 1.7
-over FedAvg, paired), Hopfield retrieval 78.3, class archetypes 67.8. Clients that never took part:
-FedAvg 85.6 +- 7.1, the prior 91.6, kNN-Per 94.2 +- 2.3, pFedGP 96.4. When a client's stream turns
-to another client's examples, a store that stays as it was falls from 95.1 to 80.7; fifo has 96.2
-before, 92.5 just after and 95.3 at the end, concatenate 96.6, 92.0 and 95.9.
+Equal labels and other features (ten clients of five rotations): FedAvg 53.4 +- 4.1, the prior 53.5,
+training alone 76.9 +- 4.2, kNN-Per 79.2 +- 2.7 (+25.8 +- 1.7 over FedAvg, paired), Hopfield
+retrieval 78.3, class archetypes 67.8. Clients that never took part: FedAvg 85.6 +- 7.1, the prior
+91.6, kNN-Per 94.2 +- 2.3, pFedGP 96.4. When a client's stream changes to another client's examples,
+a fixed store falls from 95.1 to 80.7; fifo has 96.2 before, 92.5 just after and 95.3 at the end,
+concatenate 96.6, 92.0 and 95.9.
 
-Where half of the clients have room for a share x of their examples less than half and the others
-for as much more, neighbours alone fall from 92.3 +- 1.3 (x = 0) to 86.3 +- 2.6 (x = .4), as the
-paper says, and come back to 93.4 +- 2.3 at .5, where weak clients keep nothing and have the global
-model; mixed with it (lambda from validation) nothing is lost: 94.2 to 95.0. On features of a better
-global model neighbours are better (Fig. 3): 80.9 +- 1.4 alone after a round in which the model has
-16.1, 88.5 after five (67.5), 94.5 +- .8 after twenty (91.9).
+Section `hardware`: neighbours alone fall from 92.3 +- 1.3 (x = 0) to 86.3 +- 2.6 (x = .4), as in
+the paper. At x = .5 they have 93.4 +- 2.3, because weak clients then keep nothing and use the
+global model. Mixed with it (lambda from validation) nothing is lost: 94.2 to 95.0. Neighbours are
+better on features of a better global model (Fig. 3): alone they have 80.9 +- 1.4 after one round,
+when the model has 16.1; 88.5 after five (67.5); 94.5 +- .8 after twenty (91.9).
 
 CIFAR-10, ten clients with 8,000 images in all, 30 rounds of LeNet, three paired seeds: FedAvg 36.5
-+- 1.7, training alone 54.7, kNN-Per 58.1 +- .6, the prior 59.8 +- .6. Over FedAvg kNN-Per has +43.0
-+- 4.2, +21.6 +- 1.3, +5.2 +- 1.2 and +.1 +- .3 points at concentrations .1, .3, 1 and 10, the prior
-+43.3, +23.3, +8.9 and +1.2: what neighbours in the features of so weak a model tell is the label
-shift alone, and less of it. CIFAR-100 by pachinko, 10,000 images, else alike: FedAvg 10.0 +- .7,
-training alone 12.6 +- 1.7, kNN-Per 17.4 +- 1.7, the prior 19.8 +- 1.2; 40 rounds more raise none of
-them (9.6, 10.3, 15.9, 18.8).
++- 1.7, training alone 54.7, kNN-Per 58.1 +- .6, the prior 59.8 +- .6. At concentrations .1, .3, 1
+and 10 kNN-Per gains +43.0 +- 4.2, +21.6 +- 1.3, +5.2 +- 1.2 and +.1 +- .3 points over FedAvg, and
+the prior +43.3, +23.3, +8.9 and +1.2. So with the features of such a weak model neighbours show
+only the label shift, and not all of it. CIFAR-100 by pachinko, 10,000 images, otherwise equal:
+FedAvg 10.0 +- .7, training alone 12.6 +- 1.7, kNN-Per 17.4 +- 1.7, the prior 19.8 +- 1.2; 40 more
+rounds improve none of them (9.6, 10.3, 15.9, 18.8).
 
-Clients of one domain of PACS each (four, 3,000 images, 20 rounds, three seeds): FedAvg 39.7 +- 2.0,
-and over it the prior .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.0, training alone
+PACS, four clients of one domain each, 3,000 images, 20 rounds, three seeds: FedAvg 39.7 +- 2.0;
+over it the prior gains .7 +- .4, kNN-Per 3.0 +- 1.6, Hopfield retrieval 3.8 +- 1.0, training alone
 4.3 +- 1.0. Next character of Shakespeare, 15 speakers of 11 to 5,600 examples, an LSTM of 64 units,
-16 rounds: FedAvg 36.0 +- 2.8, kNN-Per 1.5 +- .6 points below it, the prior 3.3 +- .3. The 23
-speakers with fewer than 60 validation examples lose 2.8 points on average, the other 22 .2 +- .3:
-accuracy on a handful of examples chooses a wrong weight.
+16 rounds: FedAvg 36.0 +- 2.8, kNN-Per 1.5 +- .6 points below it, the prior 3.3 +- .3 below. The 23
+speakers with fewer than 60 validation examples lose 2.8 points on average, the other 22 lose .2 +-
+.3, because accuracy on a handful of examples chooses a wrong weight.
 
-With lambda's mean given the validation examples (``tune=posterior``) in place of the value by which
-most of them are met: 95.5 +- 1.4 on digits, as with it, 80.0 +- 2.5 for 79.2 +- 2.7 with features
-shifted (six seeds each), and 35.8 +- 3.1 for 34.5 +- 3.0 at the speakers, as FedAvg.
+The posterior mean of lambda (``tune=posterior``) instead of the best lambda on validation examples:
+95.5 +- 1.4 on digits, the same; 80.0 +- 2.5 instead of 79.2 +- 2.7 with shifted features (six seeds
+each); 35.8 +- 3.1 instead of 34.5 +- 3.0 for the speakers, as FedAvg.
 
-In trials (validation accuracy, lambda by leave-one-out, three paired seeds) kNN-Per has +9.5 to +15
-points over the prior on rotations of 2,000 images of MNIST and +.3 to +11 on the domains of PACS
-(1,200 images, 15 rounds). The better the global model, the less there is to add: after 60 rounds on
+In trials (validation accuracy, lambda by leave-one-out, three paired seeds) kNN-Per gains +9.5 to
++15 points over the prior on rotations of 2,000 images of MNIST, and +.3 to +11 on the domains of
+PACS (1,200 images, 15 rounds). The gain is smaller with a better global model: after 60 rounds on
 rotated digits +5.3 and +.6 (two seeds).
 
-Run it with ``hopfed run knnper --preset default --out knnper.h5``; the paper's setting with
-``--preset paper`` wants a GPU.
+Run it with ``hopfed run knnper --preset default --out knnper.h5``. The paper's setting, ``--preset
+paper``, needs a GPU.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ from hopfed.federation.rounds import FederationState
 HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
 QUALITY = "global model"
 QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"}
-TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which it is read
+TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
 BESIDE = (
@@ -102,7 +103,7 @@ BESIDE = (
     "proposed: archetypes",
 )  # on shifts of features
 OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "proposed: hopfield")
-SHARE = 0.2  # of the clients are unseen
+SHARE = 0.2  # share of the clients that are unseen
 
 METHODS = {
     "standalone": ("standalone", ""),
@@ -118,9 +119,9 @@ METHODS = {
     "proposed: hopfield": ("knn-per", "store=hopfield"),
     "proposed: archetypes": ("knn-per", "store=archetypes"),
 }
-READ = f"{TABLE}/knn-per"  # the cell whose model is read again
+READ = f"{TABLE}/knn-per"  # the cell whose trained model is used for readings
 
-# Section -> row -> options, and the setting that is swept with its values.
+# Section -> (row -> options), the swept setting, and its values.
 SWEEPS: dict[str, tuple[dict[str, str], str, tuple[float, ...]]] = {
     "k": ({"knn-per": ""}, "k", (1, 3, 10, 30, 100)),
     "sigma": ({"knn-per": ""}, "sigma", (0.1, 0.3, 1, 3, 10)),
@@ -150,7 +151,7 @@ SWEEPS: dict[str, tuple[dict[str, str], str, tuple[float, ...]]] = {
         (0, 0.1, 0.2, 0.3, 0.4, 0.5),
     ),
 }
-# Rule of the store -> options, the store full at the start; lambda .5 on both sides of the shift.
+# Rule of the store -> options. The store is full at the start; lambda is .5 before and after.
 RULES = {
     "fifo": "rule=fifo,capacity=0.5,lam=0.5",
     "concatenate": "rule=concatenate,lam=0.5",
@@ -164,13 +165,13 @@ SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, QUALITY, STREAM)
 class Config(Bench):
     """Settings; see `hopfed.experiments.shared.cells.Bench`.
 
-    kNN-Per chooses the weight of its memory on the validation examples, so the last round counts
-    and not the one that validation likes best.
+    kNN-Per chooses the weight of its memory on the validation examples. So the last round is
+    reported, not the round with the best validation accuracy.
 
     Attributes
     ----------
     shift : partition of the section `feature shift`; the clients are a multiple of its domains.
-    steps, before : of a stream, all of them, and those before its examples change.
+    steps, before : number of steps of a stream, and of those before its examples change.
     """
 
     choose: str = "last"
@@ -186,7 +187,7 @@ class Config(Bench):
         super().__post_init__()
 
     def cells(self) -> tuple[Cell, ...]:
-        """What is trained."""
+        """Cells that are trained."""
         rows = {row: {"method": m, "options": o} for row, (m, o) in METHODS.items()}
         made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
         if HETEROGENEITY in self.sections:
@@ -203,7 +204,7 @@ class Config(Bench):
         return tuple(made)
 
     def readings(self) -> tuple[Reading, ...]:
-        """What is read off the model of `knn-per`, trained or, in one section, on its way."""
+        """Readings of the model of `knn-per` after training or, in one section, during it."""
         made, last = [], self.rounds
         for section in (s for s in self.sections if s in SWEEPS):
             rows, setting, values = SWEEPS[section]
@@ -276,7 +277,7 @@ RECORD = Record(
 
 
 def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
-    """Play a round; a client with fewer than k examples uses all of them, and need not say so."""
+    """Play a round; warnings about clients with fewer than k examples are suppressed."""
     from hopfed.neural.memory.neighbours import SmallStoreWarning
 
     with warnings.catch_warnings():

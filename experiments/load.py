@@ -1,49 +1,48 @@
-"""How many archetypes can be recovered completely at a given number of sites.
+"""Load: the number of archetypes that can be recovered completely with N sites.
 
-For rising loads K / N, examples of quality r are recovered from one operator alone (the search),
-from ten random groups of one owner and from ten owners of different mixtures (joint
-diagonalisation), with equal exposures and with unequal ones. A load counts when every archetype is
-found in every seed and nothing false is. The authors' program stops below K = 6 at N = 400.
+For rising loads K / N, examples of quality r are recovered with equal and with unequal exposures in
+three ways: from one operator alone (the search), from ten random groups of one owner, and from ten
+owners of different mixtures (joint diagonalisation). A load counts if every archetype is found in
+every seed and nothing false is. The program of arXiv:2603.19902 stops below K = 6 at N = 400.
 
-Where a recovery is not complete, the truth tells why: an eigenvalue is below the `threshold`;
-else an archetype is no rest state of the signal `subspace`, whose error turns too many of its
-sites; else the `search` did not get there.
+If a recovery is not complete, the truth gives the reason. `threshold`: an eigenvalue is below the
+threshold. `subspace`: an archetype is no rest state of the signal subspace, whose error flips too
+many of its sites. `search`: neither applies, and the search did not find it.
 
-Measured (default preset: r = .8, M = 10 N, five seeds; complete is all archetypes in all seeds and
-none false; seconds of processor time on one thread beside another, eigenpairs included):
+Measured (default preset: r = .8, M = 10 N, five seeds; complete means all archetypes in all seeds
+and none false; seconds of processor time on one thread with another one busy, eigenpairs included):
 
-- N = 1,000, one operator: K = 140 complete in 1.8 to 2.7 s, 180 in 9 to 17 s; 200 in four seeds of
-  five, in 32 to 150 s. In the fifth, and in all at 250, the search gives up, after 9 to 21 finds;
-  with a patience of 100 passes in place of 40 the fifth is complete as well, in 242 s.
-  There every eigenvalue is counted and every archetype is a rest state: it is the search that
-  stops. Archetypes nucleate at random times, the later the fewer heavy ones are left, and in 27
-  nucleations at K = 180 the energy did not tell beforehand which memory was on its way. By the
-  clock, on two cores with nothing beside (five other draws): K = 140 in 1.8 to 2.7 s, 180 in 7.3 to
-  10.9 s, and ten groups 300 in 1.3 to 1.6 s;
-- ten groups: K = 300 complete in 1.7 to 2.2 s, 350 in 2.5 to 2.9 s, 380 in 3.3 to 4.1 s, 400 in 3.9
-  to 4.6 s. At 450 eigenvalues are below the threshold in every seed, from 420 on in single ones. So
-  500 is out of reach of these examples: at load a the least eigenvalue of the signal, about
-  ``r^2 (1 - a^.5)^2 / a``, sinks to the resolution ``(1 - r^2) q^.5`` at a = .49 for equal counts,
-  and earlier for random ones;
-- N = 400: one operator 120, and 140 in three seeds of five; ten groups 152. From K = 140 on up to
-  113 rest states of one operator score as archetypes do and are none; they attract nothing, which
-  tells them apart;
-- unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 100 and, in four
-  seeds of five, to 180: the lightest archetypes are blurred in the subspace. One operator finds 94
-  to 96% of 350, none false, where with equal ones it stops at 250: heavy ones come first. Ten
-  owners of unlike mixtures: 100;
-- larger N, one seed: ten groups K = 800 at N = 2,000 in 35 s, one operator K = 200 at N = 2,000 in
+- N = 1,000, one operator: K = 140 is complete in 1.8 to 2.7 s, 180 in 9 to 17 s; 200 in four seeds
+  of five, in 32 to 150 s. In the fifth seed, and in all at 250, the search gives up after 9 to 21
+  finds; with a patience of 100 passes instead of 40 the fifth is complete too, in 242 s. There
+  every eigenvalue is counted and every archetype is a rest state, so the limit is the search.
+  Archetypes nucleate at random times, later when fewer heavy ones are left. In 27 nucleations at
+  K = 180 the energy did not show in advance which memory was about to nucleate. Wall-clock times on
+  two otherwise idle cores (five other draws): K = 140 in 1.8 to 2.7 s, 180 in 7.3 to 10.9 s, and
+  ten groups 300 in 1.3 to 1.6 s.
+- Ten groups: K = 300 is complete in 1.7 to 2.2 s, 350 in 2.5 to 2.9 s, 380 in 3.3 to 4.1 s, 400 in
+  3.9 to 4.6 s. At 450 eigenvalues are below the threshold in every seed, from 420 on in some. So
+  500 is impossible with these examples: at load a the smallest eigenvalue of the signal, about
+  ``r^2 (1 - a^.5)^2 / a``, falls to the resolution ``(1 - r^2) q^.5`` at a = .49 for equal counts,
+  and earlier for random counts.
+- N = 400: one operator 120, and 140 in three seeds of five; ten groups 152. From K = 140 on, up to
+  113 rest states of one operator have scores like archetypes but are false. They attract nothing,
+  which distinguishes them.
+- Unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 100 and, in four
+  seeds of five, to 180, because the lightest archetypes are blurred in the subspace. One operator
+  finds 94 to 96% of 350 and none false; with equal exposures it stops at 250, because here heavy
+  archetypes come first. Ten owners of different mixtures: 100.
+- Larger N, one seed: ten groups K = 800 at N = 2,000 in 35 s, one operator K = 200 at N = 2,000 in
   18 s and K = 240 at N = 4,000 in 68 s.
 
-The aims of 200 and 500 are not reached. The settings of the search were chosen at K = 180 on seeds
-0 to 2, its patience at 200 on four other draws, the share of sites that it disturbs at N = 40 to
-400 and loads from .2 to .45 on four draws each, the place of the common fit at N = 400 and at K =
-420 and 440 on the draws reported here, and that its candidates compete with those before it on
-those of `novelty`.
+The aims of 200 and 500 are not reached. The settings of the search were chosen as follows: most at
+K = 180 on seeds 0 to 2; patience at 200 on four other draws; the share of flipped sites at N = 40
+to 400 and loads from .2 to .45 on four draws each; the place of the common fit at N = 400 and at
+K = 420 and 440 on the draws reported here. That candidates after the fit compete with those before
+it was decided on the draws of `novelty`.
 
-Run it with ``hopfed run load --out load.h5`` and ``hopfed figure load.h5 --out load.png``. The
-seconds in the file are of processor time, so unlike everything else in it they differ from run to
-run.
+Run it with ``hopfed run load --out load.h5`` and ``hopfed figure load.h5 --out load.png``. Seconds
+are processor time, so they differ from run to run; all other numbers in the file are reproducible.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankEstimate, TracyWidom
 
-# Mode -> (method of recovery, owners, concentration of the mixture of each owner or of all).
+# Mode -> (method of recovery, owners, Dirichlet concentration of the mixtures or None).
 MODES = {
     "one operator": ("layered", 1, None),
     "one operator, unequal": ("layered", 1, 5.0),
@@ -74,9 +73,9 @@ MODES = {
     "ten groups, unequal": ("joint", 1, 5.0),
     "ten owners": ("joint", 10, 0.3),
 }
-STOPS = ("complete", "threshold", "subspace", "search")  # what a recovery stopped at, by number
+STOPS = ("complete", "threshold", "subspace", "search")  # limit of a recovery, by number
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
-HOPELESS = 0.5  # part found below which larger loads of the same mode are not tried
+HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="complete recovery up to a load K/N many times that of the authors' program",
+    claim="complete recovery up to loads K/N many times that of the authors' program",
     source="proposed here; compare hopfield federation, Sec. 5",
     minutes={"quick": 0.3, "default": 24, "paper": 480},
     measures={
@@ -131,7 +130,7 @@ RECORD = Record(
         "most_ten_groups": Measure("largest K at N = 1,000, ten groups", aim="300, then 500"),
         "stop_one_operator": Measure("where one operator stops first, and why"),
         "stop_ten_groups": Measure("where ten groups stop first, and why"),
-        "most_ten_owners": Measure("largest K at N = 1,000, ten unlike owners"),
+        "most_ten_owners": Measure("largest K at N = 1,000, ten different owners"),
         "most_at_400": Measure("largest K at N = 400, best mode", "< 6"),
         "false_discoveries": Measure("false discoveries at the loads that count", aim="0"),
     },
@@ -139,11 +138,11 @@ RECORD = Record(
 
 
 def run(config: Config, seed: int) -> Arrays:
-    """Recover at every (mode, N, load): arrays of that shape, NaN where it was not tried."""
+    """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
     arrays = {name: np.full(shape, np.nan) for name in ("found", "false", "seconds", "stop")}
     for i, mode in enumerate(MODES):
-        _recover(config, mode, 50, 0.04, seed)  # the first point does not pay for the compiler
+        _recover(config, mode, 50, 0.04, seed)  # compile before the first timing
         for j, N in enumerate(config.N):
             for k, load in enumerate(config.loads):
                 point = _recover(config, mode, N, load, seed)
@@ -155,7 +154,7 @@ def run(config: Config, seed: int) -> Arrays:
 
 
 def _recover(config: Config, mode: str, N: int, load: float, seed: int) -> dict[str, float]:
-    """Part of the archetypes found, false discoveries, seconds and stop, at one point."""
+    """Part of the archetypes found, false discoveries, seconds and limit, at one point."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
     rng = stream(seed, "load", mode, N, K)
@@ -178,7 +177,7 @@ def _recover(config: Config, mode: str, N: int, load: float, seed: int) -> dict[
 
 
 def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
-    """What keeps the archetypes `xi` from being recovered: one of `STOPS`.
+    """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`.
 
     Examples
     --------
@@ -203,19 +202,19 @@ def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
 
 
 def complete(arrays: Arrays) -> np.ndarray:
-    """(modes, N, loads) bool: every archetype in every seed, and nothing false."""
+    """Whether every archetype is found in every seed and nothing false: (modes, N, loads)."""
     return ((arrays["found"] == 1) & (arrays["false"] == 0)).all(axis=0)
 
 
 def largest(config: Config, arrays: Arrays) -> np.ndarray:
-    """(modes, N) largest K up to which every load that was tried is complete; 0 for none."""
+    """Largest K up to which all tried loads are complete, 0 for none: (modes, N)."""
     unbroken = np.logical_and.accumulate(complete(arrays), axis=-1)
     K = np.round(np.multiply.outer(np.array(config.N), np.array(config.loads)))
     return np.where(unbroken, K, 0).max(axis=-1)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Largest K by mode, at N = 1,000 where that was run, else at the largest N."""
+    """Largest K by mode, at N = 1,000 or, if that was not run, at the largest N."""
     most = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
     names = list(MODES)
@@ -235,7 +234,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _first_stop(config: Config, stops: np.ndarray, N: int) -> str:
-    """First load at which a seed is not complete, from (seeds, loads), with what most stop at."""
+    """First load at which a seed is not complete, from (seeds, loads), and the usual limit."""
     for k, load in enumerate(config.loads):
         short = stops[stops[:, k] > 0, k].astype(int)
         if len(short):

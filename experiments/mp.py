@@ -1,20 +1,22 @@
-"""Pure noise: the bulk is the Marchenko-Pastur law, and the thresholds keep their level.
+"""Pure noise: the bulk follows the Marchenko-Pastur law, and thresholds keep their level.
 
-Nulls hold no archetype: independent +-1 entries, and Gaussian ones. On +-1 nulls the rules of
-`hopfed.spectral.rank` are run as a user runs them, and counted when they see anything at all. On
-Gaussian nulls, which those rules are not made for, the law's own quantiles are the thresholds.
+Source: arXiv:2603.19902, Section 4.1 and Appendix B.
 
-- Tracy-Widom at 1% and 5%, with the +-1 edge shift of `theory.spikes.edge_shift` (+-1 nulls), and
-  without it (Gaussian nulls; also on the +-1 nulls, to show what the shift is worth).
+Nulls hold no archetype: independent +-1 entries, or Gaussian ones. On +-1 nulls the rules of
+`hopfed.spectral.rank` run as for a user; an alarm is a count above 0. These rules are not for
+Gaussian data, so on Gaussian nulls the quantiles of the law are the thresholds.
+
+- Tracy-Widom at 1% and 5%: with the +-1 edge shift of `theory.spikes.edge_shift` on +-1 nulls, and
+  without it on Gaussian nulls. It is also run without the shift on +-1 nulls, to show its effect.
 - Shuffle at 1% and 5%: with 1/level - 1 shuffles its level is exact for exchangeable examples.
-- The Marchenko-Pastur edge has no nominal level. The Tracy-Widom law says how often a largest
-  eigenvalue passes it, and that is what its rate is compared with.
+- The Marchenko-Pastur edge has no nominal level. Its rate is compared with the probability, by the
+  Tracy-Widom law, that the largest eigenvalue exceeds it.
 
 Measured (paper preset, 2,000 nulls per ratio, 95% binomial bars of +-1.0% at 5% and +-.4% at 1%):
-Gaussian nulls 4.7-5.3% and 1.0-1.2%; +-1 nulls 4.0-5.2% and .4-1.2%, a little cautious at q = .5
-and 1 (without the shift .9-2.2% and 0-.5%); shuffle 3.9-5.4% and .7-1.3%. The Marchenko-Pastur
-edge is passed in 14-18% of the nulls, the law says 13-15%: +5% for +-1 at q = 4, where M = 25.
-Kolmogorov distances at N = 500 are .005-.006 for both kinds.
+Gaussian nulls 4.7-5.3% and 1.0-1.2%; +-1 nulls 4.0-5.2% and .4-1.2%, a little low at q = .5 and 1
+(without the shift .9-2.2% and 0-.5%); shuffle 3.9-5.4% and .7-1.3%. The Marchenko-Pastur edge is
+exceeded in 14-18% of the nulls, the law says 13-15%; the largest gap is +5% for +-1 at q = 4, where
+M = 25. Kolmogorov distances at N = 500 are .005-.006 for both kinds.
 
 Run it with ``hopfed run mp --preset paper --workers 2 --out mp.h5``.
 """
@@ -39,7 +41,7 @@ from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")
 LEVELS = (0.01, 0.05)
-BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
+BINS = 60  # bins of the histograms, from 0 to 1.1 times the upper edge
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,10 @@ class Config:
     Attributes
     ----------
     N : sites of the matrices whose whole spectrum is compared with the law.
-    N_test : sites of the nulls that the thresholds are tried on.
+    N_test : sites of the nulls on which the thresholds are tested.
     ratios : aspect ratios q = N / M.
     nulls : nulls per seed, ratio and kind.
-    shuffle : whether the shuffle rule is tried, which takes nearly all of the time.
+    shuffle : whether to test the shuffle rule, which takes nearly all of the time.
     seeds : repetitions; the number of nulls is their product with `nulls`.
     """
 
@@ -103,7 +105,7 @@ RECORD = Record(
             for level in LEVELS
         },
         "unshifted_signs_0.05": Measure("Tracy-Widom at 5% without +-1 shift: farthest rate"),
-        "mp_excess": Measure("MP edge, rate less the law's: farthest", aim="0"),
+        "mp_excess": Measure("MP edge, rate minus the law's: farthest", aim="0"),
     },
 )
 
@@ -152,7 +154,7 @@ def _tops(config: Config, M: int, seed: int) -> np.ndarray:
 
 
 def _tests(config: Config, M: int, seed: int) -> Arrays:
-    """Largest eigenvalues of the +-1 nulls, and which rule saw something in which null."""
+    """Largest eigenvalues of the +-1 nulls, and the alarms of each rule on each null."""
     rng = stream(seed, "mp", "test", "signs", M)
     rows = []
     for i in range(config.nulls):

@@ -1,35 +1,38 @@
 """New archetypes enter a running federation and are found once theory can see them (Fig. 8).
 
-Three clients hold examples of 3 archetypes; from round 12 on 3 more come in over a ramp of four
-rounds. Three scenarios:
+Source: arXiv:2603.19902, Section 5.2 and Fig. 8.
+
+Three clients hold examples of 3 archetypes; from round 12 on 3 more enter over a ramp of four
+rounds. There are three scenarios:
 
 - "equal": all 6 end with equal shares, as in the paper. Theory sees a new archetype from a share of
-  .2% on, the first round of the ramp gives it 4%: nothing is left to ask.
+  .2% on, and the first round of the ramp gives it 4%, so detection is certain.
 - "rare": the new ones end at 1% and below, and cross the level of the test during the ramp.
-- "scarce": a round holds about two examples of each, mostly below the level: evidence that is
-  carried from round to round shows them, that of a single round only by chance.
+- "scarce": a round holds about two examples of each, mostly below the level. Evidence carried from
+  round to round shows them; that of a single round shows them only by chance.
 
-Three federations see the same examples: evidence "fresh" in every round, evidence "carried" on with
-a weight that fades, both with the structure rule and the memory apart; and the "paper" mechanism,
-fresh operators blended with the memory under the entropy rule.
+Three federations see the same examples: with "fresh" evidence in every round; with evidence
+"carried" on with a decreasing weight; both have the structure rule and a separate memory. The third
+has the "paper" mechanism: fresh operators blended with the memory under the entropy rule.
 
-Theory says for every new archetype in which round its effective exposure in the evidence first
-crosses the level of the test (`foresee`, from the labels of the draw and the actual archetypes,
-which only score). Latency is the number of rounds from there until a remembered pattern has
-m >= .95. That takes 5 examples of it even if they were labelled: the majority of 4 has .94.
+For every new archetype theory predicts the first round in which its effective exposure in the
+evidence crosses the level of the test (`foresee`, from the labels of the draw and the actual
+archetypes, which are used only to score). Latency is the number of rounds from there until a
+remembered pattern has m >= .95. That takes at least 5 of its examples, even labelled ones: the
+majority of 4 has .94.
 
-Measured (paper preset, 30 seeds; +- standard error): .976 +- .007 of the new archetypes that theory
-foresees are counted in the first round foreseen or before; beyond 2 sd of the level .9994 of all
-decisions are as foreseen, and of the rounds before any is to be seen .0017 count one, at a test of
-.001. Remembered in the first round foreseen, and within one round: equal all at once (so too the
-paper's mechanism; the paper: "a few rounds"), rare .84 +- .04 fresh, .77 +- .04 carried, .86 +- .04
-by the paper's mechanism, and all of them a round later. Scarce ones are first seen blurred, and
-sharpen as examples find them and vote: fresh .65 +- .07 and .77 +- .05, carried .27 +- .04 and .53
-+- .04, for there the sum of many rounds shows them before 5 fresh examples have come: this misses
-the aim. At the end .74 +- .04 of them are remembered in fresh and .87 +- .03 in carried evidence;
-.2 patterns a draw are left with no m >= .9 in the worst variant. Old ones stay at m = 1. The gap is
-no sign of scarce ones: it falls from .99 to .06 with equal shares, to .96 with rare ones and not at
-all with those.
+Measured (paper preset, 30 seeds; +- standard error): .976 +- .007 of the predicted new archetypes
+are counted in the predicted round or before. Beyond 2 sd of the level .9994 of all decisions are as
+predicted. Of the rounds before any new archetype, .0017 count one; the test has level .001.
+Remembered in the predicted round, and within one round: equal all at once (also by the paper's
+mechanism; the paper: "a few rounds"); rare .84 +- .04 fresh, .77 +- .04 carried, .86 +- .04 by the
+paper's mechanism, and all of them a round later. Scarce ones are blurred at first, and get sharper
+when examples find them and vote: fresh .65 +- .07 and .77 +- .05, carried .27 +- .04 and .53 +-
+.04. This misses the aim, because the sum of many rounds shows them before 5 fresh examples have
+come. At the end .74 +- .04 of them are remembered with fresh and .87 +- .03 with carried evidence;
+.2 patterns a draw have no m >= .9 in the worst variant. Old archetypes stay at m = 1. The gap does
+not indicate scarce archetypes: it falls from .99 to .06 with equal shares, to .96 with rare ones,
+and not at all with scarce ones.
 
 Run it with ``hopfed run novelty --preset paper --workers 2 --out novelty.h5``.
 """
@@ -85,9 +88,9 @@ class Config:
     old, new : archetypes from the start, and those that enter.
     at, ramp : first round of the new ones, rounds until their shares are final.
     quality : r of the examples, in (0, 1).
-    examples : of each client in a round, of each scenario in turn.
+    examples : for each scenario the number of examples per client and round.
     rare, scarce : final shares of the new archetypes in these scenarios.
-    discount : share of the evidence that "carried" keeps after a round, of each scenario in turn.
+    discount : for each scenario the share of the evidence that "carried" keeps after a round.
     alpha : false-alarm rate of the count.
     seeds : draws.
     """
@@ -174,11 +177,11 @@ RECORD = Record(
             )
             for name in VARIANTS
         },
-        "legible": Measure("equal and rare: remembered in that round, once 5 examples are in"),
+        "legible": Measure("equal and rare: remembered in that round, given 5 examples"),
         "scarce_fresh": Measure("scarce ones remembered at the end, fresh"),
         "scarce_carried": Measure("scarce ones remembered at the end, carried"),
         "early": Measure("counts above K_old before the new ones", aim="alpha"),
-        "old": Measure("lowest m of an old one from then on", "transient decrease", "1"),
+        "old": Measure("lowest m of an old one after the new ones", "transient decrease", "1"),
         "gap_before": Measure("gap at K_old before, equal/carried"),
         "gap_after": Measure("gap at K_old at the end, equal/carried", "shrinks"),
         "blurred": Measure("patterns at the end with no m >= .9, worst variant", aim="0"),
@@ -189,7 +192,7 @@ RECORD = Record(
 def run_round(
     config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
-    """Play one round of every mechanism in every scenario."""
+    """Play one round with every mechanism in every scenario."""
     K = config.old + config.new
     xi = rademacher(K, config.N, stream(seed, "novelty"))
     variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
@@ -236,9 +239,9 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
 
 @dataclass(frozen=True)
 class FirstRounds:
-    """First round in which each new archetype is foreseen, counted, remembered, has 5 examples.
+    """First rounds in which each new archetype is predicted, counted, remembered, has 5 examples.
 
-    All are (S, new); where it does not happen, the number of rounds.
+    All are (S, new); the value is the number of rounds if the event does not happen.
     """
 
     foreseen: np.ndarray
@@ -248,7 +251,7 @@ class FirstRounds:
 
     @classmethod
     def of(cls, config: Config, arrays: Arrays, name: str) -> FirstRounds:
-        """Read them off the arrays of a variant."""
+        """Compute them from the arrays of a variant."""
         events = (
             arrays[f"{name}/foreseen/distance"] > 0,
             detected(arrays, name),
@@ -260,7 +263,7 @@ class FirstRounds:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Latencies of the new archetypes, and what was found before there was anything new."""
+    """Latencies of the new archetypes, and false counts before they enter."""
     first = {name: FirstRounds.of(config, arrays, name) for name in VARIANTS}
     apart = [name for name in VARIANTS if not name.endswith("paper")]
     T, before = config.rounds, slice(config.at)
@@ -294,7 +297,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def relative_gap(eigenvalues: np.ndarray, k: int) -> np.ndarray:
-    """Gap behind the k-th of descending eigenvalues (..., n), relative to it.
+    """Gap after the k-th of descending eigenvalues (..., n), relative to that eigenvalue.
 
     Examples
     --------

@@ -1,22 +1,21 @@
-"""Part of the clients, some of them late: what is found follows who was heard.
+"""Partial and late participation: the archetypes found are those that the heard clients show.
 
 Source: arXiv:2603.19902, Section 6; theory/NOTES.md, "Partial participation".
 
-Thirty clients hold half of eight archetypes each, of very unequal exposure. In a round a cohort is
-asked, and of some variants half of it answers up to three rounds late; what arrives then has the
-weight that it would have by now. The server counts what stands out of the evidence so far.
-
-`foresee` predicts the same from the labels of those who were heard: effective exposures, the actual
-archetypes, and the law of fading weights, whose edge and outliers `hopfed.theory.profile` gives. It
-says how far above the level of the test each eigenvalue is expected, in units of its fluctuation.
-Labels and archetypes only score.
+Thirty clients hold half of eight archetypes each, of very unequal exposure. A round asks a cohort;
+in some variants half of it answers up to three rounds late, and a late answer has the weight that
+it would have by then. The server counts the signal in the evidence so far. `foresee` predicts the
+count from the labels of the clients heard: effective exposures, the actual archetypes, and the law
+of decreasing weights, whose edge and outliers `hopfed.theory.profile` gives. It predicts how far
+above the level of the test each eigenvalue lies, in units of its fluctuation. Labels and archetypes
+are used only to score.
 
 Measured (paper preset, 20 draws, +- standard error; sd for numbers per draw): beyond 2 sd of the
-level 99.99 +- .01% of the decisions are as foreseen, within 83 +- 1%; 97.8 +- .6% are first
-detected within a round of the one foreseen. At the end 10% of the clients (3.5 MB up) are foreseen
-to show 7.4 +- .7 archetypes, and the server knows 5.8 +- .8 of them to m >= .95; all of the clients
-(36 MB) 8 and 7.9 +- .4. What is barely detected is blurred: in the worst variant 1.1 patterns a
-draw have no m >= .9; the aim of none is missed. The paper has no numbers.
+level 99.99 +- .01% of the decisions are as predicted, within 83 +- 1%; 97.8 +- .6% are first
+detected within a round of the prediction. At the end, with 10% of the clients (3.5 MB up), theory
+predicts 7.4 +- .7 archetypes and the server knows 5.8 +- .8 to m >= .95; with all clients (36 MB) 8
+and 7.9 +- .4. A barely detected archetype is blurred: in the worst variant 1.1 patterns a draw have
+no m >= .9, which misses the aim of none. The paper has no numbers.
 
 Run it with ``hopfed run participation --preset paper --workers 2 --out participation.h5``.
 """
@@ -49,9 +48,9 @@ from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes
 
 FOUND = 0.95  # magnetisation from which an archetype is found
-BAND = 2.0  # fluctuations within which a prediction may go either way
-CLEAR = 30.0  # strengths over the phase boundary from which no test can miss a spike
-FADED = 1e-4  # weight, relative to the largest, below which a batch is left out
+BAND = 2.0  # within this number of fluctuations a prediction is uncertain
+CLEAR = 30.0  # strength over the phase boundary from which no test can miss a spike
+FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
 TW_SD = float(np.sqrt(tracy_widom.moments(1).variance))
 
 
@@ -65,7 +64,7 @@ class Config:
     quality : r of the examples, in (0, 1).
     exposures : shares of the archetypes before normalising.
     share : part of the archetypes that each client holds.
-    rates, late : rate of participation and share of late clients, of each variant in turn.
+    rates, late : for each variant the rate of participation and the share of late clients.
     delay : longest delay in rounds.
     discount : share of the evidence that is left after a round.
     alpha : false-alarm rate of the count.
@@ -103,7 +102,7 @@ class Config:
 
     @property
     def variants(self) -> dict[str, Participation]:
-        """Name -> how clients take part."""
+        """Name of a variant -> its participation."""
         return {
             f"{rate:.0%}" + f", {late:.0%} late" * (late > 0): Participation(rate, late, self.delay)
             for rate, late in zip(self.rates, self.late, strict=True)
@@ -119,7 +118,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="what part of the clients finds is what theory foresees of those who were heard",
+    claim="the archetypes found are those that theory predicts from the clients heard",
     source="hopfield federation, Section 6, open directions",
     minutes={"quick": 0.1, "default": 1, "paper": 2.5},
     measures={
@@ -179,7 +178,7 @@ def _source(config: Config, xi: np.ndarray, seed: int) -> ArchetypeStream:
 
 @dataclass(frozen=True)
 class Labelled:
-    """The evidence as the labels tell it: batches, their weights and what they show.
+    """The evidence by its labels: batches, their weights and their archetypes.
 
     Attributes
     ----------
@@ -192,7 +191,7 @@ class Labelled:
 
     @classmethod
     def before(cls, state: Arrays | None, name: str, K: int) -> Labelled:
-        """Read what `state` holds for the variant `name`."""
+        """Read the evidence of the variant `name` from `state`."""
         if state is None:
             return cls(np.zeros((0, K)), np.zeros(0))
         return cls(state[f"labelled/{name}/counts"], state[f"labelled/{name}/weights"])
@@ -207,7 +206,7 @@ class Labelled:
         return Labelled(self.counts, self.weights * discount)
 
     def add(self, counts: np.ndarray, weights: np.ndarray) -> Labelled:
-        """Add batches; those that hardly count any more are left out."""
+        """Add batches; batches with negligible weights are left out."""
         both = np.concatenate([self.weights, weights])
         keep = both > FADED * both.max(initial=0.0)
         return Labelled(np.concatenate([self.counts, counts])[keep], both[keep])
@@ -216,12 +215,12 @@ class Labelled:
 def heard(
     played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, left: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of what reached the server in round t: counts (B, K), and weights (B,).
+    """Labels of the batches that reached the server in round t: counts (B, K), weights (B,).
 
     Parameters
     ----------
-    played : arrays of the round; who is without a fault was heard at once.
-    state : before the round; it holds the messages that are under way.
+    played : arrays of the round; clients without a fault were heard at once.
+    state : state before the round, with the late messages that are under way.
     """
     now = np.flatnonzero(played[f"{name}/faults/code"] == Fault.NONE)
     sent = [(t, int(c), float(played[f"{name}/client/weight"][c])) for c in now]
@@ -238,17 +237,17 @@ def heard(
 
 
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
-    """Predict which archetypes the count finds in evidence of these labels.
+    """Predict which archetypes the count finds in evidence with these labels.
 
     The population spikes are those of the effective exposures and the actual archetypes, as in
-    `hopfed.theory.spikes.finite_size`. Batches with a weight are clients whose noise is multiplied
-    by it, so edge and outliers are those of `profile_spikes`; a stronger spike takes one example
-    and one site away, as in the test.
+    `hopfed.theory.spikes.finite_size`. A weighted batch is a client whose noise is multiplied by
+    the weight, so edge and outliers are those of `profile_spikes`. Each stronger spike removes one
+    example and one site, as in the test.
 
     Returns
     -------
-    distance : (K,) expected eigenvalue less the level of the test, in standard deviations of the
-        eigenvalue, or of the edge where that is more; -inf without examples, inf far above.
+    distance : (K,) expected eigenvalue minus the level of the test, in standard deviations of the
+        eigenvalue or of the edge, whichever is larger; -inf without examples, inf far above.
     place : (K,) rank of its eigenvalue, from 0.
     """
     K, N = archetypes.shape
@@ -299,14 +298,14 @@ class _Law:
         return self.M / float(self.shares @ self.gains**2)
 
     def distance(self, k: int, along: np.ndarray, shares: np.ndarray, alpha: float) -> float:
-        """Distance of spike k, which has `along` (A,) of the batches and `shares[k]` of all."""
+        """Distance of spike k with the parts `along` (A,) of the batches, `shares[k]` of all."""
         q = self.N / self.n_examples
         strength = self.N * self.r**2 * shares[k] / (1 - self.r**2)
         if strength > CLEAR * spikes.threshold(q):
             return np.inf
         variance, scale = 1 - self.r**2, self.gains.max()
         n, m = self.N - k, self.M - k
-        # Profiles are of +-1 data, variance 1 - r^2 and signal r^2: the largest weight is theirs.
+        # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
         own = variance * self.gains / scale
         signal = self.r**2 * self.gains / scale * along * self.M / m
         profile = profile_spikes(
@@ -314,7 +313,7 @@ class _Law:
         )
         outlier = float(profile.outliers[0]) * scale * m / self.M
         level, spread = self._test(n, m, alpha)
-        # The trace counts what is not yet found as noise.
+        # The trace includes archetypes that are not yet found as noise.
         level *= (1 - self.r**2 * shares[:k].sum()) / variance
         sd = spikes.outlier_sd(strength, q, round(self.n_examples), variance, exposure=1.0)
         return (outlier - level) / max(float(sd), spread)
@@ -322,7 +321,7 @@ class _Law:
     def _test(self, n: int, m: int, alpha: float) -> tuple[float, float]:
         """Level of the test, and standard deviation of the largest eigenvalue of noise."""
         law = Population((1 - self.r**2) * self.gains, self.shares)
-        # The law lives on the examples: they take the place of the sites.
+        # The law is that of the examples, which take the place of the sites.
         level, median = (n / self.M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
         width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
         shift = 1 + spikes.excess_kurtosis(self.r) / np.sqrt(self.n_examples * self.N)
@@ -337,9 +336,9 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 def agreement(
     arrays: Arrays, names: Sequence[str], archetypes: slice, *, inside: bool = False
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Whether counts are as foreseen, and where the prediction is outside of its band, or inside.
+    """Whether counts are as predicted, and whether the prediction is outside or inside its band.
 
-    Archetypes without examples, and those far above the level, are not asked about.
+    Archetypes without examples, and those far above the level, are left out.
     """
     agrees, asked = [], []
     for name in names:
@@ -350,7 +349,7 @@ def agreement(
 
 
 def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[float, float | None]:
-    """Share of those `asked` that are `hits`, pooled over arrays (S, ...), and its spread."""
+    """Share of `hits` among `asked`, pooled over arrays (S, ...), and its spread."""
     pairs = [(h & a, a) for h, a in zip(hits, asked, strict=True)]
     num, den = (sum(p[i].reshape(len(p[i]), -1).sum(axis=1) for p in pairs) for i in (0, 1))
     if not np.sum(den):
@@ -359,7 +358,7 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of detection and prediction, and what is found by whom."""
+    """Agreement of detection and prediction, and the archetypes found at each rate."""
     names, everyone = list(config.variants), slice(None)
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
@@ -385,12 +384,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _first(events: np.ndarray, rounds: int) -> np.ndarray:
-    """First round of events (S, V, T, K) that happen, `rounds` for those that do not."""
+    """First round of events (S, V, T, K); `rounds` for events that do not happen."""
     return np.where(events.any(axis=2), events.argmax(axis=2), rounds)
 
 
 def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
-    """Mean gap between the share detected and its foreseen chance, over bins of one sd."""
+    """Mean gap between the detected share and its predicted chance, over bins of one sd."""
     gaps = []
     for low in np.arange(-3.0, 4.0):
         inside = (distance >= low) & (distance < low + 1)

@@ -1,32 +1,35 @@
-"""Differentially private operators: archetypes are lost weakest first, where theory says so.
+"""Differentially private operators: privacy noise hides the weakest archetypes first.
 
-Source: theory/NOTES.md, "Semicircle beside the bulk".
+Source: arXiv:2603.19902, supplement; theory/NOTES.md, "Semicircle beside the bulk".
 
 Fifty clients hold M = 512 examples each (q = N / M = .5 at a client, as in the supplement) of five
-archetypes of unequal exposure. Each releases its operator once with Gaussian noise that makes it
-(epsilon, delta)-private towards everyone, the server too, under replacement of one of its examples
-(`hopfed.privacy.mechanism`). The server pools the noisy operators, counts what stands above the
-edge of the free convolution of the Marchenko-Pastur law with the noise's semicircle, and searches
-for the archetypes in the eigenvectors counted. Against that stand the predictions of
-`hopfed.theory.private` for the draw, from its archetypes and exposures, which only score.
+archetypes of unequal exposure. Each client releases its operator once, with Gaussian noise that
+makes it (epsilon, delta)-private towards everyone, including the server, under replacement of one
+of its examples (`hopfed.privacy.mechanism`). The server pools the noisy operators. It counts the
+eigenvalues above the edge of the free convolution of the Marchenko-Pastur law with the noise's
+semicircle, and searches for archetypes in their eigenvectors. The results are compared with the
+predictions of `hopfed.theory.private` for the draw. These use its archetypes and exposures, which
+are otherwise used only to score.
 
-Why q = .5 at a client and not over the pool: in the pooled operator the semicircle has radius
-``2 z N^(3/2) / (M sqrt(clients))``, z the noise multiplier. With .5 over the pool a client would
-hold 10 examples and the radius at epsilon = 8 would be 70, above every archetype here.
+q is .5 at a client and not for the pool, for this reason. In the pooled operator the semicircle has
+the radius ``2 z N^(3/2) / (M sqrt(clients))`` with the noise multiplier z. With q = .5 for the
+pool, a client would hold 10 examples, and the radius at epsilon = 8 would be 70, above every
+archetype here.
 
-Measured (paper preset, 50 seeds, delta = 1e-5; expected in brackets): 1.72 +- .45 archetypes are
-counted at epsilon = .5 (1.90), 3.00 at 1 (3.02), 4.02 +- .14 at 2 (4.01), all 5 from 4 on; in 95%
-of the draws the count is the one foreseen for the draw (72% at .5, where the second archetype lies
-at the test level). Overlaps: median gap .0049 +- .0003, R^2 .985 +- .002; outliers .7% off; 2 false
-alarms on 300 nulls at a nominal 1%. What is counted is not yet recovered: near its threshold an
-archetype comes out blurred, as foreseen (mean gap of |m| .018 +- .002), so |m| >= .9 holds for
-.74 +- .44 at .5 (1), 2.06 at 1 (2), 3.22 at 2 (3), 4 at 4 and 5 at 8. At .5 the strongest has
-|m| = .918 +- .028 for .927 foreseen, which straddles the .9. Missed: 4 patterns in 300 draws
-resemble no archetype at |m| >= .5 (aim 0). Three are the second one at .5, blurred to .44 - .48;
-one comes from an eigenvalue 1% above the test level.
+Measured (paper preset, 50 seeds, delta = 1e-5; predictions in brackets). Counted are 1.72 +- .45
+archetypes at epsilon = .5 (1.90), 3.00 at 1 (3.02), 4.02 +- .14 at 2 (4.01), all 5 from 4 on. In
+95% of the draws the count equals the prediction for the draw (72% at .5, where the second archetype
+lies at the test level). Overlaps: median gap .0049 +- .0003, R^2 .985 +- .002; outliers .7% off; 2
+false alarms on 300 nulls at a nominal 1%. A counted archetype is not always recovered: near its
+threshold it is blurred, as predicted (mean gap of |m| .018 +- .002). So |m| >= .9 holds for .74 +-
+.44 at .5 (1), 2.06 at 1 (2), 3.22 at 2 (3), 4 at 4 and 5 at 8. At .5 the strongest has |m| = .918
++- .028, predicted .927, which is close to the limit .9. The aim of no strays is missed: 4 patterns
+in 300 draws resemble no archetype at |m| >= .5. Three are the second archetype at .5, blurred to
+.44 - .48; one comes from an eigenvalue 1% above the test level.
 
-By the same theory a client alone would see all 5 without privacy and none at epsilon = 1. With
-noise added once, to the sum, all 5 would be seen at every epsilon here, but somebody sees that sum.
+By the same theory a single client would see all 5 without privacy and none at epsilon = 1. With
+noise added once, to the sum, all 5 would be seen at every epsilon here, but then someone sees the
+sum.
 
 Run it with ``hopfed run privacy --preset paper --out privacy.h5``.
 """
@@ -53,8 +56,8 @@ from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private
 
-KEPT = 20  # leading eigenvalues stored of each spectrum
-STRAY_BELOW = 0.5  # a pattern with no archetype at this overlap is no blurred archetype either
+KEPT = 20  # leading eigenvalues stored from each spectrum
+STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ class Config:
     clients : number of clients.
     quality : r of the examples, in (0, 1).
     exposures : shares of the archetypes, before normalising.
-    epsilons : privacy budgets, above 0; inf is none.
-    delta : of every budget, in (0, 1).
+    epsilons : privacy budgets, above 0; inf means no noise.
+    delta : delta of every budget, in (0, 1).
     alpha : false-alarm rate of the count.
     seeds : draws.
     """
@@ -99,7 +102,7 @@ class Config:
 
     @property
     def n_examples(self) -> int:
-        """Examples of all clients together."""
+        """Number of examples of all clients together."""
         return self.M * self.clients
 
     @property
@@ -115,7 +118,7 @@ PRESETS = {
 }
 
 RECORD = Record(
-    claim="privacy noise hides the weak archetypes first, at the epsilon that theory foresees",
+    claim="privacy noise hides the weak archetypes first, at the epsilon that theory predicts",
     source="hopfield federation, supplement and open directions",
     minutes={"quick": 0.1, "default": 0.5, "paper": 2.0},
     measures={
@@ -138,7 +141,7 @@ RECORD = Record(
 
 
 def run(config: Config, seed: int) -> Arrays:
-    """Everything at every epsilon for one draw; the first axis is epsilon."""
+    """Results of one draw at every epsilon, which is the first axis."""
     rng = stream(seed, "privacy", "examples")
     K, M = len(config.exposures), config.n_examples
     xi = rademacher(K, config.N, rng)
@@ -163,7 +166,7 @@ def _sums(config: Config, examples: np.ndarray, client: int) -> DenseOperator:
 def _release(
     config: Config, clients: list[DenseOperator], epsilon: float, seed: int, name: str
 ) -> PrivateOperator:
-    """Pool what the clients release, each with noise of its own."""
+    """Pool the clients' operators, each with its own noise."""
     mechanism = GaussianMechanism(epsilon, config.delta)
     streams = (stream(seed, "privacy", name, str(epsilon), c) for c in range(len(clients)))
     released = [noisy(own, mechanism, rng) for own, rng in zip(clients, streams, strict=True)]
@@ -184,7 +187,7 @@ def _cell(
 
     theory = private.finite_size(xi, exposures, config.quality, M, released.radius)
     aligned = (theory.directions @ xi.T) ** 2 / N
-    partner = aligned.argmax(axis=0)  # the eigenvector that is mostly this archetype's
+    partner = aligned.argmax(axis=0)  # the eigenvector closest to each archetype
     foreseen = _count(theory, config, released.radius)
     own = np.arange(K)
     return {
@@ -207,7 +210,7 @@ def _cell(
 
 
 def _count(theory: private.PrivateFiniteSize, config: Config, radius: float) -> int:
-    """How many outliers of a prediction the sequential test passes."""
+    """Number of predicted outliers that pass the sequential test."""
     for k, outlier in enumerate(theory.outliers):
         s2, M = theory.variance, config.n_examples
         if outlier <= private.noise_threshold(s2, config.N, M, radius, config.alpha, stronger=k):
@@ -216,7 +219,7 @@ def _count(theory: private.PrivateFiniteSize, config: Config, radius: float) -> 
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Measurements beside predictions, over all draws and at each epsilon."""
+    """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
     n, K = len(n_detected), len(config.exposures)
     m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
@@ -262,7 +265,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _expected_counts(config: Config) -> np.ndarray:
-    """(epsilons,) mean counts: the chance of each archetype to pass the test, summed."""
+    """Mean counts (epsilons,): sums of each archetype's chance to pass the test."""
     shares = sorted(config.mixture.tolist(), reverse=True)
     N, M, counts = config.N, config.n_examples, []
     for epsilon in config.epsilons:
@@ -277,6 +280,6 @@ def _expected_counts(config: Config) -> np.ndarray:
 
 
 def _typical(statistic: Any, values: np.ndarray, where: np.ndarray, seeds: np.ndarray) -> float:
-    """Mean or median of the values of some seeds where they count; NaN where none does."""
+    """Mean or median of `values` of some seeds where `where` is True; NaN if there are none."""
     chosen = values[seeds][where[seeds]]
     return float(statistic(chosen)) if chosen.size else math.nan

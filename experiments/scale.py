@@ -1,7 +1,7 @@
 """Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
-Examples are drawn and packed in batches, so that the M x N table exists as bits only. Each point
-is recovered in a process of its own, whose peak memory is the operating system's count.
+Examples are drawn and packed in batches, so the M x N table exists only as bits. Each point is
+recovered in a separate process; the operating system reports its peak memory.
 
 Run it with ``hopfed run scale --out scale.h5`` and ``hopfed figure scale.h5 --out scale.png``.
 Seconds and peak bytes are measured, so they differ from run to run.
@@ -37,7 +37,7 @@ class Config:
 
     Attributes
     ----------
-    N, M : sites and examples of each point, in pairs.
+    N, M : sites and examples of each point; the two lists have equal lengths.
     archetypes : K.
     quality : r of the examples.
     seeds : independent draws.
@@ -83,7 +83,7 @@ RECORD = Record(
 
 
 def run(config: Config, seed: int) -> Arrays:
-    """Recover at every point in a process of its own; arrays have the points as their axis."""
+    """Recover at every point in a separate process; the axis of all arrays is the point."""
     points = [_measure(config, N, M, seed) for N, M in zip(config.N, config.M, strict=True)]
     return {name: np.array([p[name] for p in points]) for name in points[0]}
 
@@ -103,7 +103,7 @@ def _measure(config: Config, N: int, M: int, seed: int) -> dict[str, float]:
 
 
 def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
-    """Recover once and print what it took, as JSON; run in a process of its own."""
+    """Recover once and print time and memory as JSON; runs in a separate process."""
     import resource
 
     rng = stream(seed, "scale", N, M)

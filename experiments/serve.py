@@ -1,8 +1,8 @@
-"""A Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
+"""Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
 
-Every client deals the rows of its file out over the rounds, each row to one of them, and the server
-adds up what it hears. With epsilon the clients release their operators with Gaussian noise, once,
-and nothing else. A client that misses a round keeps the rows of that round to itself.
+Every client divides the rows of its file among the rounds, each row to one round. The server adds
+up the messages. With epsilon, clients release only their operators, once, with Gaussian noise. A
+client that misses a round keeps the rows of that round to itself.
 
 Clients send operators, and at the defaults nothing else is asked of them. `groups` and `votes` ask
 about directions and patterns, which a client answers only if its owner says so: of one that does
@@ -10,20 +10,22 @@ not, the operators count. Without them the search works alone. Measured on the e
 (400, 300 and 500 rows of 784 columns, 7 archetypes of r = .6, two rounds, 4 seeds): all 7 have
 m = 1 either way. Questions help where archetypes are many, or faint.
 
-The defaults hold against a tenth of the clients lying, rounded up, together and about anything that
-rows of +-1 could be. An archetype is told to all when the others show it without its strongest
-supporters, and at least 50 examples stand behind it; a claim counts for three medians at most, and
-a message that no rows can give is refused. What that costs: an archetype that one client alone
-holds stays with it. What nobody can hold: of two clients, or of halves that lie together, a server
-cannot know who lies. Then nothing may be told, and the log says who supports how many archetypes.
+The defaults protect against a tenth of the clients, rounded up, that lie together in any way that
+rows of +-1 allow. The server broadcasts an archetype only if the other clients show it without its
+strongest supporters, and if at least 50 examples support it. A claim counts for at most three
+medians, and a message that no rows can produce is refused. The price: an archetype that only one
+client holds stays with that client. There is also a limit: of two clients, or of two halves that
+lie together, no server can know which one lies. Then nothing is broadcast, and the log says how
+many archetypes each client supports.
 
-Measured (N = 200, 3 archetypes of r = .8, clients of 300 rows, one that claims 10^9 rows of an
-archetype of its own): where claims are believed to 10 medians and nothing else is asked, one of
-three takes away all archetypes and tells its own. With these settings all archetypes have m = 1 and
-nothing is false, of 3, 5 and 10 clients, with and without noise; likewise if it claims noise, the
-archetypes with sites turned, or their negatives. At 10 medians its noisy rows still take away all.
-Honest clients of unequal sizes lose no archetype (900, 300 and 100 rows; 1500, 150 and 150; 600 and
-300; 2000 and 100; r = .35 to .8, up to 6 archetypes, 4 seeds); at 2 medians the last pair would.
+Measured (N = 200, 3 archetypes of r = .8, clients of 300 rows, one that claims 10^9 rows of its own
+archetype): if claims count up to 10 medians and there is no other check, one liar of three clients
+removes all archetypes and broadcasts its own. With the defaults all archetypes have m = 1 and
+nothing is false, for 3, 5 and 10 clients, with and without noise. The same holds if it claims
+noise, archetypes with flipped sites, or their negatives. At 10 medians its noisy rows still remove
+all archetypes. Honest clients of unequal sizes lose no archetype (900, 300 and 100 rows; 1500, 150
+and 150; 600 and 300; 2000 and 100; r = .35 to .8, up to 6 archetypes, 4 seeds); at 2 medians the
+last pair would.
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
 
 MOST_CLIENTS = 10_000
-MOST_NAMED = 10  # clients that one line of the log names
+MOST_NAMED = 10  # largest number of clients named in one line of the log
 
-# Settings of the method that go by the same name here.
+# Settings of the method that have the same name here.
 GUARDS = (
     "liars",
     "claim",
@@ -75,19 +77,19 @@ class Config:
     ----------
     columns : N, columns of every client's file.
     clients : number of clients.
-    rounds : rounds, over which clients deal out their rows.
-    minimum : clients that must be heard in a round.
+    rounds : number of rounds, among which clients divide their rows.
+    minimum : smallest number of clients that must answer in a round.
     form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
-    liars, claim, support, check : what holds against clients that lie, and keeps what is a person's
-        from all; likewise.
-    robust, share : "mean", "trimmed" or "median" of the operators, and the share that is trimmed.
-    quorum, client_groups, persistence, patience, level : likewise; 1 round and no quorum ask for
-        nothing more than `liars` does.
-    epsilon, delta : what a client's release may tell about one of its examples; epsilon inf asks
-        for releases without noise.
-    most : archetypes that the run file keeps.
-    name : under which clients keep what they need between rounds; `hopfed serve` draws one.
-    seeds : 1: these data are there once.
+    liars, claim, support, check : protection against lying clients, and against the broadcast of
+        one person's data; see `hopfed.hopfield.settings`.
+    robust, share : "mean", "trimmed" or "median" of the operators, and the trimmed share.
+    quorum, client_groups, persistence, patience, level : see `hopfed.hopfield.settings`; 1 round
+        and no quorum add nothing to the protection by `liars`.
+    epsilon, delta : privacy of one example in a client's release; epsilon inf asks for releases
+        without noise.
+    most : largest number of archetypes in the run file.
+    name : name under which clients store their state between rounds; `hopfed serve` draws one.
+    seeds : always 1, because there is only one set of data.
     """
 
     columns: int = 784
@@ -132,7 +134,7 @@ class Config:
         self.make()
 
     def make(self, source: Source | None = None) -> HopfieldFederation | PrivateFederation:
-        """Return the method; the examples are elsewhere unless there is a source."""
+        """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
         if self.epsilon < math.inf:
             guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
@@ -144,7 +146,7 @@ class Config:
             discount=self.discount,
             alpha=self.alpha,
             groups=self.groups,
-            smallest_group=Limits().group,  # what clients insist on, unless told otherwise
+            smallest_group=Limits().group,  # the clients' default limit
             votes=self.votes,
             robust=Robust(self.robust, self.share),
             **{name: getattr(self, name) for name in GUARDS},
@@ -160,14 +162,14 @@ RECORD = Record(
     minutes=dict.fromkeys(PRESETS, 0.0),
     measures={
         "archetypes": Measure("archetypes remembered"),
-        "n_detected": Measure("directions that the spectrum shows"),
+        "n_detected": Measure("components detected in the spectrum"),
         "quality": Measure("quality r"),
-        "examples": Measure("examples heard"),
+        "examples": Measure("examples received"),
         "withheld": Measure("archetypes withheld: too few clients or examples"),
-        "bounded": Measure("claims that counted for less"),
-        "missed": Measure("answers missed"),
-        "megabytes_up": Measure("MB sent up by a client, at most"),
-        "megabytes_down": Measure("MB sent down to a client, at most"),
+        "bounded": Measure("claims that were reduced"),
+        "missed": Measure("missing answers"),
+        "megabytes_up": Measure("largest MB sent by a client"),
+        "megabytes_down": Measure("largest MB sent to a client"),
     },
 )
 
@@ -190,7 +192,7 @@ def play(
     """Play round t with this method."""
     if state is None:
         start = method.server_start(seed)
-        if "secret" in start:  # one that no client can derive from the run's seed
+        if "secret" in start:  # no client can derive it from the run's seed
             start["secret"] = np.array(secrets.randbits(62))
         state = FederationState(start)
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
@@ -223,16 +225,16 @@ def _arrays(config: Config, played: Played) -> Arrays:
 
 
 def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
-    """Return (L,) values of clients, NaN for those that have none."""
+    """Return values (L,) of the clients; NaN for clients without a value."""
     return np.array([values.get(c, np.nan) for c in range(config.clients)], dtype=float)
 
 
 def remarks(arrays: Arrays) -> list[str]:
-    """What the server bounded and withheld in a round, and whose, one line for each.
+    """Lines on the claims that the server reduced and the archetypes that it withheld in a round.
 
     Parameters
     ----------
-    arrays : of one round, as `play` returns them.
+    arrays : arrays of one round, as `play` returns them.
 
     Examples
     --------
@@ -271,7 +273,7 @@ def archetypes(config: Config, arrays: Arrays) -> np.ndarray:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
-    """What was found, and what it took."""
+    """Archetypes found, and the traffic."""
     last = {name: float(arrays[name][0, -1]) for name in ("n_detected", "quality", "examples")}
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {

@@ -1,43 +1,43 @@
-"""SoHip among its baselines and a control: does a shared memory help? (Table 1, Figs. 3-7)
+"""SoHip, its baselines and a control: does a shared memory help? (Table 1, Figs. 3-7)
 
-The paper's memory is common to the batch, so at test time it is a constant added to the features:
-with a linear head an offset of the logits (theory/NOTES.md, "SoHip with a linear head";
-`tests/neural/test_sohip.py` folds it in). What `standalone-bias` learns, a free offset of the
-features, is all that is left of it then; the rows tell whether the way there matters. Three rows of
-the proposed ones keep to the same m numbers each way: a memory by class, one recalled by the
-sample, and archetypes in place of the mean.
+Source: arXiv:2603.25614; theory/NOTES.md, "SoHip memory" and "SoHip with a linear head".
+
+The paper's memory is common to the batch, so in a test it is a constant added to the features. With
+a linear head this is an offset of the logits (`tests/neural/test_sohip.py` checks it). The control
+`standalone-bias` learns such an offset of the features directly; comparing the rows shows whether
+training with a memory matters. Three proposed rows use the same m numbers each way: a memory by
+class, a memory recalled by the sample, and archetypes instead of the mean.
 
 Sections, chosen by ``--set sections=methods,...``:
 
-- `methods`: all methods on one task; gains are paired with `standalone` seed by seed.
+- `methods`: all methods on one task; gains over `standalone` are paired by seed.
 - `ablation`: A no importance gate, B no consolidation, C no collective memory, D no memory at all.
-- `mlp head`: a head with a hidden layer, into which a constant does not fold.
+- `mlp head`: a head with a hidden layer, for which the memory is not an offset of the logits.
 - `m`, `classes`, `dirichlet`, `participation`, `learning rate`: sweeps.
 
-Measured (default preset: digits, ten clients of four classes, CNN-3 to 5; six paired seeds,
-points gained over Standalone +- standard error, at the round that validation chooses): SoHip +.03
-+- .08, without its collective memory +.12 +- .06, the bias control +.12 +- .06; A to C of the
-ablation +.16 +- .06, +.44 +- .24, +.12 +- .06. So the paper's gain does not come out here, nor
-does anything speak for the collective memory, as the argument above says. With an mlp head,
-where the argument does not hold, SoHip loses: -.31 +- .09. The proposed memory, recalled by the
-sample, gains +.50 +- .19 for the same m numbers, by class +.27 +- .23, archetypes +.18 +- .04; best
-is FedProto with +.70 +- .05. Over classes a client, Dirichlet, participation and learning rate
-(five seeds, 11 settings) SoHip gains between -.58 +- .79 and +.52 +- .45, in one of them two errors
-(+.15 +- .07); FedMRL up to +5.23 +- .67, with a fifth of the clients a round.
+Measured (default preset: digits, ten clients of four classes, CNN-3 to 5; six paired seeds; points
+gained over Standalone, +- standard error, at the round that validation chooses): SoHip +.03 +- .08,
+without its collective memory +.12 +- .06, the bias control +.12 +- .06; A to C of the ablation +.16
++- .06, +.44 +- .24, +.12 +- .06. So the paper's gain is not reproduced here, and nothing shows a
+benefit of the collective memory, in agreement with the argument above. With an mlp head, to which
+the argument does not apply, SoHip loses: -.31 +- .09. For the same m numbers the proposed memory
+gains +.50 +- .19 if recalled by the sample, +.27 +- .23 by class, and archetypes gain +.18 +- .04.
+FedProto is best with +.70 +- .05. Over classes per client, Dirichlet, participation and learning
+rate (five seeds, 11 settings) SoHip gains between -.58 +- .79 and +.52 +- .45; one of these gains
+is two errors (+.15 +- .07). FedMRL gains up to +5.23 +- .67, with a fifth of the clients a round.
 
 A part of the paper's scale (CIFAR-100, ten classes and 500 images at each of 20 clients, half of
 them a round, 24 rounds of two epochs, three seeds): Standalone 40.4 +- 1.8%, SoHip +.24 +- .89, the
 bias -.12 +- .23, FedMRL +.14 +- .87, recalled by the sample +.49 +- .26 (+1.03 +- .25 at round 8).
-Its 100 clients and 500 rounds take a GPU.
+The paper's 100 clients and 500 rounds need a GPU.
 
-The figure ends with the features of some clients' test examples in a plane (t-SNE), without memory
-and with it.
+The last part of the figure shows features of some clients' test examples in a plane (t-SNE),
+without and with memory. The default data are scikit-learn's digits, four classes per client; other
+datasets are found by name below the folder that HOPFED_DATA names, or with
+``--set data=path/to/mnist.npz``.
 
-The default is scikit-learn's digits, four classes to a client; other datasets are found by name
-below the folder that HOPFED_DATA names, or with ``--set data=path/to/mnist.npz``.
-
-Run it with ``hopfed run sohip --preset default --out sohip.h5``; the paper's setting with
-``--preset paper`` wants a GPU.
+Run it with ``hopfed run sohip --preset default --out sohip.h5``. The paper's setting, ``--preset
+paper``, needs a GPU.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SWEEPS = {
     "participation": ("rate", (0.2, 0.5, 1.0)),
     "learning rate": ("lr", (0.003, 0.01, 0.03)),
 }
-ALONE = ("classes", "dirichlet", "participation", "learning rate")  # these play `standalone` too
+ALONE = ("classes", "dirichlet", "participation", "learning rate")  # also play `standalone`
 SECTIONS = (TABLE, "ablation", "mlp head", *SWEEPS)
 
 # Row -> method and its options; {rounds} is the number of rounds.
@@ -84,7 +84,7 @@ MLP = {
 SWEPT = ("standalone", "fedmrl", "sohip")
 PICTURED = (f"{TABLE}/standalone", f"{TABLE}/sohip", f"{TABLE}/proposed: by sample")
 
-# What Table 1 reports for CIFAR-100, 10 classes per client, by number of clients.
+# Values of Table 1 for CIFAR-100, 10 classes per client, by number of clients.
 PAPER = {
     100: {
         "standalone": "53.59 ± .48",
@@ -135,7 +135,7 @@ class Config(Bench):
     PICTURED: ClassVar[tuple[str, ...]] = PICTURED
 
     def cells(self) -> tuple[Cell, ...]:
-        """The sections asked for, in their order."""
+        """Cells of the requested sections, in their order."""
         table = METHODS if TABLE in self.sections else {}
         made = [self._row(TABLE, row, *table[row]) for row in table]
         if "ablation" in self.sections:
@@ -203,7 +203,7 @@ summarise = _cells.summarise
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """The table of methods, with the paper's numbers where the setting is theirs; the sweeps."""
+    """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
     paper = PAPER.get(config.clients) if theirs else None
     return _cells.tables(config, summary, paper)

@@ -1,24 +1,26 @@
-"""Pictures are recovered to the last pixel, however much they resemble each other.
+"""Similar pictures are recovered to the last pixel.
 
-The paper takes three silhouettes, flips pixels until they hardly overlap, and finds them above .9
-at a quality of .8 and less well at .6 (Section 5.3; Figs. 9 and 10). Here the same federation is
-given the pictures as they are, and then 13 and 25 of them, under the same budget of examples.
+Source: arXiv:2603.19902, Section 5.3, Figs. 9 and 10.
 
-Measured (paper preset, 10 seeds): m = 1 for every picture in every seed, and nothing made up at the
-end; in a first round, of 25 at .6, one pattern may be blurred. Three are exact after the first
-round at either quality, decorrelated or not; 13, with overlaps up to .76, after 2 rounds at .6 and
-1 at .8; 25, up to .79, after 4.5 +- .5 and 2.
+The paper uses three silhouettes and flips pixels until they hardly overlap. It finds them above .9
+at a quality of .8, and less well at .6. Here the same federation gets the unchanged pictures, and
+then 13 and 25 of them, with the same number of examples.
 
-What a round cannot show the sum of the rounds does: the data are stationary, so every example
-counts as much as any other, whenever it came (`discount` = 1). It matters for 25 pictures at .6:
-with ``--set discount=0`` one seed in 10 ends without one of them (m = .77) and one with a false
-discovery; a discount of .5 does as well as 1. The paper's w = .6, alike for all clients, changes
-only the scale of evidence that is kept apart from the memory; ``--set memory=literal`` blends the
-two as it does.
+Measured (paper preset, 10 seeds): m = 1 for every picture in every seed, and no false pattern at
+the end; after the first round, of 25 at .6, one pattern may be blurred. Three are exact after the
+first round at both qualities, decorrelated or not; 13, with overlaps up to .76, after 2 rounds at
+.6 and 1 at .8; 25, up to .79, after 4.5 +- .5 and 2.
+
+The sum of all rounds shows more than a single round. The data are stationary, so every example has
+the same weight, whenever it came (`discount` = 1). This matters for 25 pictures at .6: with ``--set
+discount=0`` one seed in 10 ends without one of them (m = .77) and one with a false discovery; a
+discount of .5 gives the same results as 1. The paper's w = .6, equal for all clients, changes only
+the scale of the evidence, which is kept apart from the memory; ``--set memory=literal`` blends the
+two as in the paper.
 
 Run it with ``hopfed run structured --preset paper --set data=SILHOUETTES.npz --out structured.h5``.
-Without the file (see `hopfed.data.silhouettes`) capital letters stand in for the silhouettes, and
-the summary says so.
+Without the file (see `hopfed.data.silhouettes`) capital letters replace the silhouettes, and the
+summary says so.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed
 
-THE_PAPERS = 3  # pictures: the paper's own; any other number is spread over all classes
+THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Setting:
 
     Attributes
     ----------
-    K : pictures.
-    overlap : largest overlap that they are left with, 1 for pictures as they are.
+    K : number of pictures.
+    overlap : largest overlap after decorrelation; 1 leaves the pictures unchanged.
     quality : r.
     """
 
@@ -63,7 +65,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """What its arrays and its rows of the summary are called."""
+        """Name of its arrays and of its rows of the summary."""
         changed = "" if self.overlap == 1 else " decorrelated"
         return f"{self.K}{changed}, r={self.quality:g}"
 
@@ -74,10 +76,10 @@ class Config:
 
     Attributes
     ----------
-    data : path of the silhouettes; empty for letters in their place.
-    pictures : number of pictures, of each set in turn.
-    overlap : largest overlap that each set is left with; 1 leaves the pictures as they are.
-    qualities : r of all clients; every set is seen at each of them.
+    data : path of the silhouettes; empty for letters instead.
+    pictures : number of pictures of each set.
+    overlap : for each set the largest overlap after decorrelation; 1 leaves it unchanged.
+    qualities : values of r of all clients, for each of the sets.
     clients, rounds, examples : clients, rounds, and examples over all rounds and clients.
     weight : w, the share of fresh data in what clients send.
     discount : share of the evidence that is left after a round.
@@ -132,7 +134,7 @@ _PAPER = {"3 decorrelated, r=0.6": "less, varying", "3 decorrelated, r=0.8": "> 
 _NAMES = tuple(s.name for s in PRESETS["paper"].settings())
 
 RECORD = Record(
-    claim="correlated pictures are recovered to the last pixel, none is made up",
+    claim="correlated pictures are recovered to the last pixel, without false patterns",
     source="hopfield federation, Section 5.3 and Figs. 9-10",
     minutes={"quick": 0.2, "default": 1.5, "paper": 4},
     measures={"source": Measure("pictures")}
@@ -159,7 +161,7 @@ def run_round(
             xi,
             state,
             t,
-            rounds=config.rounds + 1,  # so that the last round's state comes too: it has pictures
+            rounds=config.rounds + 1,  # so that the last round returns its state, with the pictures
             seed=seed,
             clients=config.clients,
             engine=engine,
@@ -172,7 +174,7 @@ def run_round(
 
 
 def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
-    """Return the K pictures as int8 (K, N) of +-1, decorrelated anew for each seed.
+    """Return the K pictures as int8 (K, N) of +-1; each seed decorrelates them differently.
 
     Examples
     --------
@@ -202,7 +204,7 @@ def _method(config: Config, setting: Setting, xi: np.ndarray, seed: int) -> Hopf
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:
-    """Pixels as bits, (K, N / 8): each archetype, an example of it, and what was made of it."""
+    """Pixels as bits, (K, N / 8): each archetype, an example of it, and its reconstruction."""
     rng = stream(seed, "pictures to show")
     examples = np.concatenate([draw_examples(x[None], 1, quality, rng)[0] for x in xi])
     best = np.full_like(xi, -1)
@@ -231,7 +233,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def rounds_until(holds: np.ndarray) -> np.ndarray:
-    """Rounds after which `holds`, bool (seeds, rounds), holds to the end; NaN where it does not.
+    """Rounds after which `holds`, bool (seeds, rounds), stays True; NaN if the last is False.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Figures: one ``draw(run) -> Figure`` per module, in one style, saved whole or not at all."""
+"""Figures: one ``draw(run) -> Figure`` per module, in one style, saved completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from hopfed._lib.outputs import replacing
 
-_NAMES = {"recover": "recovery"}  # kind of run -> module, where they differ
+_NAMES = {"recover": "recovery"}  # kind of run -> module, if the names differ
 
 MM = 1 / 25.4  # inches; sizes in this package are in millimetres
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of `width` x `height` mm, outside of pyplot and its state."""
+    """Return an empty figure of `width` x `height` mm, without pyplot's global state."""
     import matplotlib.style
 
     with as_file(files("hopfed.figures") / "hopfed.mplstyle") as style:
@@ -27,7 +27,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def literal(text: str) -> str:
-    """Return words of others for a label, in which a dollar would begin a formula.
+    """Return a foreign text for a label, with dollars escaped, which would start a formula.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def literal(text: str) -> str:
 
 
 def drawer(kind: str, *, several: bool = False) -> Any:
-    """Return what draws a run of `kind`, or several of them at once; None where nothing does.
+    """Return the function that draws a run of `kind`, or several runs; None if there is none.
 
     Examples
     --------
@@ -54,6 +54,6 @@ def drawer(kind: str, *, several: bool = False) -> Any:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write `figure` to a .png, .pdf or .svg file, whole or not at all."""
+    """Write `figure` to a .png, .pdf or .svg file, completely or not at all."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=200)

@@ -27,15 +27,15 @@ class Cell:
     row: str
     at: str
     arrays: dict[str, np.ndarray]
-    last: bool = False  # whether the last round is the one that counts
+    last: bool = False  # whether the last round is reported
     apart: bool = False  # whether some clients never take part
 
     def test(self) -> np.ndarray:
-        """Test accuracy, mean over clients: (seeds, rounds), NaN where it was not scored."""
+        """Test accuracy, mean over clients: (seeds, rounds); NaN in rounds without evaluation."""
         return np.asarray(self.arrays["test"].mean(axis=2))
 
     def chosen(self) -> np.ndarray:
-        """Test accuracy of every client at the round that counts: (seeds, clients)."""
+        """Test accuracy of every client at the reported round: (seeds, clients)."""
         if "reading" in self.arrays:
             return self.arrays["reading"]
         if self.last:
@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def unseen(self) -> np.ndarray:
-        """Clients that never take part: bool (clients,); nothing was ever sent to them."""
+        """Clients that never take part: bool (clients,); they received no message."""
         sent = self.arrays["traffic/down"].any(axis=(0, 1)) if self.apart else np.ones(1)
         return ~sent.astype(bool)
 
@@ -62,7 +62,7 @@ class Cell:
 
 
 def cells_of(run: Run) -> list[Cell]:
-    """Cells in the order in which they were played, named by the summary."""
+    """Cells in playing order, with names from the summary."""
     keys = [k.removesuffix("/round") for k in run.summary if k.endswith("/round")]
     rounds = run.config["rounds"]
     found = []
@@ -85,7 +85,7 @@ def _place(key: str) -> tuple[str, str, str]:
 
 
 def planes_of(cells: Sequence[Cell]) -> list[tuple[str, np.ndarray]]:
-    """Return rows and planes (groups, examples, 3), of the first seed, of cells that have one."""
+    """Return rows and planes (groups, examples, 3) of the first seed, for cells with a plane."""
     planes = [(cell.row, cell.arrays["plane"][0, -1]) for cell in cells if "plane" in cell.arrays]
     return [(row, plane) for row, plane in planes if plane.any()]
 
@@ -101,7 +101,7 @@ def styles(rows: Sequence[str], reference: str) -> dict[str, dict[str, str]]:
 
 
 def draw(run: Run, reference: str = "standalone") -> Figure:
-    """Draw curves, prices, gains over `reference`, the clients of each method, and the sweeps."""
+    """Draw curves, costs, gains over `reference`, the clients of each method, and the sweeps."""
     cells = cells_of(run)
     table = [cell for cell in cells if cell.section == TABLE]
     sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
@@ -133,7 +133,7 @@ def _table(
     style: dict[str, dict[str, str]],
     reference: str,
 ) -> None:
-    """Curves and prices; gains and clients."""
+    """Draw curves and costs, gains and clients."""
     curves, price, work = above.subplots(1, 3, sharey=True)
     _curves(curves, table, style)
     _price(price, table, style, "megabytes", "MB of a client, both ways")
@@ -156,7 +156,9 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
     means = [cell.test()[:, ~np.isnan(cell.test()[0])].mean(axis=0) for cell in table]
     low, high = min(mean[0] for mean in means), max(mean[-1] for mean in means)
     axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(high) + 0.03))
-    axes.set(xlabel="round", ylabel="test accuracy, mean over clients", title="on the way")
+    axes.set(
+        xlabel="round", ylabel="test accuracy, mean over clients", title="accuracy over rounds"
+    )
 
 
 def _price(
@@ -169,7 +171,7 @@ def _price(
         if x[-1] > 0:
             axes.plot(x, y, **style[cell.row])
             axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
-    axes.set(xscale="log", xlabel=label, title="what it takes")
+    axes.set(xscale="log", xlabel=label, title="over cost")
     low, high = axes.get_xlim()
     if high < 200 * low:
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
@@ -227,7 +229,7 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
     axes.set_xticks(range(len(at)), at)
     axes.set_ylabel("test accuracy")
     rows = len(axes.get_legend_handles_labels()[0])
-    if rows > 1:  # above the error bars, which `best` does not see
+    if rows > 1:  # above error bars, which "best" ignores
         low, high = axes.get_ylim()
         columns = 1 if rows < 4 else 2
         axes.set_ylim(low, high + 0.19 * math.ceil(rows / columns) * (high - low))
@@ -236,9 +238,9 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
 
 
 def _bars(axes: Axes, cells: list[Cell]) -> None:
-    """Accuracy of each row as a point with its error: bars from zero would hide differences.
+    """Draw the accuracy of each row as a point with its error.
 
-    Where clients are unseen it is theirs alone.
+    Bars from zero would hide differences. If there are unseen clients, only they are shown.
     """
     for i, cell in enumerate(cells):
         chosen = cell.chosen()
@@ -253,6 +255,6 @@ def _bars(axes: Axes, cells: list[Cell]) -> None:
 
 
 def _error(values: np.ndarray) -> np.ndarray:
-    """Standard error over the first axis; 0 of a single value."""
+    """Standard error over the first axis; 0 for a single value."""
     n = len(values)
     return np.asarray(values.std(axis=0, ddof=1) / n**0.5 if n > 1 else 0 * values[0])

@@ -10,11 +10,11 @@ from matplotlib.figure import SubFigure
 from matplotlib.lines import Line2D
 
 MARKS = "o^sD"
-COLOURS = colormaps["tab10"].colors  # type: ignore[attr-defined]  # by turns over the labels
+COLOURS = colormaps["tab10"].colors  # type: ignore[attr-defined]  # labels take them in turn
 
 
 def draw(figure: SubFigure, planes: Sequence[tuple[str, np.ndarray]], groups: str) -> None:
-    """Draw a panel for each plane; a colour is a label, a mark one of the `groups`."""
+    """Draw a panel for each plane; colours are labels, marks are `groups`."""
     for axes, (row, plane) in zip(figure.subplots(1, len(planes)), planes, strict=True):
         for points, mark in zip(plane, MARKS, strict=False):
             x, y, label = points[points[:, 2] > 0].T.astype(int)

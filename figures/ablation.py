@@ -1,4 +1,4 @@
-"""The figure of `hopfed run ablation`: what is retrieved, and falsely, without each ingredient."""
+"""The figure of `hopfed run ablation`: retrieved and false patterns without each ingredient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-# What a row asks about -> the variants that answer, and how they are labelled there.
+# Row -> its variants and their labels.
 ROWS = {
     "candidates from": {"no_layered": "eigenvectors", "joint": "ten groups"},
     "sharpening": {"no_sharpening": "none"},

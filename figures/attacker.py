@@ -36,7 +36,7 @@ def draw(run: Run) -> Figure:
 
 
 def _weights(axes: Axes, weights: np.ndarray, good: int) -> None:
-    """Mean over seeds of every client, with the range over seeds of the attackers."""
+    """Draw the mean over seeds of every client, and for attackers the range over seeds."""
     rounds = np.arange(weights.shape[1])
     for part, colour, label in (
         (weights[:, :, :good], "C0", "good"),

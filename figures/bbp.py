@@ -56,7 +56,7 @@ def _spectrum(axes: Axes, run: Run, i: int) -> None:
 
 
 def _against(row: list[Axes], run: Run, what: str, measured: np.ndarray) -> None:
-    """Measured over predicted; a colour per archetype, a marker per M."""
+    """Draw measured over predicted values; a colour per archetype, a marker per M."""
     strong = measured.shape[2]
     predicted = {n: run.arrays[f"{what}/{n}"][..., :strong] for n, _ in PREDICTIONS}
     everything = np.concatenate([measured.ravel(), *(p.ravel() for p in predicted.values())])
@@ -86,7 +86,7 @@ def _title(run: Run, what: str, name: str, title: str) -> str:
 
 
 def _legend(axes: Axes, run: Run, what: str) -> None:
-    """Colours beside the outliers, markers beside the overlaps."""
+    """Explain colours next to the outliers, and markers next to the overlaps."""
     if what == "outliers":
         shares = run.config["exposures"]
         styles = [("o", f"C{k}", rf"$\pi$ = {share:g}") for k, share in enumerate(shares)]

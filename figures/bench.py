@@ -36,7 +36,7 @@ def draw(run: Run) -> Figure:
 
 
 def _decades(rows: list[dict[str, Any]]) -> tuple[float, float]:
-    """Whole powers of ten around all times, so that every axis has two labels at least."""
+    """Powers of ten around all times, so that every axis has at least two labels."""
     times = [row["seconds"] for row in rows if row["seconds"] is not None]
     return 10.0 ** math.floor(math.log10(min(times))), 10.0 ** math.ceil(math.log10(max(times)))
 
@@ -69,7 +69,7 @@ def _ways(benchmark: dict[str, Any]) -> list[tuple[str, str]]:
 def _line(
     rows: list[dict[str, Any]], device: str, way: str, sweep: dict[str, Any]
 ) -> list[tuple[int, float]]:
-    """(size, seconds) of one way along a sweep, where it was measured."""
+    """Measured (size, seconds) of one way along a sweep."""
     line = []
     for value in sweep["values"]:
         point = {**sweep["fixed"], sweep["vary"]: value}

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run byzantine`: false discoveries, what a defence costs, and ROC curves."""
+"""The figure of `hopfed run byzantine`: false discoveries, costs of defences, and ROC curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-# Defence -> line; those that tell clients apart are solid, those that work on entries dashed.
+# Defence -> line: solid for defences by clients, dashed for defences by entries.
 STYLES = {
     "none": ("0.5", "-"),
     "persistence": ("C4", "-"),
@@ -18,7 +18,7 @@ STYLES = {
     "median": ("C1", "--"),
     "trimmed": ("C3", "--"),
 }
-SCORES = {  # what the defences put a threshold on -> label and line
+SCORES = {  # score with a threshold in some defence -> label and line
     "level": ("pooled score", "C0", "-"),
     "rounds": ("rounds", "C4", "--"),
     "groups": ("groups", "C2", "-."),
@@ -50,10 +50,10 @@ def draw(run: Run) -> Figure:
         for d in STYLES
     }
     _over_rounds(grid[1, 2], kept)
-    grid[1, 2].set(title="archetypes, beside liars", ylabel="share broadcast", ylim=(-0.04, 1.04))
+    grid[1, 2].set(title="archetypes, with liars", ylabel="share broadcast", ylim=(-0.04, 1.04))
     rare = {d: run.arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in STYLES}
     _over_rounds(grid[1, 3], rare)
-    title = f"one that {run.config['few']} clients see"
+    title = f"archetype of {run.config['few']} clients"
     grid[1, 3].set(title=title, ylabel="share broadcast", ylim=(-0.04, 1.04))
 
     panels = [(truth, kind) for truth in ("common", "rare") for kind in ("fixed", "wandering")]
@@ -66,7 +66,7 @@ def draw(run: Run) -> Figure:
 
 
 def _over_rounds(axes: Axes, values: dict[str, np.ndarray]) -> None:
-    """Mean over seeds of every defence, (seeds, rounds) each, drawn a little apart."""
+    """Draw the mean over seeds of every defence's (seeds, rounds), slightly shifted."""
     for i, (name, (colour, style)) in enumerate(STYLES.items()):
         mean = values[name].mean(axis=0)
         shift = 0.05 * (i - 2.5)
@@ -77,7 +77,7 @@ def _over_rounds(axes: Axes, values: dict[str, np.ndarray]) -> None:
 
 
 def _visible(axes: Axes, run: Run) -> None:
-    """Share of rounds in which the spike of one liar was counted, beside theory."""
+    """Draw the share of rounds in which one liar's spike was counted, and the prediction."""
     a = np.array(run.config["amplitudes"])
     n, margin = run.config["clients"], run.arrays["foreseen/margin"][0, 0]
     axes.plot(a, run.arrays["visible"].mean(axis=(0, 1)), "o", color="C0", label="measured")
@@ -89,7 +89,7 @@ def _visible(axes: Axes, run: Run) -> None:
 
 
 def _passing(axes: Axes, run: Run) -> None:
-    """Share of rounds in which half of the groups support the spike, beside theory."""
+    """Draw the share of rounds in which half of the groups support the spike, and theory."""
     attackers = run.config["attackers"]
     measured = run.arrays["passing"].mean(axis=(0, 1))
     axes.plot(attackers, measured, "o", color="C0", label="measured")
@@ -121,7 +121,7 @@ def _judged(run: Run, truth: str, kind: str, score: str) -> tuple[np.ndarray, np
     lies = run.arrays[f"{max(run.config['attackers'])} {kind}/support/{which}"]
     values = {"common": lies[..., :K], "rare": run.arrays[f"rare/support/{which}"][..., K - 1 : K]}
     true, false = values[truth], lies[..., K:]
-    if score == "rounds":  # in which the pooled operators support a pattern
+    if score == "rounds":  # number of rounds whose pooled operators support a pattern
         true, false = ((v > LEVEL).sum(axis=1) for v in (true, false))
     else:  # a pattern in its own round
         false = np.diagonal(false, axis1=1, axis2=2)

@@ -16,13 +16,14 @@ REACHED = 0.95
 
 
 def draw(run: Run) -> Figure:
-    """Above: three laws, lines theory and points measured. Below: basins by kind of data."""
+    """Above: laws, lines theory and points measured. Below: basins by kind of data."""
     figure = new_figure(180, 120)
     top, bottom = figure.subfigures(2, 1)
-    above, below = top.subplots(1, 3), bottom.subplots(1, 4, sharey=True)
+    above, below = top.subplots(1, 4), bottom.subplots(1, 4, sharey=True)
     _overlaps(above[0], run)
-    _dense(above[1], run)
-    _exponential(above[2], run)
+    _sizes(above[1], run)
+    _dense(above[2], run)
+    _exponential(above[3], run)
     for axes, name in zip(below, DATA, strict=True):
         _basins(axes, run, name)
     below[0].set_ylabel("flips that are repaired")
@@ -44,7 +45,24 @@ def _overlaps(axes: Axes, run: Run) -> None:
         x = np.linspace(0, last, 200)
         axes.plot([*x, last], [*storage.magnetisation(x, t), 0], color=f"C{i}")
     axes.set(xlabel="load K / N", ylabel="overlap", ylim=(0, 1.05), xlim=(0, None))
-    axes.set_title(f"N = {run.config['N']:,}, from the patterns")
+    axes.set_title(f"N = {run.config['N']:,}")
+
+
+def _sizes(axes: Axes, run: Run) -> None:
+    """Load at which half are lost over that of theory, by the number of sites."""
+    x = np.array(run.config["sizes"]) ** -0.5
+    for i, name in enumerate(RULES[:2]):
+        y, error = np.array(run.summary["by_size"][name], float).T  # None is NaN
+        axes.errorbar(x, y, error, color=f"C{i}", ls="none", marker="o", mfc="none", ms=3.5)
+        line = np.isfinite(y) & np.isfinite(error)
+        if line.sum() >= 2:
+            slope, start = np.polyfit(x[line], y[line], 1)
+            axes.plot([0, x.max()], [start, start + slope * x.max()], color=f"C{i}", lw=0.8)
+    axes.axhline(1, color="0.6", lw=0.8)
+    axes.set_xticks([0, *x], ["$\\infty$", *(f"{n:,}" for n in run.config["sizes"])])
+    axes.tick_params(axis="x", rotation=60)
+    axes.set(xlabel="sites N", xlim=(0, None), title="half are lost")
+    axes.set_ylabel("load over theory's")
 
 
 def _dense(axes: Axes, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run cooperation`: clients alone and together, beside theory."""
+"""The figure of `hopfed run cooperation`: clients alone and together, compared with theory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw(run: Run) -> Figure:
     grid[0, 0].legend(loc="lower right")
     grid[2, 0].legend(
         loc="lower left", borderaxespad=0, labelspacing=0.2
-    )  # weights rarely come down there at first
+    )  # early weights are rarely this low
     return figure
 
 
@@ -51,7 +51,7 @@ def _alone(run: Run, name: str) -> list[str]:
 
 
 def _magnetisations(axes: Axes, run: Run, name: str, alone: list[str]) -> None:
-    """Means over archetypes and seeds, ranges over seeds; theory as dots."""
+    """Draw means over archetypes and seeds, ranges over seeds, and theory as dots."""
     a = run.arrays
     foreseen = a[f"{name}/foreseen/magnetisation"][0]  # the same for every seed
     rounds = np.arange(1, len(foreseen) + 1)

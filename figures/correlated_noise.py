@@ -81,7 +81,7 @@ def _counts(axes: Axes, run: Run, i: int) -> None:
                 label=f"{name}, foreseen",
             )
     axes.axhline(len(run.config["exposures"]), color="0.8", lw=0.8, zorder=0)
-    # Linear up to the number of archetypes, logarithmic above, where the classical counts are.
+    # Linear up to the number of archetypes; logarithmic above, for the classical counts.
     K = len(run.config["exposures"])
     axes.set_yscale("symlog", linthresh=K, linscale=1.2)
     ticks = [*range(K + 1), 10 * K, 100 * K]

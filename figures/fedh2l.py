@@ -1,4 +1,4 @@
-"""The figure of `hopfed run fedh2l`: accuracy on all domains, on the way and at the end."""
+"""The figure of `hopfed run fedh2l`: accuracy on all domains, over rounds and at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKS = ("o", "^", "v")
 
 
 def draw(run: Run) -> Figure:
-    """Draw ACC over rounds; who is right on whose domain; ACC, WDP and CDP; features (Fig. 1)."""
+    """Draw ACC over rounds, node by domain, ACC with WDP and CDP, and features (Fig. 1)."""
     cells = cells_of(run)
     table = [cell for cell in cells if cell.section == TABLE]
     style = styles([cell.row for cell in table], "ind")

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run fedssa`."""
+"""The figure of `hopfed run fedssa`: methods and sweeps."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hopfed.runs import Run
 
 
 def draw(run: Run) -> Figure:
-    """Draw validation and test accuracy of a run against what they cost, and over its clients."""
+    """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
     config = run.config
     return _panels(
         {"validation": (run, "validation"), "test": (run, "test")}, literal(config["method"])
@@ -28,7 +28,7 @@ def draw_several(runs: Sequence[Run]) -> Figure:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """Name every run by its method, and by what else tells it from the others.
+    """Name every run by its method, and by the settings that differ between the runs.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
         vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
         extra = [[f"{k}={_word(run.config.get(k))}" for k in vary] for run in runs]
         names = [", ".join([name, *more]) for name, more in zip(names, extra, strict=True)]
-    # Runs of equal settings, such as on two machines, are told apart by their place.
+    # Runs with equal settings, such as on two machines, get numbers.
     return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
 
 
@@ -81,13 +81,13 @@ def _panels(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:
 
 
 def _setting(configs: Sequence[dict[str, Any]]) -> str:
-    """Model, data and partition that the runs have in common, or all that they have."""
+    """Model, data and partition; if runs differ, all of their values."""
     each = ((c["models"][0], _word(c["data"]), c["partition"]) for c in configs)
     return ", ".join(" / ".join(dict.fromkeys(words)) for words in zip(*each, strict=True))
 
 
 def _spent(values: np.ndarray) -> np.ndarray:
-    """Mean over clients, summed over the rounds so far: (seeds, rounds)."""
+    """Mean over clients, cumulated over rounds: (seeds, rounds)."""
     return np.nan_to_num(values.astype(float)).mean(axis=2).cumsum(axis=1)
 
 
@@ -96,7 +96,7 @@ def _band(axes: Axes, values: np.ndarray, x: np.ndarray, color: str, label: str 
     scored = ~np.isnan(values).all(axis=(0, 2))
     mean = np.nanmean(values[:, scored], axis=2)
     at = x[:, scored].mean(axis=0)
-    if at[-1] == 0:  # a method that spends nothing of this
+    if at[-1] == 0:  # a method without this cost
         axes.axhline(mean[:, -1].mean(), color=color, ls=":", label=label)
         return
     axes.fill_between(at, mean.min(axis=0), mean.max(axis=0), color=color, alpha=0.2, lw=0)

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run knnper`."""
+"""The figure of `hopfed run knnper`: methods and sweeps."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hopfed.figures import _methods
 from hopfed.runs import Run
 
 STREAM = "stream"
-# Section -> what its values are.
+# Section -> label of its swept values.
 VALUES = {
     "heterogeneity": "concentration of the Dirichlet law",
     "k": "neighbours",
     "sigma": "width of the kernel",
     "lambda": "weight of the neighbours",
-    "capacity": "share of its examples a client keeps",
-    "hardware": "room of strong clients less 1/2",
+    "capacity": "share of examples that a client keeps",
+    "hardware": "capacity of strong clients minus 1/2",
     "global model": "rounds of training",
     STREAM: "step (dotted: other examples from here)",
 }

@@ -22,8 +22,8 @@ def draw(examples: Sequence[np.ndarray], patterns: np.ndarray, size: int) -> Fig
     """
     figure = new_figure(170, 70)
     above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
-    above.suptitle("what the clients hold: a quarter of all pixels is flipped", fontsize=8)
-    below.suptitle("what the server recovers from their operators", fontsize=8)
+    above.suptitle("examples of the clients: a quarter of all pixels is flipped", fontsize=8)
+    below.suptitle("patterns that the server recovers from their operators", fontsize=8)
     for part, images in ((above, examples), (below, patterns)):
         for axes, k in zip(part.subplots(2, COLUMNS).flat, range(2 * COLUMNS), strict=True):
             axes.set_axis_off()

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run load`: what is found at which load, what stops it, how long."""
+"""The figure of `hopfed run load`: archetypes found over the load, limits, and seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES = (
     "ten owners",
 )
 COLOURS = ("C0", "C0", "C1", "C1", "C2")
-LINES = ("-", ":", "-", ":", "-")  # dotted where exposures are unequal
+LINES = ("-", ":", "-", ":", "-")  # dotted for unequal exposures
 STOPS = ("threshold", "subspace", "search")  # numbers 1, 2, 3 in the run
 MARKS = ("v", "s", "X")
 
@@ -50,7 +50,7 @@ def draw(run: Run) -> Figure:
 
 
 def _lines(top: Axes, bottom: Axes, loads: np.ndarray, a: dict[str, np.ndarray], i: int) -> None:
-    """Draw mode `i` at one N from arrays (seeds, loads), as far as all seeds have tried it."""
+    """Draw mode `i` at one N from arrays (seeds, loads), up to the loads that all seeds tried."""
     tried = ~np.isnan(a["found"]).any(axis=0)
     found, seconds, stop = (a[name][:, tried] for name in ("found", "seconds", "stop"))
     at, mean = loads[tried], found.mean(axis=0)
@@ -59,7 +59,7 @@ def _lines(top: Axes, bottom: Axes, loads: np.ndarray, a: dict[str, np.ndarray],
     top.fill_between(at, found.min(axis=0), found.max(axis=0), alpha=0.12, color=COLOURS[i], lw=0)
     bottom.plot(at, np.median(seconds, axis=0), **style)
     for number, mark in enumerate(MARKS, start=1):
-        # What most of the seeds that are not complete stopped at.
+        # The most frequent limit among seeds that are not complete.
         counts = [(stop == n).sum(axis=0) for n in range(1, len(MARKS) + 1)]
         here = (counts[number - 1] > 0) & (np.argmax(counts, axis=0) == number - 1)
         points = {"ls": "", "marker": mark, "ms": 4, "color": COLOURS[i]}

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run mp`: spectra of noise on the law, and false-alarm rates."""
+"""The figure of `hopfed run mp`: spectra of noise and their law, and false-alarm rates."""
 
 from __future__ import annotations
 

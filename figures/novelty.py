@@ -17,7 +17,7 @@ ROWS = {
     "scarce": ("fresh", "carried"),
 }
 FOUND = 0.95  # magnetisation from which an archetype is remembered
-LATEST = 4  # latencies from here on share a bar
+LATEST = 4  # this latency and longer ones share a bar
 
 
 def draw(run: Run) -> Figure:
@@ -91,7 +91,7 @@ def _gap(axes: Axes, run: Run, names: dict[str, str]) -> None:
 
 
 def _latencies(axes: Axes, run: Run, names: dict[str, str]) -> None:
-    """Histogram of latencies of what theory foresees; those never remembered stand apart."""
+    """Draw a histogram of latencies of predicted archetypes; the last bar is "never"."""
     old, width = run.config["old"], 0.8 / len(names)
     bins = np.arange(-1, LATEST + 2)
     for i, (name, colour) in enumerate(names.items()):
@@ -102,7 +102,7 @@ def _latencies(axes: Axes, run: Run, names: dict[str, str]) -> None:
         shares = np.array(counts) / max(seen.sum(), 1)
         axes.bar(bins + (i - (len(names) - 1) / 2) * width, shares, width, color=colour)
     words = ["early", *map(str, range(LATEST)), f"{LATEST}+", "not"]
-    axes.set_xticks(bins, words, size=6)  # smaller, or "early" runs into 0
+    axes.set_xticks(bins, words, size=6)  # small, because "early" would overlap "0"
     axes.set(ylim=(0, 1.05))
 
 

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run participation`: detection against prediction, and what it costs."""
+"""The figure of `hopfed run participation`: detection against prediction, and its traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopfed.figures import new_figure
 from hopfed.runs import Run
 
 FOUND = 0.95  # magnetisation from which an archetype is found
-BAND = 2.0  # fluctuations within which a prediction may go either way
+BAND = 2.0  # within this number of fluctuations a prediction is uncertain
 EDGES = np.arange(-3.5, 5.01, 0.5)
 
 Styles = dict[str, dict[str, Any]]
@@ -34,7 +34,7 @@ def draw(run: Run) -> Figure:
 
 
 def _styles(config: dict[str, Any]) -> Styles:
-    """How each variant is drawn: a shade for its rate, dashed where some are late."""
+    """Style of each variant: a shade for its rate, dashed with late clients."""
     shades = {rate: i for i, rate in enumerate(sorted(set(config["rates"])))}
     colours = colormaps["viridis_r"](np.linspace(0.1, 0.95, len(shades)))
     return {
@@ -83,7 +83,7 @@ def _calibration(axes: Axes, run: Run, styles: Styles) -> None:
 
 
 def _first_rounds(axes: Axes, run: Run, styles: Styles) -> None:
-    """Bubbles: how many archetypes are foreseen and detected first in which rounds."""
+    """Draw bubbles: numbers of archetypes by first predicted and first detected round."""
     T = run.config["rounds"]
     table = np.zeros((T + 1, T + 1))
     for name in styles:

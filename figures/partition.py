@@ -1,4 +1,4 @@
-"""The figure of a partition: how many examples every client has, and of which classes."""
+"""The figure of a partition: number of examples of every client, by part and by class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopfed.figures import new_figure
 
 PARTS = ("training", "validation", "test")
 COLOURS = ("C0", "C4", "C1")
-NAMED = 20  # classes and clients that are named one by one; more of them get numbers
+NAMED = 20  # largest number of classes or clients with names; more of them get numbers
 
 
 def draw(partition: Any) -> Figure:
@@ -56,7 +56,7 @@ def draw(partition: Any) -> Figure:
 
 
 def _sizes(axes: Axes, sizes: np.ndarray) -> None:
-    """Bars of training, validation and test examples, one on the other."""
+    """Draw stacked bars of training, validation and test examples."""
     place, bottom = np.arange(len(sizes)), np.zeros(len(sizes))
     width = 0.8 if len(sizes) <= 100 else 1.0
     for part, colour, height in zip(PARTS, COLOURS, sizes.T, strict=True):

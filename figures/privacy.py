@@ -60,7 +60,7 @@ def draw(run: Run) -> Figure:
 
 
 def _axis(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Budgets at which theory is evaluated, no privacy last, and their places on the axis."""
+    """Budgets at which theory is evaluated, the infinite one last, and their axis positions."""
     finite = _finite(run)
     fine = np.unique(np.geomspace(finite.min(), finite.max(), GRID)) if finite.size else finite
     return np.append(fine, np.inf), np.append(np.log2(fine), _infinity(run))
@@ -96,7 +96,7 @@ def _ticks(axes: Axes, run: Run) -> None:
 
 
 class _Theory:
-    """Predictions at every budget, for each archetype by itself, averaged over the draws.
+    """Predictions at every budget for each archetype, averaged over the draws.
 
     Arrays are (budgets,) or (budgets, archetypes); what is read off patterns counts with the
     probability that the archetype's eigenvalue passes the test.

@@ -1,4 +1,4 @@
-"""The figure of `hopfed recall`: cues, states on the way, and what was recalled."""
+"""The figure of `hopfed recall`: cues, intermediate states, and recalled patterns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hopfed.figures import new_figure
 from hopfed.figures.recovery import _rectangle
 from hopfed.runs import Run
 
-SIDE = 22  # mm, of a picture
-SHOWN = 6  # cues
+SIDE = 22  # side of a picture in mm
+SHOWN = 6  # number of cues
 
 
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
@@ -39,7 +39,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
         for s in range(len(cues)):
             for layer in range(1 if states.ndim == 2 else layers):
                 image = states[s] if states.ndim == 2 else states[s, layer]
-                # A cue stands beside the middle one of the layers that start from it.
+                # A cue is next to the middle one of the layers that start from it.
                 row = s * layers + (layer if states.ndim == 3 else layers // 2)
                 axes = grid[row, j]
                 axes.imshow(image.reshape(shape), vmin=-1, vmax=1, interpolation="nearest")

@@ -12,7 +12,7 @@ from hopfed.errors import ArgumentError
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-SHOWN = 40  # patterns in the figure
+SHOWN = 40  # largest number of patterns in the figure
 
 
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:

@@ -11,7 +11,7 @@ from hopfed.runs import Run
 
 
 def draw(run: Run) -> Figure:
-    """Draw each quantity over max(N, M); points of one smaller side make a line."""
+    """Draw each quantity over max(N, M); a line joins points of the same min(N, M)."""
     N, M = np.array(run.config["N"]), np.array(run.config["M"])
     larger, smaller = np.maximum(N, M), np.minimum(N, M)
     a = {name: np.median(values, axis=0) for name, values in run.arrays.items() if name != "seeds"}

@@ -1,4 +1,4 @@
-"""The figure of `hopfed run sohip`."""
+"""The figure of `hopfed run sohip`: methods and sweeps."""
 
 from __future__ import annotations
 

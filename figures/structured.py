@@ -12,7 +12,7 @@ from matplotlib.figure import Figure, SubFigure
 from hopfed.figures import new_figure
 from hopfed.runs import Run
 
-# paper, ink, a pixel of a reconstruction that is wrong, what is between the pictures
+# Colours: paper, ink, wrong pixel of a reconstruction, space between the pictures.
 COLOURS = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
 WRONG, GAP = 2, 3
 PAPER = {0.8: 0.9}  # quality -> magnetisation that the paper reports to exceed
@@ -60,7 +60,7 @@ def _pictures(part: SubFigure, run: Run, sets: list[str]) -> None:
 
 
 def _mosaic(axes: Axes, packed: np.ndarray, truth: np.ndarray | None = None) -> str:
-    """Draw pictures given as bits; say how many pixels of them miss `truth`, drawn in red."""
+    """Draw pictures given as bits, wrong pixels in red; return their number as a text."""
     side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
     pixels = np.unpackbits(packed, axis=1, count=side**2)
     words = ""
@@ -83,7 +83,7 @@ def _mosaic(axes: Axes, packed: np.ndarray, truth: np.ndarray | None = None) -> 
 
 
 def _curves(axes: Axes, run: Run, sets: list[str], r: float) -> None:
-    """The set's lowest magnetisation: mean over seeds, and range."""
+    """Draw the lowest magnetisation of each set: mean over seeds, and range."""
     for i, name in enumerate(sets):
         lowest = run.arrays[f"{name}, r={r:g}/magnetisation"].min(axis=2)
         rounds = np.arange(1, lowest.shape[1] + 1)

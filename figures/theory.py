@@ -20,7 +20,7 @@ def mp(q: np.ndarray, variance: float) -> Figure:
     highest = []
     for ratio in q:
         lower, upper = marchenko_pastur.edges(ratio, variance)
-        # Equal steps of the angle crowd at the edges, where the density is steep.
+        # Equal steps of the angle are dense at the edges, where the density is steep.
         angle = np.linspace(0, np.pi, 401)[1:-1]
         x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
         density = marchenko_pastur.pdf(x, ratio, variance)
@@ -44,7 +44,7 @@ def tw(beta: int) -> Figure:
 
 
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
-    """Eigenvalue and overlap over the strength, with the asked strengths marked."""
+    """Eigenvalue and overlap over the strength, with the given strengths marked."""
     figure = new_figure(WIDTH, HEIGHT)
     left, right = figure.subplots(1, 2)
     start = float(spikes.threshold(q))

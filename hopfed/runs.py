@@ -16,7 +16,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.apart import apart, blocks, filled
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
-from hopfed._lib.renamed import current_names
+from hopfed._lib.renamed import current_name, current_names
 from hopfed.errors import DataError, HopfedError, RunFileError
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
@@ -119,12 +120,18 @@ class Run:
         """
         import h5py
 
+        def read() -> Iterator[Any]:
+            # A run file is replaced, never changed: there is nothing to lock.
+            with h5py.File(path, "r", locking=False) as file:
+                yield from _parts(path, file)
+
         if not os.path.isfile(path):
             raise RunFileError(f"{path}: no such run file")
         try:
-            # A run file is replaced, never changed: there is nothing to lock.
-            with h5py.File(path, "r", locking=False) as file:
-                run = cls._read(path, file)
+            with closing(apart(read, os.path.getsize(path))) as parts:
+                run = cls(
+                    **next(parts), arrays={current_name(n): filled(parts) for n in next(parts)}
+                )
         except RunFileError:
             raise
         except PermissionError:
@@ -138,28 +145,32 @@ class Run:
             )
         return run
 
-    @classmethod
-    def _read(cls, path: str | Path, file: Any) -> Run:
-        if "hopfed_format" not in file.attrs:
-            raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
-        found = _count(path, file, "hopfed_format")
-        if found > FORMAT:
-            raise RunFileError(
-                f"{path}: written by a newer hopfed (format {found}, this one reads up to "
-                f"{FORMAT}); upgrade hopfed to read it"
-            )
-        kind = _word(path, file, "kind")
-        _require(kind.isidentifier(), path, "its kind of run is no name")
-        committed, planned = (_count(path, file, name) for name in ("committed", "planned"))
-        _require(committed <= planned, path, f"{committed} of {planned} seeds are in it")
-        parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
-        words = all(isinstance(value, str) for value in parts["provenance"].values())
-        _require(words, path, "its provenance holds other things than words")
-        arrays = current_names(_arrays(path, file))
-        parts["summary"] = current_names(parts["summary"])
-        if kind == "recover" and "fit" in parts["summary"]:
-            parts["summary"]["explained"] = parts["summary"].pop("fit")
-        return cls(kind=kind, arrays=arrays, committed=committed, planned=planned, **parts)
+
+def _parts(path: str | Path, file: Any) -> Iterator[Any]:
+    """Yield what a run file holds: all but the arrays, then their names, then each of them."""
+    if "hopfed_format" not in file.attrs:
+        raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
+    found = _count(path, file, "hopfed_format")
+    if found > FORMAT:
+        raise RunFileError(
+            f"{path}: written by a newer hopfed (format {found}, this one reads up to "
+            f"{FORMAT}); upgrade hopfed to read it"
+        )
+    kind = _word(path, file, "kind")
+    _require(kind.isidentifier(), path, "its kind of run is no name")
+    committed, planned = (_count(path, file, name) for name in ("committed", "planned"))
+    _require(committed <= planned, path, f"{committed} of {planned} seeds are in it")
+    parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
+    parts["summary"] = current_names(parts["summary"])
+    if kind == "recover" and "fit" in parts["summary"]:
+        parts["summary"]["explained"] = parts["summary"].pop("fit")
+    words = all(isinstance(value, str) for value in parts["provenance"].values())
+    _require(words, path, "its provenance holds other things than words")
+    arrays = _arrays(path, file)
+    yield {"kind": kind, "committed": committed, "planned": planned, **parts}
+    yield list(arrays)
+    for item in arrays.values():
+        yield from blocks(item, str(path))
 
 
 def _require(holds: bool, path: str | Path, what: str) -> None:
@@ -199,8 +210,8 @@ def _depth(text: str) -> int:
     return max(accumulate(1 if mark in "[{" else -1 for mark in brackets), default=0)
 
 
-def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
-    """All arrays of the file, read once it is known that they are in it and fit into memory."""
+def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
+    """All arrays of the file by their names; they are in it and fit into memory."""
     import h5py
 
     found: dict[str, Any] = {}
@@ -223,7 +234,7 @@ def _arrays(path: str | Path, file: Any) -> dict[str, np.ndarray]:
         require_memory(total, str(path))
     except DataError as error:
         raise RunFileError(str(error)) from None
-    return {name: item[()] for name, item in found.items()}
+    return found
 
 
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:

@@ -8,7 +8,7 @@ costs nothing and Numba is loaded only by those who compute.
               seen_rmatmat
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
-    dense     dense_sweep, and what it returns: DenseSweep
+    dense     dense_step and dense_sweep, and what they return: DenseSweep
     heatbath  heat_bath, descend, and what they return: HeatBath, Descent
     layered   layered_step, layered_sweep, and what they return: LayeredUpdate
     scoring   scores, distinct, canonical_sign
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         transpose,
         unpack,
     )
-    from hopfed.kernels.dense import DenseSweep, dense_sweep
+    from hopfed.kernels.dense import DenseSweep, dense_step, dense_sweep
     from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
     from hopfed.kernels.layered import LayeredUpdate, layered_step, layered_sweep
     from hopfed.kernels.masked import (
@@ -57,6 +57,7 @@ __all__ = [
     "column_sums",
     "concatenate",
     "cross_gram",
+    "dense_step",
     "dense_sweep",
     "descend",
     "distinct",
@@ -100,6 +101,7 @@ _HOME = {
     "gram_accumulate": "moments",
     "second_moment": "moments",
     "DenseSweep": "dense",
+    "dense_step": "dense",
     "dense_sweep": "dense",
     "Descent": "heatbath",
     "HeatBath": "heatbath",

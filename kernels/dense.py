@@ -10,28 +10,37 @@ the energy would rise by if the spin went from +1 to -1, all others as they are,
 part is never in it; a spin becomes ``sign(h)``, ``sign(0) = +1``, or is drawn by the heat bath.
 
 A field takes one sum over the patterns: what depends on the overlaps alone is kept in a table that
-changes only where a spin flips. For integer n and unit weights all terms are whole numbers, so that
-up to 2^53 the fields, and with them the states at temperature 0, are exact.
+changes only where a spin flips, and then is looked up. For integer n and unit weights all terms are
+whole numbers, so that up to 2^53 the fields, and with them the states at temperature 0, are exact;
+in the exponential, patterns of equal overlap cancel exactly.
+
+All spins at once take two large products an update. There the exponential keeps a spin's own part:
+the new state is the sign of what attention answers.
 
 Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 """
 
 from __future__ import annotations
 
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cpu.threads import for_each
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import check_counters, check_held, check_schedule, check_spins
 from hopfed.kernels.philox import thresholds
 
 ENERGIES = ("power", "exponential")
+VECTOR = 32  # patterns that a sum takes at a time
+SHORT = 6  # power up to which three coefficients do
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
+
+Rule = tuple[bool, float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class DenseSweep(NamedTuple):
@@ -97,19 +106,7 @@ def dense_sweep(
     >>> bool((dense_sweep(cue, xi, parameter=3).state == xi[0]).all())
     True
     """
-    if on_device(state) or on_device(patterns):
-        raise BackendError("the serial order of the dense energies runs on the CPU only")
-    state = check_spins("state", state, "(chains, sites)", 2)
-    patterns = check_spins("patterns", patterns, "(patterns, sites)", 2)
-    if patterns.shape[1] != state.shape[1] or not len(patterns):
-        rule = f"of at least one row and {state.shape[1]} sites"
-        raise ArgumentError("patterns", rule, f"shape {patterns.shape}")
-    _check_energy(energy, parameter)
-    mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
-    if mass.shape != (len(patterns),) or not (np.isfinite(mass) & (mass > 0)).all():
-        raise ArgumentError("weights", f"{len(patterns)} numbers above 0", weights)
-    if sweeps < 0:
-        raise ArgumentError("sweeps", "at least 0", sweeps)
+    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, sweeps)
     kept = check_held(held, state.shape)
     betas = check_schedule("beta", 0 if beta is None else beta, (len(state), sweeps))
     counters = check_counters(
@@ -120,17 +117,131 @@ def dense_sweep(
         return out
     from hopfed.kernels.cpu.dense import run_chain
 
-    columns = np.ascontiguousarray(patterns.T)
+    columns, mass = _columns(patterns, mass)
+    rule = rule_of(energy, float(parameter), len(columns))
     lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
 
     def task(chain: int) -> None:
         run_chain(
-            chain, *out, columns, mass, energy == "exponential", float(parameter), betas,
-            beta is None, lookup, kept, *counters, _scratch(*columns.shape),
+            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *counters,
+            _scratch(*columns.shape),
         )  # fmt: skip
 
     for_each(task, range(len(state)))
     return out
+
+
+def dense_step(
+    state: np.ndarray,
+    patterns: np.ndarray,
+    *,
+    energy: str = "power",
+    parameter: float,
+    weights: np.ndarray | None = None,
+    updates: int = 100,
+    held: np.ndarray | None = None,
+) -> DenseSweep:
+    """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
+
+    Products are made in float32; a sign that they leave open is settled in float64.
+
+    Parameters
+    ----------
+    state, patterns, energy, parameter, weights, held : as in `dense_sweep`.
+    updates : most updates.
+
+    Raises
+    ------
+    ArgumentError : wrong dtypes, shapes or ranges.
+    BackendError : arrays on a device.
+
+    Examples
+    --------
+    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
+    >>> found = dense_step(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
+    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
+    ([[1, 1, 1, -1]], [2], [True])
+    """
+    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, updates)
+    kept = check_held(held, state.shape)
+    out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
+    rule = rule_of(energy, float(parameter), len(columns))
+    live, x = np.arange(len(state)), state.astype(np.float32)
+    for _ in range(updates):
+        if not len(live):
+            break
+        flips = _stepped(x, xi, columns, mass, rule, kept)
+        out.sweeps[live] += 1
+        rests = flips == 0
+        if rests.any():
+            out.state[live[rests]], out.settled[live[rests]] = x[rests], True
+            live, x = live[~rests], x[~rests]
+            kept = kept[~rests] if len(kept) else kept
+    out.state[live] = x
+    return out
+
+
+def _stepped(
+    x: np.ndarray,
+    xi: np.ndarray,
+    columns: np.ndarray,
+    mass: np.ndarray,
+    rule: Rule,
+    held: np.ndarray,
+) -> np.ndarray:
+    """Update float32 spins x (S, N) once, in place; return how many of each state turned (S,)."""
+    from hopfed.kernels.cpu.dense import decide_states, tabulate_states
+
+    count, n = x.shape
+    a = x @ xi.T
+    B, own, flips = np.empty_like(a), np.empty(count), np.empty(count, np.int64)
+    parts = spans(count, -(-count // thread_count()))
+
+    def tabulate(part: tuple[int, int]) -> None:
+        scratch = _scratch(*columns.shape)[:3]
+        tabulate_states(*part, a, n, mass, rule, B, own, scratch)
+
+    def decide(part: tuple[int, int]) -> None:
+        scratch = _scratch(*columns.shape)[:3]
+        decide_states(*part, h, x, B, own, a, columns, mass, rule, held, flips, scratch)
+
+    for_each(tabulate, parts)
+    h = B @ xi
+    for_each(decide, parts)
+    return flips
+
+
+def _checked(
+    state: np.ndarray,
+    patterns: np.ndarray,
+    energy: str,
+    parameter: float,
+    weights: np.ndarray | None,
+    times: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return states, patterns and weights, or raise."""
+    if on_device(state) or on_device(patterns):
+        raise BackendError("the compiled loops of the dense energies run on the CPU only")
+    state = check_spins("state", state, "(chains, sites)", 2)
+    patterns = check_spins("patterns", patterns, "(patterns, sites)", 2)
+    if patterns.shape[1] != state.shape[1] or not len(patterns):
+        rule = f"of at least one row and {state.shape[1]} sites"
+        raise ArgumentError("patterns", rule, f"shape {patterns.shape}")
+    _check_energy(energy, parameter)
+    mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
+    if mass.shape != (len(patterns),) or not (np.isfinite(mass) & (mass > 0)).all():
+        raise ArgumentError("weights", f"{len(patterns)} numbers above 0", weights)
+    if times < 0:
+        raise ArgumentError("sweeps", "at least 0", times)
+    return state, patterns, mass
+
+
+def _columns(patterns: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Patterns by site, and weights; empty ones, which add nothing, fill the last vector."""
+    empty = -len(patterns) % VECTOR
+    columns = np.pad(patterns.T, ((0, 0), (0, empty)))
+    return np.ascontiguousarray(columns), np.pad(mass, (0, empty))
 
 
 def _check_energy(energy: str, parameter: float) -> None:
@@ -143,9 +254,42 @@ def _check_energy(energy: str, parameter: float) -> None:
         raise ArgumentError("parameter", f"in (0, {COLDEST:g}]", parameter)
 
 
+def rule_of(energy: str, parameter: float, n: int) -> Rule:
+    """Return the energy as the compiled loops take it.
+
+    (exponential, parameter, values, owns, odd, even): what a pattern adds to a field by its level 0
+    .. N, and to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1)
+    - D(a + 1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``, and up to n = 6 also their three
+    coefficients by powers of a^2. Exponential: ``exp(beta (a - N))``, and the same.
+
+    Examples
+    --------
+    >>> _, _, values, owns, odd, even = rule_of("power", 3.0, 2)  # 6 a^2 + 8, -12 a
+    >>> values.tolist(), owns.tolist(), odd.tolist(), even.tolist()
+    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0], [0.0, 6.0, 8.0], [0.0, 0.0, -12.0])
+    """
+    a, none = 2.0 * np.arange(n + 1) - n, np.zeros(0)
+    if energy == "exponential":
+        values = np.exp(parameter * (a - n))
+        return True, parameter, values, values, none, none
+    degree = int(parameter)
+    low, here, high = np.ones(n + 1), np.ones(n + 1), np.ones(n + 1)
+    for _ in range(degree):
+        low, here, high = low * (a - 2), here * a, high * (a + 2)
+    odd, even = none, none
+    if degree <= SHORT:
+        odd, even = (
+            np.array([sign * comb(degree, j) * 2.0**j for j in range(first, degree + 1, 2)])
+            for first, sign in ((1, 1), (2, -1))
+        )
+        odd, even = (np.concatenate([np.zeros(3 - len(x)), x]) for x in (odd, even))
+    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2, odd, even
+
+
 def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:
-    """Work space of one chain: overlaps, table, thresholds, draws, the same by 16 bits."""
+    """Work space of one chain: levels, table, sums by level, thresholds, draws twice."""
     padded = -(-n // 8) * 8
     bits = np.zeros(padded // 2, np.uint32)
     limits = np.zeros((1, padded), np.float32)
-    return np.zeros(count), np.zeros(count), limits, bits, bits.view(np.uint16)
+    sums = np.zeros(n + 1)
+    return np.zeros(count, np.int32), np.zeros(count), sums, limits, bits, bits.view(np.uint16)

@@ -45,6 +45,14 @@ def test_round_trip(run, path):
         assert_close(got.arrays[name], array)
 
 
+def test_words_on_which_the_library_loops(path):
+    data = bytearray(path.read_bytes())
+    first = data.index(b"GCOL") + 16  # of the heap of words: index, references, size, text
+    data[first + 8 : first + 16] = (2**64 - 16).to_bytes(8, "little")  # the next one is this one
+    path.write_bytes(data)
+    assert "not a readable run file" in refusal(path)
+
+
 def test_equal_runs_make_equal_bytes(run, path, tmp_path):
     Run.load(path).save(tmp_path / "again.h5")
     assert (tmp_path / "again.h5").read_bytes() == path.read_bytes()

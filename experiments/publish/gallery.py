@@ -1,10 +1,10 @@
 """Make the pictures of figures/gallery, and their index.
 
 ``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture that is missing
-or whose settings have changed, one after the other, in a temporary folder; stopped and started
-again, it goes on with the next one. Given names it makes these pictures; given run files it draws
-them, and a picture drawn so stays until it is asked for by name or with ``--all``. A picture
-carries the commands that made it. It works on a checkout, not on an installed package.
+or has other settings, one after the other, in a temporary folder. If it is stopped and started
+again, it continues with the next picture. With names it makes these pictures. With run files it
+draws them; such a picture stays until it is requested by name or with ``--all``. A picture contains
+the commands that made it. The command works on a checkout, not on an installed package.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from hopfed.experiments.publish.pictures import PICTURES, Picture
 from hopfed.runs import Run
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
-COLOURS = 256  # of a stored picture
-KEY = "hopfed"  # of what a picture says about itself
+COLOURS = 256  # number of colours of a stored picture
+KEY = "hopfed"  # key of the metadata in a picture
 
 Made = dict[str, Any]  # "commands", and "settings": a digest, empty for a picture of run files
 
 
 def stale(picture: Picture, folder: Path = FOLDER) -> bool:
-    """Tell whether `picture` is missing, or made with other settings."""
+    """Return whether `picture` is missing, or was made with other settings."""
     made = made_with(folder / f"{picture.name}.png")
     return made is None or made["settings"] not in ("", digest(picture))
 
 
 def digest(picture: Picture) -> str:
-    """Digest of all that the picture depends on but the code: its commands and the preset."""
+    """Digest of the commands and the preset of a picture; the code is not included."""
     parts: list[Any] = [picture.commands]
     if picture.experiment:
         parts.append(to_plain(find(picture.experiment).PRESETS[picture.preset]))
@@ -52,7 +52,7 @@ def digest(picture: Picture) -> str:
 
 
 def made_with(path: Path) -> Made | None:
-    """Return what the picture at `path` says about itself; None if it is not there, or is mute."""
+    """Return the metadata in the picture at `path`; None without a picture or metadata."""
     from PIL import Image
 
     if not path.is_file():
@@ -64,7 +64,7 @@ def made_with(path: Path) -> Made | None:
 
 
 def store(source: Path, target: Path, made: Made) -> None:
-    """Write the PNG `source` to `target`, small, and with `made` inside."""
+    """Write the PNG `source` to `target` with few colours and with `made` as metadata."""
     from PIL import Image, PngImagePlugin
 
     words = PngImagePlugin.PngInfo()
@@ -98,7 +98,7 @@ def make(picture: Picture, folder: Path = FOLDER) -> None:
 
 
 def commands_here(picture: Picture) -> list[str]:
-    """Commands of `picture` on this machine: with the real data where there are any."""
+    """Commands of `picture` on this machine; they use the real data if these exist."""
     first, *rest = picture.commands
     home = os.environ.get("HOPFED_DATA", "")
     if picture.data and home and (Path(home) / picture.data).is_file():
@@ -107,7 +107,7 @@ def commands_here(picture: Picture) -> list[str]:
 
 
 def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
-    """Draw run files of one kind, several of them in one picture; return its name."""
+    """Draw one or several run files of one kind in one picture; return its name."""
     from hopfed.figures import drawer, save
 
     runs = [Run.load(path, complete=True) for path in paths]
@@ -148,7 +148,7 @@ def command_of(run: Run) -> str:
 
 
 def _changes(config: dict[str, Any], preset: dict[str, Any]) -> list[str]:
-    """Options that turn `preset` into `config`; settings that have gone since are left out."""
+    """Options that turn `preset` into `config`; settings that no longer exist are left out."""
     words = []
     for name, value in config.items():
         if name in preset and describe(value) != describe(preset[name]):
@@ -158,12 +158,12 @@ def _changes(config: dict[str, Any], preset: dict[str, Any]) -> list[str]:
 
 
 def _base(value: Any) -> Any:
-    """A path without its folder: those of other machines say nothing."""
+    """Return a path without its folder, because folders of other machines are meaningless."""
     return PurePath(value).name if isinstance(value, str) and "/" in value else value
 
 
 def index(folder: Path = FOLDER) -> str:
-    """Return the text of the index: of all pictures that are there."""
+    """Return the text of the index of all existing pictures."""
     parts = [
         "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
         "longer runs. Each comes with the commands that make it again, in an empty folder."
@@ -182,10 +182,10 @@ def index(folder: Path = FOLDER) -> str:
 
 @click.command()
 @click.argument("wanted", nargs=-1, metavar="[NAME|RUN.h5]...")
-@click.option("--all", "everything", is_flag=True, help="Make all pictures anew.")
-@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Of the pictures.")
+@click.option("--all", "everything", is_flag=True, help="Make all pictures again.")
+@click.option("--folder", type=click.Path(path_type=Path), default=FOLDER, help="Their folder.")
 def main(wanted: tuple[str, ...], everything: bool, folder: Path) -> None:
-    """Make the pictures that are missing or out of date, or those of NAMEs, or draw run files.
+    """Make missing and outdated pictures, or the pictures NAMEs, or draw run files.
 
     Example: python -m hopfed.experiments.publish.gallery bbp drift.h5
     """

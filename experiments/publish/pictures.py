@@ -1,7 +1,7 @@
-"""The pictures of figures/gallery: name, the commands that make it, and what to see.
+"""The pictures of figures/gallery: names, commands that make them, and captions.
 
-Every command can be typed as it stands, in an empty folder; the last one writes ``NAME.png``.
-Presets are such that a picture takes at most about two minutes.
+Every command can be typed without change in an empty folder; the last one writes ``NAME.png``. With
+the chosen presets a picture takes at most about two minutes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Picture:
 
     Attributes
     ----------
-    name : of the file, and title.
-    caption : what to see.
-    commands : that make it; the last writes NAME.png.
-    experiment, preset : whose settings it depends on, empty for none.
-    data : file below `HOPFED_DATA` that the first command takes as ``--set data=`` if it is there.
+    name : name of the file, and title.
+    caption : description of the contents.
+    commands : commands that make the picture; the last one writes NAME.png.
+    experiment, preset : experiment and preset whose settings it depends on; empty for none.
+    data : file below `HOPFED_DATA` for the first command's ``--set data=``, if the file exists.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Picture:
 
 
 def _of(name: str, preset: str, caption: str, data: str = "") -> Picture:
-    """The picture of an experiment."""
+    """Return the picture of an experiment."""
     commands = (
         f"hopfed run {name} --preset {preset} --out {name}.h5",
         f"hopfed figure {name}.h5 --out {name}.png",
@@ -147,7 +147,8 @@ PICTURES = (
     _of(
         "capacity",
         "quick",
-        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines). "
+        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines), and "
+        "the load at which half are lost as memories grow (the quadratic rules, second panel). "
         "Below: what share of flipped sites each rule repairs, by kind of patterns.",
         data=SILHOUETTES,
     ),

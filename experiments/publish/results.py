@@ -1,11 +1,11 @@
-"""Write the tables of results in the READMEs from kept summaries.
+"""Write the tables of results in the READMEs from stored summaries.
 
-``python -m hopfed.experiments.publish.results RUN.h5 ...`` keeps the summaries of runs beside the
-code (see `hopfed.experiments.publish.summaries`) and writes the tables anew, each between two
-comments that name it. The rows of the experiments stand in `rows.toml`. A field of a row, such as
-``{slope|3}``, is a key of the summary, or ``config/`` and a setting; the words behind the bar say
-how its value is printed: a number of decimals, ``%`` (times 100), ``+`` (with its sign), ``mean``
-(without the spread of a pair) or ``range`` (least and greatest of a list).
+``python -m hopfed.experiments.publish.results RUN.h5 ...`` stores the summaries of runs with the
+code (see `hopfed.experiments.publish.summaries`) and rewrites the tables, each between two comments
+with its name. The rows of the experiments are in `rows.toml`. A field of a row, such as
+``{slope|3}``, is a key of the summary, or ``config/`` and a setting. The words after the bar set
+the format: a number of decimals, ``%`` (times 100), ``+`` (with its sign), ``mean`` (without the
+spread of a pair) or ``range`` (smallest and largest of a list).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORDS = {"%", "+", "mean", "range"}
 
 
 def fill(template: str, kept: Mapping[str, Any]) -> str:
-    """Return `template` with its fields filled in from a kept summary.
+    """Return `template` with its fields filled in from a stored summary.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def fill(template: str, kept: Mapping[str, Any]) -> str:
 
 
 def number(value: float, digits: int = 0, signed: bool = False) -> str:
-    """Return `value` as this project's texts print it: no zero first, whole numbers whole.
+    """Return `value` in this project's format: no leading zero, no decimals of whole numbers.
 
     Examples
     --------
@@ -82,13 +82,13 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def kept_by(row: Mapping[str, str]) -> Summary:
-    """Kept summary of a row's run."""
+    """Stored summary of a row's run."""
     part = row.get("part")
     return _kept(f"{row['experiment']}_{part}" if part else row["experiment"])
 
 
 def command(row: Mapping[str, str]) -> str:
-    """Command of a row: the experiment, and what differs from its preset."""
+    """Command of a row: the experiment, and the settings that differ from its preset."""
     kept, name = kept_by(row), row["experiment"]
     preset = row.get("preset", "paper")
     words = f"hopfed run {name} --preset {preset}"
@@ -103,7 +103,7 @@ def command(row: Mapping[str, str]) -> str:
 
 
 def claims(which: str) -> str:
-    """Return one table of claims: what is said, what the paper has, what was measured."""
+    """Return one table of claims, with the paper's values and the measured ones."""
     cells, before = [], ""
     for row in ROWS:
         if row["table"] != which:
@@ -118,7 +118,7 @@ def claims(which: str) -> str:
 
 
 def highlights() -> str:
-    """Return the strongest claims, for the first page."""
+    """Return the table of the strongest claims, for the first page."""
     rows = [row for row in ROWS if row.get("highlight")]
     cells = [
         (fill(row["claim"], kept_by(row)), fill(row["proposed"], kept_by(row)), f"`{command(row)}`")
@@ -138,7 +138,7 @@ def fl_methods() -> str:
 
 
 def recoveries() -> str:
-    """Recoveries in full, and what large ones take."""
+    """Table of complete recoveries, and time and memory of large ones."""
     found = _kept("bench")["recover"]
     cells = []
     for row in found["recovery"]:
@@ -174,7 +174,7 @@ def recoveries() -> str:
 
 
 def pairs() -> str:
-    """Every kernel against the obvious way, where it has an aim and at the largest sizes."""
+    """Table of kernels and the obvious way, at sizes with an aim and at the largest sizes."""
     kept, rows = _kept("bench"), []
     for name, found in kept["benchmarks"].items():
         aims = {_size(t["point"]): _short(t["target"]) for t in found["targets"]}
@@ -191,7 +191,7 @@ def pairs() -> str:
 
 
 def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Size, hopfed's way and the obvious one, wherever both were run; the obvious one follows."""
+    """Size, hopfed's way, and the obvious way, for all sizes at which both were run."""
     found: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
     for i, row in enumerate(rows):
         key = row["device"], _size(row["point"])
@@ -205,14 +205,14 @@ def _size(point: dict[str, int]) -> str:
 
 
 def _short(value: float) -> str:
-    """Two digits, all of them before the point; 0 for rounding."""
+    """Format with two digits, or all digits before the point; 0 for a rounding error."""
     if abs(value) < ROUNDING:
         return "0"
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _value(key: str, kept: Mapping[str, Any]) -> Any:
-    """A key of the summary may hold slashes itself; the whole of it comes first."""
+    """Look a key up; the whole key is tried first, since keys may contain slashes."""
     if key in kept["summary"]:
         return kept["summary"][key]
     first, _, rest = key.partition("/")
@@ -250,7 +250,7 @@ def _kept(name: str) -> Summary:
     return found
 
 
-# File -> what stands in it between two comments of that name.
+# File -> name of a section -> function that writes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"results": highlights},
     "experiments/README.md": {
@@ -263,7 +263,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
-    """Return `text` with every section between its comments written anew.
+    """Return `text` with every section between its comments rewritten.
 
     Raises
     ------
@@ -280,10 +280,10 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
 
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--minutes", type=float, help="How long the run took, where there is one.")
-@click.option("--name", default="", help="Keep the one run by it, beside that of the preset.")
+@click.option("--minutes", type=float, help="Duration of the run, for a single run.")
+@click.option("--name", default="", help="Name of the stored summary, for a single run.")
 def main(runs: tuple[Path, ...], minutes: float | None, name: str) -> None:
-    """Keep the summaries of the run files RUNS, then write the tables of results anew.
+    """Store the summaries of the run files RUNS, then rewrite the tables of results.
 
     Example: python -m hopfed.experiments.publish.results --minutes 16 mp.h5
     """

@@ -1,8 +1,8 @@
-"""Keep the summaries of runs beside the code; the tables of results quote nothing else.
+"""Stored summaries of runs, which are the only source of the tables of results.
 
-Run files are megabytes and stay where they were made. What is said of a run needs its settings,
-its summary and the versions that made it: a small JSON file each in ``experiments/summaries``. The
-files of `hopfed bench --json` lie there too.
+Run files are large and are not part of the repository. The tables need only the settings, the
+summary and the versions of a run; these are stored as one small JSON file per run in
+``experiments/summaries``. The output of `hopfed bench --json` is stored there too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hopfed.runs import Run
 
 FOLDER = Path(__file__).parents[1] / "summaries"
 
-DIGITS = 6  # significant ones; more would change with the machine
+DIGITS = 6  # significant digits; further ones would change with the machine
 PARTS = ("kind", "config", "summary", "provenance")
 
 Summary = dict[str, Any]
@@ -25,14 +25,14 @@ Summary = dict[str, Any]
 def keep(
     path: str | Path, minutes: float | None = None, name: str = "", folder: Path = FOLDER
 ) -> str:
-    """Keep the summary of a run file, under its kind; of `hopfed fl run` under ``fl_FILE``.
+    """Store the summary of a run file under its kind, or for `hopfed fl run` under ``fl_FILE``.
 
     Parameters
     ----------
     path : a complete run.
-    minutes : how long it took, where that was measured; a run file does not know, because a run
-        that was interrupted has the bytes of one that was not.
-    name : to keep it by, for a run beside that of the preset.
+    minutes : measured duration, if known. The run file does not contain it, because an interrupted
+        run and an uninterrupted one have the same bytes.
+    name : another name for the summary, for a run that is not the preset's.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def keep(
 
 
 def read(name: str, folder: Path = FOLDER) -> Summary | None:
-    """Return what is kept under `name`, None if nothing is.
+    """Return the summary stored under `name`, or None.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def read(name: str, folder: Path = FOLDER) -> Summary | None:
 
 
 def dump(kept: Summary) -> str:
-    """Return the text of a kept file: keys in order, numbers rounded, no folder of any machine.
+    """Return the text of a stored file: sorted keys, rounded numbers, paths without folders.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Run an experiment over its seeds, in this process or in several, with the same results.
 
-Every seed draws from its own named streams and is computed with one BLAS thread, so neither the
-process it ran in, nor what ran before it, nor an interruption can change a bit of it.
+Every seed draws from its own named streams and is computed with one BLAS thread. So its results are
+the same, bit for bit, in any process, in any order, and after an interruption.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.states import BUDGET
 from hopfed.runs import Run
 
-PER_UNIT = 500  # bytes that the arrays of a seed, or of one round of it, take at least
+PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
 ENGINES = ("local", "pool", "flower")
 MOST_SEEDS = 1_000_000
 
-Report = Callable[[int, int], object]  # from what is finished and what is planned
+Report = Callable[[int, int], object]  # (units finished, units planned)
 
 
 def execute(
@@ -50,23 +50,23 @@ def execute(
 
     Parameters
     ----------
-    experiment : a module of `hopfed.experiments`, or any module that offers the same.
+    experiment : a module of `hopfed.experiments`, or any module with the same names.
     config : its settings.
-    out : run file, committed seed by seed (for a federation also between rounds, as often as a
-        twentieth of the time allows); None for none.
-    resume : continue the run in `out`, if there is one; otherwise `out` must not exist.
-    engine : "local": every seed in one process, `workers` of them at a time; "pool", for a
-        federation: the clients of a round in `workers` processes, one seed after the other;
-        "flower": the same as nodes of Flower in this process; or an engine, which stays open.
-    workers : processes; the results depend neither on it nor on the engine.
+    out : run file, written after every seed. For a federation it is also written between rounds,
+        which may take up to a twentieth of the time. None writes no file.
+    resume : continue the run in `out` if there is one; otherwise `out` must not exist.
+    engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
+        federation, runs the clients of a round in `workers` processes, one seed after the other;
+        "flower" runs them as nodes of Flower in this process; an engine object stays open.
+    workers : number of processes. The results depend neither on it nor on the engine.
     memory : bytes of the clients' states to keep in memory; the others are in files.
-    at_once : write the run file after every round, whatever that costs.
+    at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
 
     Raises
     ------
-    ArgumentError : `out` exists and `resume` was not asked for, or cannot be written.
-    RunFileError : `out` holds another run, or the disk is full; what was committed stays.
+    ArgumentError : `out` exists and `resume` is False, or `out` cannot be written.
+    RunFileError : `out` holds another run, or the disk is full; committed results stay.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def execute(
         else:
             with _opened(engine, workers) as clients:
                 _serial(ledger, experiment.__name__, config, tell, clients, at_once)
-    except BaseException:  # Ctrl-C too: only what kills the process outright costs a round
+    except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
         if new and not ledger.done and not ledger.open:
-            Path(str(out)).unlink(missing_ok=True)  # nothing came of it: no file stands for it
+            Path(str(out)).unlink(missing_ok=True)  # there are no results, so no file is left
         raise
     return ledger.run()
 
@@ -111,7 +111,7 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
 
 
 def _check_fits(config: Any) -> None:
-    """Refuse, before anything is begun, settings whose smallest arrays do not fit into memory."""
+    """Refuse at the start settings whose smallest possible arrays do not fit into memory."""
     require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
     require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
@@ -123,7 +123,7 @@ def _check_fits(config: Any) -> None:
 
 
 def _most(value: Any) -> int:
-    """Greatest whole number of a setting, 0 for another kind."""
+    """Largest whole number in a setting; 0 for settings of another type."""
     values = value if isinstance(value, tuple) else (value,)
     return max((v for v in values if isinstance(v, int)), default=0)
 
@@ -131,7 +131,7 @@ def _most(value: Any) -> int:
 def _begun(
     experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int
 ) -> Ledger:
-    """Ledger of a run, with what `out` holds of it if it is to be continued."""
+    """Ledger of a run, with the results in `out` if the run is continued."""
     by_round = hasattr(experiment, "run_round")
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
@@ -163,7 +163,7 @@ def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine
 
 
 def _silent(done: int, planned: int) -> None:
-    """Report to nobody."""
+    """Ignore a report."""
 
 
 def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engine: Engine) -> Any:
@@ -191,7 +191,7 @@ def _serial(
 
 
 def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Report) -> None:
-    """Run units in worker processes that end with this call, however it ends."""
+    """Run units in worker processes, which end with this call even after an error."""
     others = set(multiprocessing.active_children())
     # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
     spawn = multiprocessing.get_context("spawn")
@@ -200,7 +200,7 @@ def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Repo
         _feed(pool, ledger, module, config, workers, tell)
     except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
-        end_processes(others)  # the units under way are of no use any more
+        end_processes(others)  # unfinished units are no longer needed
         if isinstance(error, BrokenProcessPool):
             raise HopfedError(
                 "a worker process died, perhaps for want of memory; the seeds committed so far "
@@ -213,7 +213,7 @@ def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Repo
 def _feed(
     pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, workers: int, tell: Report
 ) -> None:
-    """Keep every worker busy with one unit; commit each as it comes, whatever the order."""
+    """Keep every worker busy with one unit; commit results in the order of completion."""
     waiting = ledger.pending()[::-1]
     running: dict[Future[Any], int] = {}
     while waiting or running:
@@ -239,7 +239,7 @@ def _submit(
 
 
 def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: State | None) -> Any:
-    """Run `_unit`; our errors come back by their message, since not all survive a pickle."""
+    """Run `_unit`; return hopfed's errors as messages, since not all of them can be pickled."""
     try:
         return _unit(module, config, seed, t, state, LocalEngine())
     except HopfedError as error:

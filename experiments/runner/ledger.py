@@ -1,14 +1,14 @@
 """The results of an experiment while it runs, seed by seed and round by round.
 
-Every commit replaces the run file as a whole (see `hopfed.runs`), so whatever kills the process
-leaves the state after some commit. What the file holds in the end depends on the config and the
-results alone, not on their order or on how often the run was resumed: a run that was never
-disturbed and one that was killed and resumed end in the same bytes.
+Every commit replaces the whole run file (see `hopfed.runs`), so a killed process leaves the state
+after some commit. The final file depends only on the config and the results, not on their order or
+on the number of resumptions: an undisturbed run and one that was killed and resumed end in the same
+bytes.
 
-Until a seed's last round, large states of its clients are in files of their own in the folder
-``RUN.h5.states``, which goes when the run is complete. A commit writes those that are new, then the
-run file, which refers to them, and then removes those that nothing refers to any more. Rounds may
-be faster than commits: a commit waits until the last one was no more than `SHARE` of the time.
+Until a seed's last round, large states of its clients are in separate files in the folder
+``RUN.h5.states``, which is removed when the run is complete. A commit writes new state files, then
+the run file, which refers to them, and then removes state files without a reference. If rounds are
+faster than commits, a commit waits until commits take no more than the share `SHARE` of the time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
 from hopfed.runs import Run, blaming, plain, provenance, require_seeds
 
-SHARE = 0.05  # of the time that commits between the rounds of a seed may take
+SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
-_WHOLE = ""  # the one part of a state that has no parts
+_WHOLE = ""  # name of the only part of a state without parts
 
 State = Arrays | FederationState
 Summarise = Callable[[Arrays], dict[str, Any]]
@@ -47,22 +47,22 @@ class OpenSeed:
     state: State | None = None
 
     def parts(self) -> dict[str, Held]:
-        """The state in parts that are written as a whole."""
+        """The parts of the state; each part is written as a unit."""
         if isinstance(self.state, FederationState):
             return self.state.parts()
         return {_WHOLE: Held(self.state or {})}
 
 
 class Ledger:
-    """What is committed of a run, and what is left to do.
+    """Committed results of a run, and the seeds and rounds that are left.
 
     Parameters
     ----------
     kind : name of the experiment.
     config : its settings as plain JSON values, `seeds` among them.
-    summarise : from the arrays of all seeds to the summary; called with the last commit.
+    summarise : function from the arrays of all seeds to the summary; called at the last commit.
     by_round : whether a seed is committed round by round.
-    rounds : of a seed, None where that is not known.
+    rounds : number of rounds of a seed, None if it is not known.
     path : the run file, or None to keep the results in memory only.
     memory : bytes of client states to keep in memory; the others are in files.
     """
@@ -81,13 +81,13 @@ class Ledger:
         self.kind, self.config, self.summarise = kind, config, summarise
         self.by_round, self.rounds, self.path = by_round, rounds or 1, path
         self._last = rounds
-        self._taken: set[int] | None = None  # open seeds that are from the file, once resumed
+        self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else Path(f"{path}.states").resolve()
         self.store = StateStore(folder, memory)
-        self._behind = False  # whether something is not in the file yet
-        self._wrote, self._cost = 0.0, 0.0  # end and seconds of the last commit
+        self._behind = False  # whether some results are not in the file yet
+        self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
 
     @property
     def planned(self) -> int:
@@ -95,7 +95,7 @@ class Ledger:
         return int(self.config["seeds"])
 
     def progress(self) -> tuple[int, int]:
-        """Seeds finished and planned; rounds of them, where their number is known."""
+        """Seeds finished and planned; if the number of rounds is known, rounds instead."""
         rounds = self.rounds
         under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
         return len(self.done) * rounds + under_way, self.planned * rounds
@@ -128,31 +128,31 @@ class Ledger:
                 self.store.keep(state.clients, state.down)
             else:
                 state = {k: np.asarray(v) for k, v in state.items()}
-            self.open[seed] = OpenSeed(rounds, state)  # at once: a flush may come at any moment
+            self.open[seed] = OpenSeed(rounds, state)  # one assignment: a flush may follow
         self._behind = True
         if state is None or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
 
     def _finished(self, rounds: list[Arrays]) -> Arrays:
-        """Arrays of a seed that is done, which are alike in all seeds."""
+        """Arrays of a finished seed; their shapes must be the same in all seeds."""
         with self.blamed():
             done = _stacked(rounds) if self.by_round else rounds[-1]
             _require_equal_shapes(done, next(iter(self.done.values()), done))
         return done
 
     def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
-        """Lay errors to the file if what is worked on, the state of `seed` or all, is from it."""
+        """Report errors as faults of the file if the state of `seed`, or of all, is from it."""
         if self._taken is None or not (seed is None or seed in self._taken):
             return nullcontext()
         return blaming(str(self.path), self.kind)
 
     def flush(self) -> None:
-        """Write what is not in the file yet."""
+        """Write results that are not in the file yet."""
         if self._behind:
             self.write()
 
     def write(self) -> None:
-        """Write the run file as it stands."""
+        """Write the run file with all present results."""
         self._behind = False
         if self.path is None:
             return
@@ -166,7 +166,7 @@ class Ledger:
         self._cost = self._wrote - began
 
     def run(self) -> Run:
-        """Return the run as it stands; the summary is there once every seed is."""
+        """Return the run with all present results; it has a summary once all seeds are done."""
         return self._run({})
 
     def _parts(self) -> dict[int, dict[str, Held]]:
@@ -174,7 +174,7 @@ class Ledger:
         return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
 
     def _run(self, states: Mapping[int, Mapping[str, Held]]) -> Run:
-        """The run with the rounds of the seeds in `states`, and these."""
+        """Return the run, with rounds and states of the unfinished seeds in `states`."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
         summary = {}
@@ -190,12 +190,12 @@ class Ledger:
         )
 
     def resume(self) -> None:
-        """Take over what the file at `path` holds; nothing when there is none.
+        """Read the results in the file at `path`, if there is one.
 
         Raises
         ------
-        RunFileError : the file is of another experiment, of other settings, was made with other
-            versions, under which the bits need not be the same, or is not as hopfed writes it.
+        RunFileError : the file has another experiment, other settings or other versions, with which
+            results may differ in their last bits; or hopfed did not write it.
         """
         if self.path is None or not Path(self.path).exists():
             return
@@ -252,7 +252,7 @@ class Ledger:
             raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
         for name, mine in json.loads(json.dumps(self.config)).items():
             held = run.config.get(name)
-            if name == "seeds":  # a run may grow by more seeds, and never lose one
+            if name == "seeds":  # the number of seeds may only grow
                 if mine < run.planned:
                     raise ArgumentError("seeds", f"at least {held}, as in {self.path}", mine)
             elif held != mine:

@@ -1,1 +1,1 @@
-"""What several experiments have in common: cells, planted data, statistics."""
+"""Parts shared by several experiments: cells, planted data, statistics."""

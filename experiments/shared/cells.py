@@ -1,10 +1,11 @@
-"""Neural methods side by side: cells of one table or sweep, played one after the other.
+"""Comparison of neural methods: cells of tables and sweeps, played one after the other.
 
 A cell is `hopfed fl run` with one method and setting. All cells of an experiment have the same
-clients and rounds, and a seed gives all of them the same data, partition, initial weights and
-cohorts, so that differences between methods are paired. Round t of the experiment is round
-``t % rounds`` of cell ``t // rounds``; the arrays of a run are (seeds, cells * rounds, clients).
-What only changes how a trained federation is read is not trained again: a reading of a cell.
+clients and rounds. A seed gives all of them the same data, partition, initial weights and cohorts,
+so that differences between methods are paired. Round t of the experiment is round ``t % rounds`` of
+cell ``t // rounds``; the arrays of a run are (seeds, cells * rounds, clients).
+
+A reading scores the trained federation of a cell with other options, without training again.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
-CLIENT = ("client/loss", "client/flops")  # what every method tells of a client
+CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
 CHOICES = ("validation", "last")
-TABLE = "methods"  # the section in which every method stands once
+TABLE = "methods"  # the section that holds every method once
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a result stands.
+    """Place of a result in tables and sweeps.
 
     Attributes
     ----------
     section : the table or sweep it belongs to.
-    row : what is compared there.
-    at : value of what is swept, empty in a table.
+    row : name of the compared method or variant.
+    at : value of the swept setting; empty in a table.
     """
 
     section: str
@@ -47,7 +48,7 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Its name in the summary."""
+        """Name of the result in the summary."""
         return "/".join(part for part in (self.section, self.row, self.at) if part)
 
 
@@ -73,13 +74,13 @@ class Bench(ABC):
 
     Attributes
     ----------
-    sections : tables and sweeps to play, among `SECTIONS`: the table of methods, unless all are
-        among `ALONE`, which hold what they are compared with.
-    rows : what to play of them, with the rows `COMPARED`; or "all".
+    sections : tables and sweeps to play, among `SECTIONS`. The table of methods must be included,
+        unless all are among `ALONE`, which contain their own reference.
+    rows : rows to play, which must include `COMPARED`; or "all".
     rounds : communication rounds of a cell.
-    early : round, from 1, whose accuracy is reported beside that of the chosen one.
-    choose : round that is reported: "validation", the best by it; or "last", for methods that use
-        the validation examples themselves.
+    early : round, from 1, whose accuracy is reported in addition to that of the chosen round.
+    choose : reported round: "validation" is the best on validation examples; "last" is for methods
+        that use the validation examples themselves.
     """
 
     data: str = "digits"
@@ -111,9 +112,9 @@ class Bench(ABC):
 
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
     ALONE: ClassVar[tuple[str, ...]] = ()
-    COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # rows that gains are over
-    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane,
-    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # by what and how, see `_planes`
+    COMPARED: ClassVar[tuple[str, ...]] = ("standalone",)  # reference rows of gains
+    PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane
+    PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # arguments `by`, `way` of `plane`
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -128,12 +129,12 @@ class Bench(ABC):
         rule = f"{ALL}, or among {', '.join(sorted(known))}, with {' and '.join(self.COMPARED)}"
         whole = self.rows == (ALL,) or set(self.COMPARED) <= set(self.rows) <= known
         require(whole, "rows", rule, ",".join(self.rows))
-        for cell in self.cells():  # each cell's own settings are checked there
+        for cell in self.cells():  # making a cell checks its settings
             require(cell.config.clients == self.clients, "clients", "one for all cells", cell.key)
 
     @abstractmethod
     def cells(self) -> tuple[Cell, ...]:
-        """All cells of the sections, in the order in which they are played."""
+        """All cells of the sections, in playing order."""
 
     def readings(self) -> tuple[Reading, ...]:
         """All readings of the sections."""
@@ -142,7 +143,7 @@ class Bench(ABC):
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
     ) -> list[np.ndarray]:
-        """Test accuracy (clients,) by each of some readings of one cell, trained to `state`."""
+        """Test accuracy (clients,) of each of some readings of one cell in the state `state`."""
         made = (with_settings(method, reading.options.split(",")) for reading in readings)
         return [fl.scores_of(each, state)[1] for each in made]
 
@@ -170,7 +171,7 @@ class Bench(ABC):
 
 @lru_cache(8)
 def cells_of(bench: Bench) -> tuple[Cell, ...]:
-    """Cells of the rows asked for, made once: every round asks for them."""
+    """Cells of the requested rows; cached, because every round uses them."""
     return tuple(cell for cell in bench.cells() if bench.rows == (ALL,) or cell.row in bench.rows)
 
 
@@ -200,7 +201,7 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
             arrays["plane"] = _planes.plane(method, after, *bench.PLANE)
     if not ends:
         return arrays, after
-    return arrays, None if t + 1 == bench.units else {}  # the next cell starts from nothing
+    return arrays, None if t + 1 == bench.units else {}  # the next cell starts afresh
 
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
@@ -213,7 +214,7 @@ def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
 
 
 def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Round (seeds,) of a cell that is reported, and the clients' test accuracy there."""
+    """Reported round (seeds,) of a cell, and the clients' test accuracy in it."""
     if bench.choose == "last":
         seeds = len(arrays["test"])
         return np.full(seeds, bench.rounds - 1), arrays["test"][:, -1]
@@ -221,7 +222,7 @@ def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
 
 
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """For each cell and measure one number per seed.
+    """One number per seed for each cell and measure.
 
     ``test`` and ``decile`` are at the round that counts; ``early`` and ``last`` at
     given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round;
@@ -263,7 +264,7 @@ def read(bench: Bench, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
-    """Mean and deviation over seeds of every measure; gains over a row to compare are paired.
+    """Mean and deviation over seeds of every measure; gains over a reference row are paired.
 
     Keys are ``section/row/at/measure``; ``gain`` and ``early_gain`` have standard errors.
     """
@@ -294,7 +295,7 @@ def tables(
 
     Parameters
     ----------
-    paper : row -> what the paper reports in this setting.
+    paper : row -> value that the paper reports in this setting.
     """
     cells = [*cells_of(bench), *readings_of(bench)]
     made: list[Table] = []
@@ -315,7 +316,7 @@ def _table(
     paper: dict[str, str],
 ) -> Table:
     columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
-    apart = f"{cells[0].key}/unseen" in summary  # of a section all cells or none
+    apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
     columns += ["MB", "GFLOP"] + ["unseen clients %"] * apart + ["paper"] * bool(paper)
     rows = []
     for cell in cells:
@@ -334,7 +335,7 @@ _SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
 def _sweep(
     section: str, cells: Iterable[Place], summary: dict[str, Any], reference: str
 ) -> Iterator[Table]:
-    """Accuracy; and what is gained over the reference at the same value, where it is swept too."""
+    """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
     keys: dict[str, dict[str, str]] = {}
     for cell in cells:
         keys.setdefault(cell.row, {})[cell.at] = cell.key

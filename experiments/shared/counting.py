@@ -1,8 +1,7 @@
-"""Counting spikes over white Gaussian noise of unknown variance, in data that are not +-1.
+"""Count of spikes above white Gaussian noise of unknown variance, in data that are not +-1.
 
-The rules of `hopfed.spectral.rank` are for +-1 data, whose trace is N and whose noise has a
-kurtosis that moves the edge. This one scales any data to trace N and leaves the edge where Gaussian
-noise has it.
+The rules of `hopfed.spectral.rank` are for +-1 data: their trace is N, and the kurtosis of their
+noise shifts the edge. This count scales any data to trace N and uses the edge of Gaussian noise.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from hopfed.theory import tracy_widom
 
 
 def white_threshold(N: int, M: int, alpha: float) -> float:
-    """Eigenvalue that white noise of variance 1 passes with probability `alpha`.
+    """Eigenvalue that white noise of variance 1 exceeds with probability `alpha`.
 
     Examples
     --------
@@ -40,17 +39,17 @@ def white_mean(N: int, M: int) -> float:
 def count_white(
     values: np.ndarray, N: int, M: int, alpha: float, *, widening: float = 1.0
 ) -> tuple[int, float]:
-    """Sequential Tracy-Widom test; the noise variance is what the debiased spikes leave.
+    """Sequential Tracy-Widom test; the noise variance is the trace without the debiased spikes.
 
     Parameters
     ----------
     values : eigenvalues of a second-moment matrix, descending; all that are not 0.
     alpha : false-alarm rate of a test, in (0, 1).
-    widening : factor on the threshold, for estimators whose bulk is a little wider than the law.
+    widening : factor of the threshold, for estimators whose bulk is a little wider than the law.
 
     Returns
     -------
-    The number of spikes, and the threshold that the next eigenvalue did not pass.
+    The number of spikes, and the threshold that the next eigenvalue did not exceed.
 
     Examples
     --------

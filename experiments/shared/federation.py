@@ -1,4 +1,4 @@
-"""Rounds of several federations side by side, on the same examples, with their scores."""
+"""Rounds of several federations on the same examples, with their scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 
-# What of the server's metrics a run file keeps, when it is there.
+# Metrics of the server that a run file keeps if they exist.
 SERVER = (
     "n_detected",
     "threshold",
@@ -36,12 +36,12 @@ def play_variants(
     engine: Engine,
     **federation: Any,
 ) -> tuple[Arrays, Arrays | None]:
-    """Play round `t` of every variant, each from its own part of `state`.
+    """Play round `t` of every variant; each continues from its own part of `state`.
 
     Parameters
     ----------
     variants : name -> method; arrays and states carry the name as a prefix.
-    archetypes : (K, N), the truth; it scores what the server remembers and nothing else.
+    archetypes : (K, N), the truth, used only to score the patterns that the server remembers.
     federation : `seed`, `clients` and other arguments of `play_round`.
 
     Returns
@@ -60,7 +60,7 @@ def play_variants(
 
 
 def score(played: Played, archetypes: np.ndarray) -> Arrays:
-    """Magnetisation of every archetype (31), false discoveries, and patterns remembered."""
+    """Magnetisations (arXiv:2603.19902, eq. (31)), false discoveries, remembered patterns."""
     patterns = played.state.server["memory/patterns"]
     match = retrieval(patterns, archetypes)
     return {

@@ -1,9 +1,9 @@
-"""Families of noise covariance, fitted to a second-moment matrix that also holds archetypes.
+"""Families of noise covariance, fitted to a second-moment matrix that also contains archetypes.
 
-What is assumed known is the family: first-order autoregression along the sites, or blocks of sites
-of equal variance. Its parameters come from the data, once the spikes found so far are taken out.
-Archetypes of random signs are no smooth function of the site, so that what they leave behind in
-the averages over sites is small.
+Only the family is assumed known: first-order autoregression along the sites, or blocks of sites of
+equal variance. Its parameters are fitted to the data without the spikes found so far. Archetypes of
+random signs are not smooth along the sites, so the rest of them has little effect on averages over
+sites.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from hopfed.theory import general_spikes
 from hopfed.theory.covariance import Population, noise_threshold
 
-_ROUNDS = 10  # fits and counts; two or three settle it
+_ROUNDS = 10  # largest number of fits and counts; two or three usually suffice
 
 
 class Family(Protocol):
@@ -59,12 +59,12 @@ def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fit:
-    """Noise fitted beside `n_detected` spikes.
+    """Noise fitted together with `n_detected` spikes.
 
     Attributes
     ----------
     n_detected : eigenvalues above `threshold`.
-    threshold : what noise of this covariance passes with the probability asked for.
+    threshold : eigenvalue that noise of this covariance exceeds with probability `alpha`.
     covariance, population : the fitted noise covariance (N, N) and its spectrum.
     """
 
@@ -82,12 +82,12 @@ def fit_noise(
     family: Family,
     alpha: float,
 ) -> Fit:
-    """Fit noise and count spikes in turn, until the count stays.
+    """Fit noise and count spikes alternately, until the count no longer changes.
 
     Parameters
     ----------
     second_moment : (N, N) matrix ``x^T x / M``, and its eigenpairs, descending.
-    family : what is known of the noise.
+    family : family of the noise.
     alpha : false-alarm rate of the generalised Tracy-Widom test.
     """
     N = len(second_moment)

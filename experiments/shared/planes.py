@@ -1,11 +1,12 @@
-"""Features of test examples in a plane, small enough to stay in the run file.
+"""Features of test examples in a plane, small enough for the run file.
 
-Of a cell named in `Bench.PICTURED`, at its last round: features of `EACH` test examples of each of
-up to `GROUPS` groups, together in two dimensions, as bytes (groups, EACH, 3): x, y, and the label
-plus one; all 0 where there is nothing.
+A cell in `Bench.PICTURED` keeps, from its last round, features of `EACH` test examples of up to
+`GROUPS` groups. They are embedded together in two dimensions and stored as bytes (groups, EACH, 3):
+x, y, and the label plus one; missing examples are 0.
 
-A picture is by "clients": each by its own model, of clients that hold one class in common; or by
-"domains": examples of every domain, all by the model of client 0 (FedH2L, Fig. 1).
+A picture by "clients" shows clients that hold one class in common, each under its own model. A
+picture by "domains" shows examples of every domain, all under the model of client 0, as in FedH2L
+(arXiv:2101.11296, Fig. 1).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ GROUPS, EACH = 4, 50
 
 
 def blank(clients: int) -> np.ndarray:
-    """Nothing: (groups, EACH, 3)."""
+    """Return an empty plane (groups, EACH, 3)."""
     return np.zeros((min(GROUPS, clients), EACH, 3), np.uint8)
 
 
 def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
-    """Return where the features are: (groups, EACH, 3).
+    """Return the places and labels of the features: (groups, EACH, 3).
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
 
 
 def alike(counts: np.ndarray, wanted: int) -> np.ndarray:
-    """Return clients that hold the class which most of them hold, the first ones.
+    """Return the first clients that hold the class that most clients hold.
 
     Parameters
     ----------

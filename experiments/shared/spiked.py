@@ -1,4 +1,4 @@
-"""Clients that lie together for a pattern of their own; the experiment is `byzantine`."""
+"""Clients that lie together for their own pattern, for the experiment `byzantine`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Spiked(HopfieldFederation):
 
     Attributes
     ----------
-    attackers : the first so many clients lie.
-    amplitude : a.
+    attackers : number of lying clients, the first ones.
+    amplitude : strength a of the lie.
     kind : "fixed" or "wandering".
-    seed : of the patterns.
+    seed : seed of the patterns.
     """
 
     attackers: int = 0
@@ -34,14 +34,14 @@ class Spiked(HopfieldFederation):
     seed: int = 0
 
     def pattern(self, t: int) -> np.ndarray:
-        """Return what the liars of round `t` speak for: int8 (N,)."""
+        """Return the pattern of the liars in round `t`: int8 (N,)."""
         path = (self.kind, t) if self.kind == "wandering" else (self.kind,)
         return rademacher(1, self.n_sites, stream(self.seed, "spike", *path))[0]
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server, with a lie if this client is one to do so."""
+        """Answer the server; an attacker lies."""
         M = state.get("examples")
         state, message, metrics = super().client_step(state, down, context)
         if context.client is None or context.client >= self.attackers:

@@ -1,4 +1,4 @@
-"""Statistics that the summaries share: agreement, and its spread over seeds."""
+"""Statistics of the summaries: agreement, and its spread over seeds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _REPEATS = 200
 def r_squared(
     measured: np.ndarray, predicted: np.ndarray, axis: int | tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """Share of the variance of `measured` that `predicted` explains; negative when it adds some.
+    """Share of the variance of `measured` that `predicted` explains; negative if it adds variance.
 
-    NaN where `measured` does not vary.
+    NaN if `measured` does not vary.
 
     Examples
     --------
@@ -30,15 +30,15 @@ def r_squared(
 def with_spread(
     statistic: Callable[[np.ndarray], float], n_seeds: int
 ) -> tuple[float, float | None]:
-    """Return `statistic` of all seeds and its standard error, from resampling of the seeds.
+    """Return `statistic` of all seeds and its standard error, by resampling of the seeds.
 
-    The standard error is half the width of the central 68%, which a few resamplings with hardly
-    any variance in them do not upset.
+    The standard error is half the width of the central 68%, which is robust against a few
+    resamplings with almost no variance.
 
     Parameters
     ----------
-    statistic : from an array of seed indices to a number.
-    n_seeds : number of seeds; of a single one there is no spread.
+    statistic : function from an array of seed indices to a number.
+    n_seeds : number of seeds; with one seed the spread is None.
 
     Examples
     --------

@@ -1,8 +1,10 @@
-"""A client's examples change while the global model stays: what its memory makes of it (Fig. 14).
+"""Memory of a client whose examples change while the global model stays (kNN-Per, Fig. 14).
+
+Source: arXiv:2111.09360, Fig. 14.
 
 At first a client's store holds half of its training examples. The other half comes in `before`
-equal batches; then, from one step to the next, its stream and its test examples are those of the
-next client, whose training examples come in the batches that are left of all `steps`.
+equal batches. Then its stream and its test examples change to those of the next client, whose
+training examples come in the remaining batches of all `steps`.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from hopfed.federation.rounds import FederationState
 def scores(method: Any, state: FederationState, steps: int, before: int) -> np.ndarray:
     """Test accuracy (steps, clients) after the batch of each step, by kNN-Per's `method`.
 
-    Its `capacity` is to be that of half of the examples, so that the store is full at the start,
-    and lambda a number: no validation examples are of both sides of the shift.
+    The method must have a `capacity` of half of the examples, so that the store is full at the
+    start, and a given lambda, because no validation examples fit both sides of the change.
     """
     from hopfed.neural.training.evaluation import correct
 

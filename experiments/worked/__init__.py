@@ -1,1 +1,1 @@
-"""Worked examples: each a script to read from top to bottom, run, and change."""
+"""Worked examples: scripts to read from top to bottom, to run, and to change."""

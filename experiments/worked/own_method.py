@@ -2,10 +2,10 @@
 
     python -m hopfed.experiments.worked.own_method
 
-A method says what it keeps and sends; training, engines, accounting, faults and evaluation are
-there. This one changes a single step of FedAvg, the server's (Hsu, Qi and Brown, 2019): the mean
-update of a round is added to a velocity, and the global model follows that. The command line takes
-a class by its module, too:
+A method defines only its state and its messages; hopfed provides training, engines, accounting,
+faults and evaluation. This method changes a single step of FedAvg, the server's (Hsu, Qi and Brown,
+2019): the mean update of a round is added to a velocity, and the global model moves by the
+velocity. The command line also accepts a class by its module:
 
     hopfed fl run hopfed.experiments.worked.own_method:FedAvgM --set beta=0.7
 """
@@ -31,7 +31,7 @@ class FedAvgM(FedAvg):
 
     Attributes
     ----------
-    beta : share of the velocity that is kept from round to round; 0 is FedAvg.
+    beta : share of the velocity that remains after a round; 0 is FedAvg.
     """
 
     beta: float = 0.5
@@ -46,7 +46,7 @@ class FedAvgM(FedAvg):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Move the global model along a velocity instead of straight to the mean."""
+        """Move the global model by the velocity instead of to the mean."""
         if not messages:
             return super().answer(state, messages)
         old = {n: a for n, a in state.items() if n.startswith("model/")}
@@ -58,7 +58,7 @@ class FedAvgM(FedAvg):
 
 
 def main(rounds: int = 8) -> dict[str, float]:
-    """Train both on scikit-learn's digits, and print what they reach."""
+    """Train both methods on scikit-learn's digits, and print their accuracies."""
     found = {}
     for label, method, options in (
         ("fedavg", "fedavg", ""),

@@ -1,6 +1,6 @@
 """Write the files of three owners: noisy letters, in three formats that `hopfed recover` reads.
 
-Run it with ``python -m hopfed.experiments.worked.owners_files``, in a folder of its own, and then
+Run it with ``python -m hopfed.experiments.worked.owners_files`` in an empty folder, and then
 ``hopfed recover museum.npy school.csv club.npz --shape 28x28 --figure archetypes.png``.
 """
 
@@ -16,12 +16,12 @@ from hopfed.data.silhouettes import Pictures, load_silhouettes
 
 LETTERS = 7
 QUALITY = 0.6  # one pixel in five is flipped
-SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # of the letters: some are rare
+SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of the letters; some are rare
 ROWS = {"museum.npy": 400, "school.csv": 300, "club.npz": 500}
 
 
 def letters() -> Pictures:
-    """The letters that hide in the files, 28 x 28 pixels each."""
+    """Return the letters behind the examples, 28 x 28 pixels each."""
     return load_silhouettes(classes=()).spread(LETTERS)
 
 

@@ -1,11 +1,11 @@
-"""Plan a study: how many records until a rare prototype can be seen, and is that so?
+"""Plan a study: the number of records that shows a rare prototype, and a check by simulation.
 
     python -m hopfed.experiments.worked.plan_a_study
 
-A type makes up 2% of the respondents of a questionnaire of 400 items; answers follow their type
-four times in five. Theory says how many records give a 90% chance of seeing it; simulated studies
-of half, once and twice that size show whether that comes out. On the command line the first part
-is ``hopfed theory plan``.
+A type makes up 2% of the respondents of a questionnaire of 400 items; an answer follows the
+respondent's type four times in five. Theory gives the number of records for a 90% chance of seeing
+the type. Simulated studies of half, once and twice that size check the prediction. On the command
+line the first part is ``hopfed theory plan``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SHARES = np.array([0.49, 0.49, 0.02])
 
 
 def chance(size: int) -> float:
-    """Probability, by theory, that the rare type passes the count's threshold."""
+    """Probability, by theory, that the rare type exceeds the threshold of the count."""
     power = planning.detection_power(QUALITY, SHARES[-1], SITES, size, 1e-3, stronger=2)
     return float(power)
 
 
 def seen(size: int, seed: int) -> bool:
-    """Simulate one study: whether all three types stand above the noise."""
+    """Simulate one study; return whether all three types exceed the noise."""
     rng = np.random.default_rng(seed)
     types = rademacher(len(SHARES), SITES, rng)
     records, _ = draw_examples(types, size, QUALITY, rng, exposures=SHARES)

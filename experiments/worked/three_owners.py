@@ -2,9 +2,9 @@
 
     python -m hopfed.experiments.worked.three_owners
 
-Each owner has yes/no records of 300 questions. Behind them are six types of respondent, which
-nobody has written down: an answer follows the type's four times in five. The owners see the
-types in different shares, and the third does not see the sixth at all.
+Each owner has yes/no records of 300 questions. The respondents belong to six unknown types; an
+answer follows the type four times in five. The owners see the types in different shares, and the
+third owner does not see the sixth type at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def owners_data(types: np.ndarray, seed: int) -> list[np.ndarray]:
 
 
 def main(seed: int = 0) -> hopfed.Archetypes:
-    """Recover, and compare with the truth that nobody had."""
+    """Recover the types, and compare them with the truth, which no owner knows."""
     types = rademacher(6, 300, np.random.default_rng(seed + 1))
     found = hopfed.recover(owners_data(types, seed), seed=seed)
     print(found.status)
@@ -39,7 +39,7 @@ def main(seed: int = 0) -> hopfed.Archetypes:
         f"probability {(1 + found.quality) / 2:.2f}"
     )
 
-    match = retrieval(found.patterns, types)  # for us only: it uses the truth
+    match = retrieval(found.patterns, types)  # only for this check: it uses the truth
     for k, m in enumerate(match.magnetisation):
         share = np.mean([s[k] for s in SHARES])
         print(f"type {k}: {share:.0%} of the records, {(1 + m) / 2:.1%} of its answers recovered")

@@ -1,10 +1,10 @@
 """Write files to store and recall: the alphabet, damaged letters, woven letters and a mixture.
 
-The projector recalls plain letters, which are alike. To take a mixture apart, layers push each
-other to patterns that are not alike: there each letter stands before stripes of its own direction,
-so that no two overlap by more than .15.
+The projector recalls plain letters, although they are similar. To separate a mixture, layers repel
+each other towards different patterns, which must not be similar. So each woven letter has stripes
+of its own direction as background, and no two overlap by more than .15.
 
-Run it with ``python -m hopfed.experiments.worked.woven_letters``, in a folder of its own, and then
+Run it with ``python -m hopfed.experiments.worked.woven_letters`` in an empty folder, and then
 
     hopfed store letters.npy --out letters.h5
     hopfed recall letters.h5 damaged.npy --free --shape 32x32 --figure recalled.png
@@ -22,7 +22,7 @@ from hopfed._lib.random import stream
 from hopfed.data.letters import LETTERS, render_letters
 
 PLAIN, SIZE = 32, 48  # pixels of a side
-SHOWN = "HOPFED"  # of the damaged letters
+SHOWN = "HOPFED"  # the damaged letters
 FLIPPED = 0.25
 WOVEN = "MIXTUR"
 WAVES = ((0, 12), (12, 0), (9, 9), (9, -9), (5, 12), (12, 5))  # stripes to the right and down
@@ -30,7 +30,7 @@ MIXED = 3
 
 
 def woven() -> np.ndarray:
-    """Letters before stripes, int8 (6, 48 * 48).
+    """Letters with stripes as background, int8 (6, 48 * 48).
 
     Examples
     --------
@@ -54,7 +54,7 @@ def main(folder: str | Path = ".") -> None:
     chosen = letters[[LETTERS.index(c) for c in SHOWN]]
     flips = stream(0, "woven_letters").random(chosen.shape) < FLIPPED
     damaged = np.where(flips, -chosen, chosen)
-    damaged[3:, : PLAIN * PLAIN // 2] = 0  # of the last three the upper half is missing
+    damaged[3:, : PLAIN * PLAIN // 2] = 0  # the last three lack their upper half
     xi = woven()
     mixture = np.where(xi[:MIXED].sum(axis=0) > 0, 1, -1).astype(np.int8)
     rows = {"letters": letters, "damaged": damaged, "woven": xi, "mixture": mixture[None]}

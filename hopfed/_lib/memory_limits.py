@@ -61,6 +61,11 @@ def free_memory() -> int:
     return max(0, min(_of_machine(), _of_container(), _of_process()))
 
 
+def used_data() -> int:
+    """Return the bytes of data that this process holds, as Linux counts them; 0 elsewhere."""
+    return _fields(Path("/proc/self/status")).get("VmData:", 0) * 1024
+
+
 def _gigabytes(count: int) -> str:
     whole = count // 10**9
     return f"{whole:,} GB" if whole >= 10 else f"{count / 1e9:.2f} GB"

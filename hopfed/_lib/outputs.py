@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2s
 from pathlib import Path
 
+from hopfed._lib.apart import apart
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")
@@ -214,17 +215,33 @@ def _same(path: Path, other: Path) -> bool:
         return False
 
 
-def _takes_a_run(path: Path) -> bool:
-    """Whether a run may take this name: it is free, the file is empty, or it is a run of hopfed."""
-    if not path.exists() or path.stat().st_size == 0:
-        return True
+def is_run(path: str | Path) -> bool:
+    """Whether a file is a run file of hopfed, sound or not.
+
+    Parameters
+    ----------
+    path : of a file.
+
+    Examples
+    --------
+    >>> is_run(__file__)
+    False
+    """
     import h5py
 
-    try:
+    def found() -> Iterator[bool]:
         with h5py.File(path, "r", locking=False) as file:
-            return "hopfed_format" in file.attrs
+            yield "hopfed_format" in file.attrs
+
+    try:
+        return any(apart(found, os.path.getsize(path)))
     except Exception:  # h5py raises nearly any class on damaged bytes
         return False
+
+
+def _takes_a_run(path: Path) -> bool:
+    """Whether a run may take this name: it is free, the file is empty, or it is a run of hopfed."""
+    return not path.exists() or path.stat().st_size == 0 or is_run(path)
 
 
 def _synchronise(path: Path) -> None:

@@ -52,8 +52,9 @@ def check_types(config: Any) -> None:
     """Check every field of the dataclass `config` against its annotation.
 
     An int where a float is due is accepted; a config calls this first in its `__post_init__`.
-    A whole number has at most 64 bits. A number may be infinite only in a field whose default is,
-    or has an infinite one among others. Fields of other types check themselves.
+    A whole number has at most 64 bits. A tuple is empty only where its default is. A number may be
+    infinite only in a field whose default is, or has an infinite one among others. Fields of other
+    types check themselves.
 
     Raises
     ------
@@ -77,7 +78,8 @@ def check_types(config: Any) -> None:
             require(_is(value, kind), name, _RULES[kind], repr(value))
         else:
             holds = isinstance(value, tuple) and all(_is(v, element) for v in value)
-            require(holds and len(value) > 0, name, f"a tuple, each {_RULES[element]}", repr(value))
+            some = len(value) > 0 if holds and getattr(type(config), name, None) != () else holds
+            require(some, name, f"a tuple, each {_RULES[element]}", repr(value))
         if (element or kind) is float and name not in _unbounded(type(config)):
             finite = all(map(math.isfinite, value if element else (value,)))
             require(finite, name, "finite", describe(value))

@@ -1,7 +1,7 @@
-"""`hopfed bench`: the same work done two ways, in one process, as ratios.
+"""Benchmarks: ratios of times for the same work done in two or more ways, in one process.
 
-Each module of pairs ends in a table, `PAIRS`; `harness` measures what stands there, and `cases`
-measures recoveries in full.
+Each module of pairs ends in a table `PAIRS`, which `harness` measures; `cases` measures complete
+recoveries.
 
     kernels     gram, build, products, layered, heatbath
     gaps        gaps-pack, gaps-gram, gaps-products
@@ -9,7 +9,8 @@ measures recoveries in full.
     recovery    e2e
     federation  round
     neural      train, neighbours
-    cases       recover: in full, against the published algorithm done densely, and its memory
+    memory      recall, serial
+    cases       recover: complete recoveries, against the dense published algorithm; memory
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ _HOME = {
     "round": "federation",
     "train": "neural",
     "neighbours": "neural",
+    "recall": "memory",
+    "serial": "memory",
 }
 PAIRS = tuple(_HOME)
 NAMES = (*PAIRS, "recover", "all")
 
 
 def check_name(name: str) -> str:
-    """Return `name` if there is such a benchmark; otherwise an error suggests the nearest."""
+    """Return `name` if it is a benchmark; otherwise raise ArgumentError with the nearest name."""
     if name not in NAMES:
         near = get_close_matches(name, NAMES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -1,4 +1,4 @@
-"""`hopfed bench recover`: recovery in full, its speed against the published one, its memory."""
+"""`hopfed bench recover`: complete recoveries, their speed and memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.npz import Npz
 from hopfed.recovery.recover import recover
 
-SUMMARY = "recovery in full; speed against the paper's algorithm done densely; peak memory"
+SUMMARY = "complete recoveries; speed against the paper's dense algorithm; peak memory"
 
 SILHOUETTES = {"paper's three": (6, 4, 9), "thirteen": tuple(range(0, 100, 8))}
 BATCH = 1 << 24  # entries drawn at a time before they are packed
@@ -43,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Limits:
-    """Most bytes at the peak, and seconds where they are limited, of a recovery in full."""
+    """Limits of a complete recovery: bytes of peak memory and, if set, seconds."""
 
     case: Case
     most_bytes: float
@@ -71,7 +71,7 @@ TARGETS = (
 
 
 def steps(sizes: str, silhouettes: Path | None) -> int:
-    """Count the times that `measure_recovery` says what comes next."""
+    """Return how often `measure_recovery` will call `tell`."""
     cases = len(CASES) + (len(SILHOUETTE_CASES) if silhouettes else 0)
     return 3 + cases + (len(TARGETS) if sizes == "full" else 0)
 
@@ -79,7 +79,7 @@ def steps(sizes: str, silhouettes: Path | None) -> int:
 def measure_recovery(
     sizes: str, seeds: int, silhouettes: Path | None, tell: Callable[[str], Any]
 ) -> dict[str, Any]:
-    """Measure it all: "recovery", "ratio", "memory", "targets" (if `sizes` is full), "machine"."""
+    """Measure "recovery", "ratio", "memory", "machine" and, if `sizes` is "full", "targets"."""
     rows, targets = [], []
     tell("recover: warming up")
     _compile()
@@ -99,14 +99,14 @@ def measure_recovery(
 
 
 def _compile() -> None:
-    """Recover small data by every method and route, so that no case waits for the compiler."""
+    """Recover small data by every method and route, so that no timing includes compilation."""
     for method in {case.method for case in CASES}:
         for N, K, M in ((100, 3, 300), (300, 3, 100)):
             recover(_data(Case(N, K, M, 0.9, 2), 0)[1], seed=0, method=method)
 
 
 def _timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, float]:
-    """Result of a call, and its seconds."""
+    """Return the result of a call and its seconds."""
     start = time.perf_counter()
     found = function(*args, **options)
     return found, time.perf_counter() - start
@@ -157,7 +157,7 @@ def ratio_row(seeds: int) -> dict[str, Any]:
 
 
 def target_row(limits: Limits) -> dict[str, Any]:
-    """Measure a large recovery from bits in a process of its own against its limits."""
+    """Compare a large recovery from packed bits, in a separate process, with its limits."""
     row = _alone(limits.case, packed=True)
     complete = row["found"] == limits.case.K and row["false_discoveries"] == 0
     in_time = limits.most_seconds is None or row["seconds"] < limits.most_seconds
@@ -167,7 +167,7 @@ def target_row(limits: Limits) -> dict[str, Any]:
 
 
 def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
-    """Recover `case` from bits, or from int8, in a process of its own, whose memory is counted."""
+    """Recover `case` from packed bits or int8 in a separate process, and measure its memory."""
     code = "from hopfed.bench.cases import alone; alone()"
     asked = json.dumps({"case": asdict(case), "packed": packed})
     command = [sys.executable, "-c", code, asked]
@@ -176,7 +176,7 @@ def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
 
 
 def alone() -> None:
-    """Recover the case that the command line holds as JSON; print what it took, as JSON."""
+    """Recover the case given as JSON on the command line; print time and memory as JSON."""
     asked = json.loads(sys.argv[1])
     draw = _packed_data if asked["packed"] else _data
     (xi, clients), drawing = _timed(draw, Case(**asked["case"]), 0)
@@ -203,7 +203,7 @@ def _data(
 
 
 def _packed_data(case: Case, seed: int) -> tuple[np.ndarray, kernels.PackedBits]:
-    """Draw the examples batch by batch and keep their bits only."""
+    """Draw the examples batch by batch and keep only their packed bits."""
     rng = stream(seed, "bench", "packed", case.N, case.K)
     xi = rademacher(case.K, case.N, rng)
     rows = max(1, BATCH // case.N)

@@ -1,4 +1,4 @@
-"""Inputs, forms to hold them in, and distances of results that several pairs share."""
+"""Inputs, data formats, and distances between results, used by several pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUALITY = 0.8
 
 
 def signs(rng: np.random.Generator, M: int, N: int) -> Data:
-    """M examples of fair signs over N sites."""
+    """M examples of independent random signs over N sites."""
     return {"x": rademacher(M, N, rng)}
 
 
@@ -36,17 +36,17 @@ def packed(data: Data) -> Any:
 
 
 def factors(data: Data) -> FactorOperator:
-    """The operator of the examples, held as their bits."""
+    """The operator of the examples, stored as packed bits."""
     return FactorOperator.from_examples(data["x"])
 
 
 def largest_difference(a: Any, b: Any) -> float:
-    """Largest difference of two entries."""
+    """Largest absolute difference between corresponding entries."""
     return float(np.abs(to_host(a).astype(np.float64) - to_host(b)).max(initial=0.0))
 
 
 def relative_distance(a: Any, b: Any) -> float:
-    """Norm of the difference over that of the first."""
+    """Norm of the difference, divided by the norm of the first."""
     a, b = to_host(a).astype(np.float64), to_host(b)
     return float(np.linalg.norm(a - b) / np.linalg.norm(a))
 

@@ -1,9 +1,9 @@
-"""The pair of a round of the Hopfield federation, beside averages of dense operators.
+"""Pair of a round of the Hopfield federation, compared with averages of dense operators.
 
-Clients draw their examples, encode them as factors, and vote on what the server finds; the server
-pools, counts and factors. Every call plays the next round, so that nothing drawn or encoded before
-is met again. The obvious way averages the clients' N x N operators, examples drawn beforehand, and
-stops at the eigenvectors of the mean.
+Clients draw their examples, encode them as factors, and vote on the server's archetypes. The server
+pools the factors, counts and factorises. Every call plays the next round, so no call reuses earlier
+examples or encodings. The obvious way averages the clients' N x N operators, whose examples are
+drawn in advance, and stops at the eigenvectors of the mean.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.rounds import play_round
 
-ROUNDS = 1000  # of the schedule, more than any measurement plays
+ROUNDS = 1000  # length of the schedule; measurements play fewer rounds
 WORKERS = 2
 
 
 class Federation:
-    """A federation in the middle of its run: `play` gives the patterns of the next round."""
+    """A federation during its run: `play` returns the patterns of the next round."""
 
     def __init__(self, data: Data, engine: Engine):
         from hopfed.hopfield import HopfieldFederation
@@ -39,7 +39,7 @@ class Federation:
         self.schedule = {"seed": 0, "clients": source.mixtures.shape[1], "engine": engine}
         self.state: Any = None
         self.t: int = data["first"]
-        self.play()  # later rounds carry what the first one left
+        self.play()  # later rounds use the evidence of the first one
 
     def play(self) -> np.ndarray:
         """Patterns (K, N) that the server knows after one more round."""
@@ -68,7 +68,7 @@ def _dense(x: list[np.ndarray], K: int) -> np.ndarray:
 
 
 def _round(L: int, M: int, N: int, K: int) -> tuple[Way, ...]:
-    # Gram matrices and their factors, of the clients' examples, then of all factors together.
+    # Gram matrices and factors: of the clients' examples, then of all factors together.
     width, small = 2 * K, min(M, N)
     rows = (L + 4) * width
     flops = L * (4 * small**3 + 2 * M * N * width) + rows**2 * N + 2 * 4 * width * rows * N
@@ -87,7 +87,7 @@ def _round(L: int, M: int, N: int, K: int) -> tuple[Way, ...]:
 
 
 def _outside(a: np.ndarray, b: np.ndarray) -> float:
-    """How far the patterns `a`, as they are, are from the space of `b`."""
+    """Share of the squared norm of the patterns `a` that lies outside of the span of `b`."""
     if len(a) == 0:
         return 1.0
     basis = np.linalg.qr(b.T.astype(float))[0]
@@ -107,6 +107,6 @@ PAIRS = (
             L=doubling(5, 40),
             N=(1_000, 2_500, 5_000, 10_000),
         ),
-        quiet={"first": 0},  # rounds of which none is met again when the time is taken
+        quiet={"first": 0},  # the comparison plays round 0, which no timing repeats
     ),
 )

@@ -1,4 +1,4 @@
-"""Pairs of the kernels: products of packed bits, and the dynamics, beside NumPy."""
+"""Pairs of the kernels: products of packed bits, and the dynamics, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, do
 from hopfed.data.channel import rademacher
 from hopfed.spectral.operators import DenseOperator
 
-SWEEPS = UPDATES = 5  # of the heat bath, and of the layered memory, in one call
+SWEEPS = UPDATES = 5  # heat-bath sweeps, and updates of the layered memory, in one call
 BETA, REPULSION = 3.0, 0.2
-COLD = 1e8  # inverse temperature at which the draws decide nothing
+COLD = 1e8  # inverse temperature at which random numbers have no effect
 
 
 def gram_cost(M: int, N: int) -> Cost:
-    """One half of the pairs, a word at a time; both halves of the int32 result are written."""
+    """Half of the pairs are computed, word by word; both halves of the int32 result are written."""
     words = -(-N // 64)
     return Cost(8 * M * words + 4 * M * M, {"words": M * (M + 1) // 2 * words})
 
 
 def product_cost(M: int, N: int, k: int) -> Cost:
-    """Bits read once by each of the two products, additions alone: half the work."""
+    """Each of the two products reads the bits once and only adds, which is half the work."""
     return Cost(2 * 8 * M * -(-N // 64) + _thin(M, N, k), {"float32": 2 * M * N * k})
 
 
 def _thin(M: int, N: int, k: int) -> int:
-    """Bytes of X and ``C X``, and of ``eta X`` written and read."""
+    """Bytes of X and ``C X``, and of ``eta X``, which is written and read."""
     return 4 * k * (2 * N + 2 * M)
 
 
 def _gram(M: int, N: int) -> tuple[Way, ...]:
-    # NumPy sees that the factors are transposes of each other: BLAS computes one half.
+    # NumPy recognises a product with the own transpose, and lets BLAS compute one half.
     blas = Cost(4 * M * N + 4 * M * M, {"float32": M * (M + 1) * N})
     return (
         Way("bits", kernels.gram, gram_cost(M, N), packed),
@@ -51,7 +51,7 @@ def _gram(M: int, N: int) -> tuple[Way, ...]:
 
 
 def _build(M: int, N: int) -> tuple[Way, ...]:
-    # int8 read; bits written and read, and once more transposed; int32, then float64 sums.
+    # int8 is read; bits are written and read, also in transposed form; int32, then float64 sums.
     moved = M * N + 4 * (M * N // 8) + (2 * 4 + 8) * N * N
     bits = Cost(moved, {"words": N * (N + 1) // 2 * -(-M // 64)})
     blas = Cost(M * N + 8 * M * N + 4 * N * N, {"float32": N * (N + 1) * M})
@@ -82,7 +82,7 @@ def _products(M: int, N: int, k: int) -> tuple[Way, ...]:
 
 
 def _chains(rng: np.random.Generator, S: int, N: int, R: int) -> Data:
-    """Chains of spins, and Gaussian factors: no field is exactly 0, where rounding would decide."""
+    """Chains of spins, and Gaussian factors, so that no field is exactly 0."""
     W = (rng.standard_normal((N, R)) / np.sqrt(N)).astype(np.float32)
     return {"state": rademacher(S, N, rng), "W": W, "beta": BETA}
 
@@ -98,7 +98,7 @@ def _fused(data: Data) -> Any:
 
 
 def _expression(data: Data) -> Any:
-    """arXiv:2603.19902, eq. (8)-(12), as they read; the products are large ones, in float32."""
+    """arXiv:2603.19902, eqs. (8) to (12), written directly as large float32 products."""
     s, W, own, xp = data["s"], data["W"], data["own"], data["xp"]
     S, L, N = s.shape
     rng = xp.random.default_rng(0)
@@ -120,13 +120,13 @@ def _in_float32(data: Data) -> Data:
 
 def _layered(S: int, L: int, N: int, R: int) -> tuple[Way, ...]:
     # Coefficients, fields, and L x L overlaps; noise and hyperbolic tangent are not counted. The
-    # kernel counts alike: it adds the changes of the spins to the coefficients, few of them when
-    # cold, and sums these afresh at the start of a call.
+    # kernel has the same cost by formula. It updates the coefficients by the spins that changed,
+    # few of them at low temperature, and computes them from all spins at the start of a call.
     flops = {"float32": UPDATES * S * (4 * L * N * R + 4 * L * L * R)}
-    # State in and out once, the factor read in every update.
+    # The state is read and written once, the factor is read in every update.
     fused = Cost(2 * S * L * N + UPDATES * 4 * N * R, flops)
-    # Per spin and term: s @ W 4, fields 4, own * s 8, their difference 12, u 4, 2 u - 1 16, times
-    # noise 8, beta h 8, tanh 8, sum 12, comparison 5, where 5.
+    # Bytes per spin and term: s @ W 4, fields 4, own * s 8, their difference 12, u 4, 2 u - 1 16,
+    # times noise 8, beta h 8, tanh 8, sum 12, comparison 5, where 5.
     plain = Cost(UPDATES * (94 * S * L * N + 2 * 4 * N * R), flops)
     return (
         Way("fused", _fused, fused),
@@ -140,7 +140,7 @@ def _heat_bath(data: Data) -> Any:
 
 
 def _site_by_site(data: Data) -> Any:
-    """All chains at once at each site, the coefficients kept up to date."""
+    """Update all chains together, site by site, and keep the coefficients up to date."""
     W, beta, xp = data["W"], data["beta"], data["xp"]
     rng = xp.random.default_rng(0)
     s = data["state"].T.astype(np.float32)  # sites first: rows are contiguous
@@ -157,11 +157,11 @@ def _site_by_site(data: Data) -> Any:
 
 
 def _heatbath(S: int, N: int, R: int) -> tuple[Way, ...]:
-    # Coefficients once, then the field of every visit; flips, a share of it, are not counted.
+    # The coefficients once, then the field at every visit; the cost of flips is not counted.
     cost = Cost(2 * S * N + 4 * N * R, {"float32": (1 + SWEEPS) * 2 * S * N * R})
     return (
         Way("kernel", _heat_bath, cost),
-        # A field within rounding of 0 may turn one spin, and that one others.
+        # Rounding of a field near 0 may flip one spin, which may flip others.
         Way("NumPy, site by site", _site_by_site, cost, tolerance=1e-2),
     )
 

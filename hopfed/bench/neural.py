@@ -1,24 +1,30 @@
-"""Pairs of the neural side: models trained together, and nearest stored examples.
+"""Pairs of the neural methods: models trained together, and nearest stored examples.
 
-**train**, measured at batch 16 on one thread of a busy two-core machine, by CPU time, the shortest
-of 3 to 12 samples taken in turn; ranges are over separate runs. Ratios are to the loop of this
-package, which took between .7 and 1.2 times the time of models with `torch.optim.SGD`. LeNet on
-28 x 28, 10 clients: 1.5 to 2.0, median of seven runs 1.7 (aim 1.7). 50 clients with 15,000
-parameters (64-200-10): 6.0 to 7.3 (aim 5). 50 clients with 55,000 (64-200-200-10): 2.5 to 3.7; the
-aim of 5 is missed, since products and updates alone, without any overhead, take a fourth of the
-loop's time. CNN-1, of 2 million parameters, is bound by memory: .97 in stacks of two, and the
-choice is the loop. At 12 sizes of the full sweeps the choice was the way that was measured faster
-afterwards.
+**train** was measured at batch 16 on one thread of a busy two-core machine. Times are CPU times,
+the shortest of 3 to 12 samples taken in turn; ranges are over separate runs. Ratios are relative to
+the loop of this package, which took between .7 and 1.2 times the time of models with
+`torch.optim.SGD`.
 
-**neighbours**: keys and queries are what a MobileNet-v2 with 1,280 features, as kNN-Per's, makes of
-CIFAR-10 and CIFAR-100, cropped and flipped anew after every pass over both; no picture is key and
-query. Its weights are the initial ones and the pictures are averaged down to 8 x 8, so that 200,000
-of them take minutes. The approximate way must find 95 of 100 of the true neighbours, or no time is
-taken. Chosen on 200,000 of these keys, in time against all pairs (7 ms a query on a thread): 32,
-48, 64 or 128 of 447 lists along 64 principal axes hold .950, .977, .988 or .999 of the neighbours
-and take about 11, 10, 7.5 or 4 times less, with 6% of memory added and 10 s to build. A graph
-(HNSW) of 20,000 keys takes three times as long to build and is slower than all pairs, one matrix
-product. Below some thousand keys, as most clients hold, exact search is the fastest.
+- LeNet on 28 x 28, 10 clients: 1.5 to 2.0, median of seven runs 1.7 (aim 1.7).
+- 50 clients with 15,000 parameters (64-200-10): 6.0 to 7.3 (aim 5).
+- 50 clients with 55,000 parameters (64-200-200-10): 2.5 to 3.7. The aim of 5 is missed, because
+  products and updates alone, without any overhead, take a fourth of the loop's time.
+- CNN-1, of 2 million parameters, is bound by memory: .97 in stacks of two; "auto" chooses the loop.
+
+At 12 sizes of the full sweeps "auto" chose the way that was measured as faster afterwards.
+
+**neighbours**: keys and queries are features of CIFAR-10 and CIFAR-100 under a MobileNet-v2 with
+1,280 features, as in kNN-Per. The pictures get a new crop and flip after every pass over both data
+sets; no picture is both key and query. The network has its initial weights, and the pictures are
+averaged down to 8 x 8, so that 200,000 of them take minutes. The approximate way must find 95 of
+100 true neighbours; otherwise no time is reported.
+
+Its settings were chosen on 200,000 of these keys. The search of 32, 48, 64 or 128 of 447 lists
+along 64 principal axes finds .950, .977, .988 or .999 of the neighbours, and is about 11, 10, 7.5
+or 4 times faster than all pairs (7 ms a query on one thread). It adds 6% of memory and takes 10 s
+to build. A graph (HNSW) of 20,000 keys takes three times as long to build, and is slower than all
+pairs, which are one matrix product. Below some thousand keys, which is the usual size at a client,
+exact search is fastest.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from hopfed.bench.harness.machine import process_bytes
 from hopfed.bench.harness.record import Cost, Data, Pair, Sweep, Target, Way, cross
 from hopfed.kernels.cpu.threads import thread_count
 
-# By number, since sizes are numbers: architecture, its settings, side of the images.
+# Number -> architecture, its settings, side of the images. Sizes of a pair are numbers.
 MODELS: dict[int, tuple[str, dict[str, Any], int]] = {
     1: ("mlp", {}, 8),
     2: ("lenet", {}, 28),
@@ -45,17 +51,17 @@ MODELS: dict[int, tuple[str, dict[str, Any], int]] = {
 }
 CLASSES = 10
 STEPS = 6
-K = 10  # neighbours, as kNN-Per's
+K = 10  # neighbours, as in kNN-Per
 D = 1280  # features
 RECALL = 0.95
 INDEX = "ivf:48"
 CHUNK = 250  # pictures that pass through the network together
 SIDE = 8
-_HELD: dict[str, str] = {}  # index -> what it held when it was last built
+_HELD: dict[str, str] = {}  # index -> its size when it was last built
 
 
 def _images(rng: np.random.Generator, model: int, clients: int, batch: int) -> Data:
-    """Random images; every client has as many as `STEPS` batches take."""
+    """Random images; every client has enough for `STEPS` batches."""
     import torch
 
     from hopfed.neural.data.tensors import Tensors
@@ -98,7 +104,7 @@ def _train(model: int, clients: int, batch: int) -> tuple[Way, ...]:
 
     from hopfed.neural.training.cost import measure
 
-    # Products counted by running the model once; bytes of parameters, gradients and moments.
+    # Products are counted by running the model once; bytes of parameters, gradients and moments.
     side = MODELS[model][2]
     one = measure(_build(model), torch.zeros(2, 1, side, side))
     steps = clients * STEPS
@@ -120,7 +126,7 @@ def _keys(_: np.random.Generator, n: int, Q: int) -> Data:
     return {"keys": keys, "queries": queries}
 
 
-@cache  # sizes of a sweep share them
+@cache  # the sizes of a sweep share features
 def _embedded(chunk: int, part: str) -> np.ndarray:
     """Features (CHUNK, D) of a chunk of the pictures that serve as keys, or as queries."""
     import torch
@@ -167,7 +173,7 @@ def _pictures() -> Any:
 
 @lru_cache(1)
 def _datasets() -> tuple[list[Any], str]:
-    """CIFAR-10 and CIFAR-100, or scikit-learn's digits in their place, and what they are."""
+    """Return CIFAR-10 and CIFAR-100, or else scikit-learn's digits, and a description."""
     from hopfed.errors import DataError
     from hopfed.neural.data import load
 
@@ -200,7 +206,7 @@ def _flat(data: Data) -> Data:
 
 
 def _search(data: Data) -> np.ndarray:
-    """Rows (Q, K) of the nearest keys; FAISS has as many threads as our kernels."""
+    """Rows (Q, K) of the nearest keys; FAISS uses as many threads as hopfed's kernels."""
     from hopfed.neural.memory.neighbours import faiss
 
     module = faiss()
@@ -214,7 +220,7 @@ def _search(data: Data) -> np.ndarray:
 def _neighbours(n: int, Q: int) -> tuple[Way, ...]:
     from hopfed.neural.memory.neighbours import EXTRA, POOL, layout, parse_index
 
-    # Axes of the queries, centroids, lists of even length, and the best of them in full.
+    # Projections of the queries, centroids, lists of equal length, best candidates in full.
     lists, axes = layout(n, D)
     scanned = min(parse_index(INDEX)[1] / lists, 1.0) * n
     pool = min(POOL * (K + EXTRA), n)
@@ -230,12 +236,12 @@ def _neighbours(n: int, Q: int) -> tuple[Way, ...]:
 
 
 def _missed(a: np.ndarray, b: np.ndarray) -> float:
-    """Share of the neighbours of one that are not among the other's."""
+    """Share of the neighbours in one result that are missing in the other."""
     return float(1 - (a[:, :, None] == b[:, None, :]).any(axis=2).mean())
 
 
 def _searched() -> list[str]:
-    """What was searched, and the memory that it took."""
+    """Return notes on the searched data and on the memory of the indexes."""
     return [f"{_datasets()[1]}; {thread_count()} threads", *_HELD.values()] if _HELD else []
 
 

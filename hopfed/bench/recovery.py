@@ -1,4 +1,4 @@
-"""The pair of a recovery: hopfed, the published algorithm done densely, and k-means."""
+"""Pair of a recovery: hopfed, the published algorithm on dense matrices, and k-means."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hopfed.spectral.sharpening import iterate
 
 
 def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:
-    """Recover archetypes from examples x (M, N) as published, in double precision: (C, N).
+    """Recover archetypes (C, N) from examples x (M, N) with the published algorithm, in float64.
 
-    Algorithms 1-2 of arXiv:2603.19902 with its defaults: N x N operator, 200 sharpening steps of
-    eps = 0.01, eigenvectors above tau = 0.5, mixtures, a layered memory on the sharpened operator
-    with clamped field, greedy acceptance in order. As in the authors' programs the operator is
-    multiplied by the true number of archetypes, without which nothing passes tau; nothing else of
-    hopfed does that.
+    These are Algorithms 1 and 2 of arXiv:2603.19902 with their defaults: an N x N operator, 200
+    sharpening steps of eps = 0.01, eigenvectors above tau = 0.5, mixtures, a layered memory on the
+    sharpened operator with clamped field, and greedy acceptance in order. As in the authors'
+    programs, the operator is multiplied by the true number of archetypes; otherwise no eigenvalue
+    exceeds tau. No other part of hopfed uses this number.
     """
     rng = np.random.default_rng(seed)
     M, N = x.shape
@@ -39,7 +39,7 @@ def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) ->
 
 
 def _relax(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator) -> np.ndarray:
-    """Synchronous updates (12) of one block of layers under the Hamiltonian (8), 50 of them."""
+    """Make 50 synchronous updates, eq. (12), of a block of layers with the Hamiltonian, eq. (8)."""
     beta, coupling, field = 2.5, 0.2, 0.1
     N = len(J)
     states = np.tile(cue, (layers, 1))
@@ -54,7 +54,7 @@ def _relax(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator
 
 
 def _accept(states: np.ndarray, P: np.ndarray, rho: float = 0.6, delta: float = 0.4) -> np.ndarray:
-    """Greedy acceptance in the order of arrival, by score and overlap (19)."""
+    """Accept states greedily in their order, by score and overlap, eq. (19)."""
     N = states.shape[1]
     kept: list[np.ndarray] = []
     for state in states:
@@ -65,7 +65,7 @@ def _accept(states: np.ndarray, P: np.ndarray, rho: float = 0.6, delta: float = 
 
 
 class Patterns(NamedTuple):
-    """Patterns (C, N) of +-1 and the passes over the data that it took to find them."""
+    """Patterns (C, N) of +-1, and the number of passes over the data that found them."""
 
     patterns: np.ndarray
     passes: int = 1
@@ -79,15 +79,15 @@ def _k_means(x: np.ndarray, K: int) -> Patterns:
 
 
 def _e2e(M: int, N: int, K: int) -> tuple[Way, ...]:
-    # Packing, eigenpairs by the smaller side, and the projections of all examples.
+    # Cost of hopfed: packing, eigenpairs by the smaller side, the projections of all examples.
     pairs = gram_route_cost(min(M, N), max(M, N), K)
     thin = Cost(M * N + M * N // 8 + pairs.bytes, {**pairs.operations, "float32": 2 * M * N * K})
-    # The operator and its 200 sharpening steps; the relaxation comes on top.
+    # Cost of the paper's: the operator and 200 sharpening steps; the relaxation is not counted.
     steps = {"float64": 2 * M * N * N + 200 * 2 * N**3}
     dense = Cost(9 * M * N + 200 * 8 * 10 * N * N, steps)
 
     def passes(found: Patterns) -> Cost:
-        """Distances of all examples to all centres, in every pass."""
+        """Cost of the distances of all examples to all centres in every pass."""
         n = found.passes
         return Cost(5 * M * N + n * 4 * M * N, {"float32": n * 2 * M * N * K})
 
@@ -108,7 +108,7 @@ def _e2e(M: int, N: int, K: int) -> tuple[Way, ...]:
 
 
 def _not_found(a: Patterns, b: Patterns) -> float:
-    """One minus the mean overlap of the first's patterns with the nearest of the second."""
+    """1 minus the mean overlap of the patterns of `a` with the nearest patterns of `b`."""
     if len(a.patterns) == 0:
         return 1.0
     return float(1 - retrieval(b.patterns, a.patterns).magnetisation.mean())

@@ -1,7 +1,7 @@
 """Pairs of spectra: leading eigenpairs, the sharpened operator, eigenvalues of scrambled examples.
 
-The Gram route and NumPy's singular value decomposition also give every other eigenvalue, which
-the rank rules read; the Krylov route and SciPy's `svds` give the leading ones only.
+The Gram route and NumPy's singular value decomposition compute all eigenvalues, which the rank
+rules need. The Krylov route and SciPy's `svds` compute only the leading ones.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hopfed.spectral.sharpening import iterate, sharpened_product
 from hopfed.spectral.shuffle_null import null_eigenvalues
 
 WIDTH = 64  # columns of a Krylov block
-STEPS, EPS = 200, 0.01  # of arXiv:2603.19902, eq. (17); dreaming time 2
-COLUMNS = 8  # of the matrix that the sharpened operator is applied to
+STEPS, EPS = 200, 0.01  # as in arXiv:2603.19902, eq. (17); the dreaming time is 2
+COLUMNS = 8  # columns of the matrix to which the sharpened operator is applied
 ARCHETYPES = 10
-REPEATS = 4  # scrambled copies
+REPEATS = 4  # number of scrambled copies
 
 
 class Pairs(NamedTuple):
@@ -53,14 +53,14 @@ def _svd(x: np.ndarray, K: int) -> Pairs:
 
 
 def gram_route_cost(M: int, N: int, K: int) -> Cost:
-    """Cost of the Gram matrix, two reductions to tridiagonal form, the lift and its check."""
+    """Cost of the Gram matrix, two tridiagonal reductions, the eigenvectors and their check."""
     gram = gram_cost(M, N)
     operations = {**gram.operations, "float64": 2 * (4 / 3) * M**3 + 6 * M * N * K}
     return Cost(gram.bytes + 2 * 8 * M * M + 3 * 8 * M * -(-N // 64) + 3 * 8 * N * K, operations)
 
 
 def _krylov_route_cost(M: int, N: int, products: int) -> Cost:
-    """Products with the operator, and orthogonalisation, twice, against all blocks before."""
+    """Cost of products with the operator, and of orthogonalising twice against all blocks."""
     one = product_cost(M, N, WIDTH)
     pairs_of_blocks = products * (products - 1) / 2
     flops = products * one.operations["float32"] + 8 * N * WIDTH**2 * pairs_of_blocks
@@ -69,11 +69,11 @@ def _krylov_route_cost(M: int, N: int, products: int) -> Cost:
 
 def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
     gram, krylov = (partial(_route, K=K, route=route) for route in ("gram", "krylov"))
-    # svd: triangle of the longer side, bidiagonal form of it, all vectors transformed back.
+    # svd: QR of the longer side, bidiagonal form of R, all vectors transformed back.
     a, b = min(M, N), max(M, N)
     triangle = 2 * a * a * (b - a / 3)
     full = Cost(4 * 4 * M * N, {"float32": 3 * triangle + (8 / 3 + 4) * a**3})
-    # svds: one restart cycle of ARPACK at least, 2 K + 1 products of a vector with x and x^T.
+    # svds: at least one restart cycle of ARPACK, 2 K + 1 products of a vector with x and x^T.
     n = max(2 * K + 1, 20)
     some = Cost(n * 2 * 4 * M * N, {"float32": n * 4 * M * N})
     most = {"M": 1_000, "N": 25_000}
@@ -85,14 +85,14 @@ def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
             krylov,
             lambda found: _krylov_route_cost(M, N, found.products),
             factors,
-            tolerance=1e-2,  # it stops at angles of 0.03 to the eigenvectors
+            tolerance=1e-2,  # it stops when the angles to the eigenvectors are about 0.03
         ),
         Way("SciPy svds", partial(_svds, K=K), some, float32, tolerance=1e-4),
     )
 
 
 def _missed(a: Pairs, b: Pairs) -> float:
-    """Distance of the values, or the part of the subspace missed, whichever is larger."""
+    """Distance of the values, or the missed part of the subspace, whichever is larger."""
     values = np.abs(a.values - b.values).max() / a.values[0]
     missed = 1 - np.sum((a.vectors.T @ b.vectors) ** 2) / len(a.values)
     return float(max(values, missed))
@@ -112,8 +112,8 @@ def _iterate(x: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 
 def _dream(M: int, N: int) -> tuple[Way, ...]:
-    # Gram matrix of the smaller side, written as int32 and passed four times in float64, its
-    # Cholesky decomposition, two thin products (additions).
+    # Gram matrix of the smaller side, written as int32 and read or written four times in float64;
+    # its Cholesky decomposition; two thin products (additions).
     a = min(M, N)
     gram = gram_cost(a, max(M, N))
     flops = {"float64": a**3 / 3 + 2 * a * a * COLUMNS + 2 * M * N * COLUMNS}
@@ -131,7 +131,7 @@ def _dream(M: int, N: int) -> tuple[Way, ...]:
     def run(function: Any, *more: Any) -> Any:
         return lambda held: function(*held, *more)
 
-    euler = 1e-2  # the error of the iteration, of order eps
+    euler = 1e-2  # error of the iteration, which is of order eps
     return (
         Way(
             "thin factor", run(sharpened_product, STEPS * EPS), thin, lambda d: (packed(d), d["X"])
@@ -146,7 +146,7 @@ def _factor_form(operator: FactorOperator) -> np.ndarray:
 
 
 def _scrambled(x: Any) -> np.ndarray:
-    """A random sign for every entry, the smaller of the two Gram matrices, all eigenvalues."""
+    """Multiply entries by random signs; return the top eigenvalues by the smaller Gram matrix."""
     rng = np.random.default_rng(0)
     tops = []
     for _ in range(REPEATS):
@@ -157,7 +157,7 @@ def _scrambled(x: Any) -> np.ndarray:
 
 
 def _shuffle(M: int, N: int) -> tuple[Way, ...]:
-    # Bits copied and flipped, the smaller Gram matrix, the products of one Lanczos basis.
+    # Bits are copied and flipped; the smaller Gram matrix; the products of one Lanczos basis.
     a, b = min(M, N), max(M, N)
     gram = gram_cost(a, b)
     moved = 4 * M * N // 8 + gram.bytes + (2 + BASIS) * 4 * a * a
@@ -167,13 +167,13 @@ def _shuffle(M: int, N: int) -> tuple[Way, ...]:
     dense = Cost(REPEATS * moved, {"float32": REPEATS * (a * (a + 1) * b + 4 / 3 * a**3)})
     return (
         Way("factor form", _factor_form, thin, factors),
-        # Means of four eigenvalues that each fluctuate by about one percent.
+        # The gap compares means of four eigenvalues, each with about one percent of noise.
         Way("NumPy, float32", _scrambled, dense, float32, tolerance=0.05),
     )
 
 
 def _distance_of_means(a: np.ndarray, b: np.ndarray) -> float:
-    """Relative distance of the means; the draws are different ones."""
+    """Relative distance of the means; the two ways draw different random numbers."""
     return float(abs(a.mean() - b.mean()) / a.mean())
 
 

@@ -1,4 +1,4 @@
-"""`hopfed bench`: the same work done two ways, in one process."""
+"""`hopfed bench`: times of the same work done in two ways, in one process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopfed.cli.output import Screen, err, human_bytes, named, out, shown, table
 from hopfed.errors import ArgumentError
 
 SEEDS = 10
-WIDTH = 140  # of tables that are not read on a terminal
+WIDTH = 140  # width of tables that are not printed on a terminal
 
 
 @click.command("bench")
@@ -27,22 +27,22 @@ WIDTH = 140  # of tables that are not read on a terminal
     type=click.Choice(["small", "full"]),
     default="small",
     show_default=True,
-    help="Small takes seconds each, full a minute or two; the targets are among the full ones.",
+    help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
-@click.option("--seeds", type=Whole(1), help=f"Of recover: seeds of a case. [default: {SEEDS}]")
+@click.option("--seeds", type=Whole(1), help=f"For recover: seeds per case. [default: {SEEDS}]")
 @click.option(
     "--silhouettes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Of recover: Caltech-101 Silhouettes (.npz with images and labels), correlated cases.",
+    help="For recover: Caltech-101 Silhouettes (.npz with images, labels), for correlated cases.",
 )
 def bench_command(name: str | None, as_json: bool, figure: Path | None, **options: Any) -> None:
-    """Measure hopfed against the obvious way, on this machine; without NAME, list what there is.
+    """Compare hopfed with the obvious way on this machine; without NAME, list the benchmarks.
 
-    Times are the shortest of several, taken in turn. A share is that of the ceiling that binds:
-    copy bandwidth, matrix rate or rate of exclusive-or and population count, measured first; data
-    that stay in a cache can exceed the first.
+    Times are the shortest of several calls, made in turn. A share is relative to the limiting
+    ceiling of the machine: copy bandwidth, matrix rate, or rate of exclusive-or and population
+    count. Ceilings are measured first. Data that stay in a cache can exceed copy bandwidth.
 
     Example: hopfed bench gram --sizes full --figure gram.png
     """
@@ -74,7 +74,7 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
 
 
 def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) -> tuple[Any, Any]:
-    """Run of the `pairs` and report of the recovery, None where not asked for."""
+    """Return the run of the `pairs` and the report of the recovery; None if not requested."""
     run = recovery = None
     if pairs:
         from hopfed.bench.harness.report import measure
@@ -100,7 +100,7 @@ def _steps(name: str, pairs: list[str], options: dict[str, Any]) -> int:
 
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Progress bar on standard error; what it yields is told of every step as it begins."""
+    """Progress bar on standard error; yields the function that announces each step."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -117,7 +117,7 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
 
 
 def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
-    """Refuse, before anything is measured, what does not go together."""
+    """Refuse options that do not fit together, before anything is measured."""
     from hopfed._lib.outputs import FIGURE, check_outputs
 
     for option in ("seeds", "silhouettes"):
@@ -155,7 +155,7 @@ def _print_machine(machine: dict[str, str]) -> None:
 
 
 def _wide() -> Screen:
-    """Where tables go: a terminal has its own width, a file room for all columns."""
+    """Return the screen for tables: a terminal with its own width, or a wide one for a file."""
     return out if out.is_terminal else Screen(width=WIDTH)
 
 
@@ -198,7 +198,7 @@ def _grid(found: dict[str, Any]) -> Any:
 
 
 def _powers(row: dict[str, Any], fits: list[dict[str, Any]]) -> Iterator[str]:
-    """Exponents of the sweeps on which `row` lies."""
+    """Exponents of the sweeps that contain `row`."""
     for fit in fits:
         line = fit["fixed"].items() <= row["point"].items()
         if line and (fit["device"], fit["way"]) == (row["device"], row["way"]):
@@ -206,7 +206,7 @@ def _powers(row: dict[str, Any], fits: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _notes(found: dict[str, Any]) -> list[str]:
-    """Exponents, targets, why a way is missing, and what the benchmark says itself."""
+    """Lines below a table: exponents, targets, reasons of missing ways, notes of the benchmark."""
     from hopfed.bench.harness.measure import words
 
     lines = []
@@ -245,11 +245,11 @@ def _print_recovery(result: dict[str, Any]) -> None:
             f"{row['seconds_max']:.2f}",
         )
     console.print(grid)
-    out.print("complete: every archetype at |m| >= 0.99; worst s includes compilation, once\n")
+    out.print("complete: every archetype has |m| >= 0.99; one worst s includes compilation\n")
     ratio = result["ratio"]
     case = ratio["case"]
     out.print(
-        f"against the paper's algorithm done densely, N={case['N']} K={case['K']} M={case['M']}: "
+        f"against the paper's dense algorithm, N={case['N']} K={case['K']} M={case['M']}: "
         f"{ratio['ratio']:.0f} times faster ({ratio['seconds']:.2f} s against "
         f"{ratio['seconds_dense']:.1f} s), mean magnetisation {ratio['magnetisation']:.3f} "
         f"against {ratio['magnetisation_dense']:.3f}"
@@ -259,7 +259,7 @@ def _print_recovery(result: dict[str, Any]) -> None:
 
 
 def _alone(row: dict[str, Any]) -> str:
-    """One recovery in a process of its own, in words."""
+    """Describe one recovery in a separate process."""
     case = row["case"]
     line = (
         f"N={case['N']:,} K={case['K']} M={case['M']:,}: {row['found']}/{case['K']} found, peak "
@@ -278,7 +278,7 @@ def _alone(row: dict[str, Any]) -> str:
 
 
 def _si(number: float) -> str:
-    """Number with three digits and a prefix.
+    """Format a number with three digits and an SI prefix.
 
     Examples
     --------

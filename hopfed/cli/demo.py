@@ -1,4 +1,4 @@
-"""`hopfed demo`: the whole story in a few seconds, on letters."""
+"""`hopfed demo`: a recovery of letters from several clients, in a few seconds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hopfed.cli.output import err, out, shown
 
 
 @click.command("demo")
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of all draws.")
 @click.option("--size", type=Whole(40, 96), default=48, show_default=True, help="Pixels.")
 @click.option(
     "--figure",
     type=click.Path(path_type=Path),
     default=Path("demo.png"),
     show_default=True,
-    help="Where the picture goes: .png, .pdf or .svg.",
+    help="File of the picture: .png, .pdf or .svg.",
 )
 def demo_command(seed: int, size: int, figure: Path) -> None:
     """Hide the 26 capital letters in noise, spread them over five clients, and recover them.
@@ -46,7 +46,7 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
         seconds += time.perf_counter()
         status.update("drawing")
         patterns = recovery.archetypes.patterns
-        score = retrieval(patterns, letters)  # the truth only orders the picture and scores
+        score = retrieval(patterns, letters)  # the truth only sorts and scores
         drawn = [rows[i] for i in range(6) for rows in examples]
         save(draw(drawn, patterns[score.best.argsort(kind="stable")], size), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
@@ -54,7 +54,7 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
     out.print()
     print_recovery(recovery, seconds)
     out.print(
-        f"against the truth: {score.found()} of {len(letters)} letters at |m| >= 0.99, "
+        f"compared with the truth: {score.found()} of {len(letters)} letters at |m| >= 0.99, "
         f"{score.false_discoveries} false discoveries"
     )
     out.print(f"wrote {shown(figure)}")

@@ -1,4 +1,4 @@
-"""`hopfed doctor`: what this installation can do, and what it lacks."""
+"""`hopfed doctor`: the parts of this installation, and those that are missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dp-accounting")
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Show versions, BLAS and threads, and the GPU, or its absence and what to install.
+    """Show versions, BLAS and threads, and the GPU or the package that it needs.
 
     Example: hopfed doctor
     """
@@ -51,7 +51,7 @@ def _blas() -> list[str]:
     import numpy as np
     from threadpoolctl import threadpool_info
 
-    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads the library that is asked about
+    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
     pools = threadpool_info()
     lines = [
         f"{p['internal_api']} {p.get('version') or ''}: {p['num_threads']} threads" for p in pools

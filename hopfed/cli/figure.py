@@ -23,7 +23,7 @@ from hopfed.errors import ArgumentError, RunFileError
 def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     """Draw the run file RUN, or several runs of `hopfed fl run` side by side.
 
-    The files are all that is needed.
+    The run files hold all data of the figure.
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
@@ -46,7 +46,7 @@ def figure_command(run_files: tuple[Path, ...], out_file: Path) -> None:
 
 
 def figure_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --figure, which is refused at once if it could not be written."""
+    """Add the option --figure; a file that cannot be written is refused at once."""
     return click.option(
         "--figure",
         type=click.Path(path_type=Path),

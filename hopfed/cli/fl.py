@@ -18,7 +18,7 @@ from hopfed.errors import BackendError, DataError
 
 @click.group("fl")
 def fl_command() -> None:
-    """Federated learning with neural networks (the extra `neural`).
+    """Run federations of neural networks (needs the extra `neural`).
 
     Example: hopfed fl run fedavg --clients 10 --rounds 20
     """
@@ -31,7 +31,7 @@ def fl_command() -> None:
 @click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
 @click.option("--clients", type=COUNT, help="Number of clients.")
 @click.option("--rounds", type=COUNT, help="Communication rounds.")
-@click.option("--models", help="One architecture, or several by turns: lenet,cnn-1,mlp:200x100.")
+@click.option("--models", help="Architectures, which clients take in turn: lenet,mlp:200x100.")
 @click.option("--seeds", type=COUNT, help="Number of seeds.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
@@ -39,12 +39,12 @@ def fl_command() -> None:
     type=click.Choice(("local", "pool", "flower")),
     default="local",
     show_default=True,
-    help="Where clients run: in process and stacked, in worker processes, or as nodes of Flower.",
+    help="Where clients run: in this process, in worker processes, or as nodes of Flower.",
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-@click.option("--memory", type=FINITE, help="GB of client states in memory. [default: 2.1]")
+@click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
-@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(
     method: str,
@@ -54,7 +54,7 @@ def run_command(
     settings: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run METHOD; `hopfed fl list` shows the methods, `hopfed fl list METHOD` their settings.
+    """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
@@ -69,14 +69,14 @@ def run_command(
     named = ("data", "partition", "clients", "rounds", "models", "seeds")
     given = [f"{n}={options.pop(n)}" for n in named if options.get(n) is not None]
     config = fl.with_options(config, [*given, *settings])
-    config.make(0)  # a wrong name is told before a file is begun
+    config.make(0)  # a wrong name is reported before a file is written
     carry_out(fl, config, out_file, as_json, **options)
 
 
 @fl_command.command("list")
 @click.argument("method", required=False)
 def list_command(method: str | None) -> None:
-    """List the methods, or what METHOD is and its settings.
+    """List all methods, or describe METHOD and its settings.
 
     Example: hopfed fl list fedprox
     """
@@ -86,7 +86,7 @@ def list_command(method: str | None) -> None:
     from hopfed.neural.methods import method as find
 
     if method is None:
-        grid = table("method", "source", "settings of its own")
+        grid = table("method", "source", "own settings")
         for column in grid.columns:
             column.justify = "left"
         for name in METHODS:
@@ -115,7 +115,7 @@ def _own(cls: Any) -> list[Any]:
 
 
 def _read(path: Path) -> list[str]:
-    """Settings of a TOML file: those of `Config`, and a table [options] for the method's own."""
+    """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
     import tomllib
 
     from hopfed.data.files import opened

@@ -1,7 +1,7 @@
-"""What commands print: tables, status lines and numbers of bytes.
+"""Output of commands: tables, status lines and numbers of bytes.
 
-Names of files, columns and metrics come from others. Nothing in them is obeyed: they are printed
-without markup, and characters that a terminal would act on are spelt out.
+Names of files, columns and metrics may come from strangers. They are printed without markup, and
+characters that would control a terminal are printed as escapes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# Control and format characters, the escape and marks of direction among them; halves of a pair;
-# separators of lines. What no version of Unicode names is harmless and stays.
+# Control and format characters, which include the escape and marks of direction; surrogates;
+# line separators. Unassigned characters are harmless and stay.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -23,7 +23,7 @@ _UNSAFE = re.compile(
 
 
 def shown(text: object) -> str:
-    """Return `text` with every character that a terminal would act on spelt out.
+    """Return `text` with an escape for every character that would control a terminal.
 
     Examples
     --------
@@ -35,19 +35,19 @@ def shown(text: object) -> str:
 
 def _spelt(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:  # so Python holds a byte of a file name that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # Python's form of a file name's byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return match[0].encode("unicode_escape").decode()
 
 
 class Screen(Console):
-    """A console that prints every text as it stands, but for what `shown` spells out."""
+    """A console that prints every text without markup, escaped by `shown`."""
 
     def __init__(self, **options: Any):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Turn a text, also one in a table, into what is printed; its lines stay lines."""
+        """Return the printed form of a text, also of one in a table; line breaks are kept."""
         return super().render_str("\n".join(map(shown, text.split("\n"))), **options)
 
 
@@ -56,12 +56,12 @@ err = Screen(stderr=True)
 
 
 def named(name: str, words: str) -> Text:
-    """A bold name, a colon, and words."""
+    """Return a text of a bold name, a colon, and words."""
     return Text.assemble((shown(name), "bold"), f": {shown(words)}")
 
 
 def human_bytes(count: float) -> str:
-    """Number of bytes in words.
+    """Return a number of bytes as a text with its unit.
 
     Examples
     --------

@@ -88,6 +88,8 @@ def read_cues(file: Path, n_sites: int) -> np.ndarray:
     cues = read_numbers(file)
     if cues.ndim == 0 or cues.dtype.kind not in "biuf":
         raise DataError(f"{file}: cues must be rows of a table of numbers")
+    if not cues.size:
+        raise DataError(f"{file}: holds no cues, its shape is {cues.shape}")
     cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
     if cues.shape[1] != n_sites:
         raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")

@@ -1,4 +1,4 @@
-"""`hopfed report`: one self-contained page about one run or several."""
+"""`hopfed report`: a self-contained page about one or several runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopfed.errors import ArgumentError
 def report_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     """Write a page about the run files RUN: settings, tables, figures, versions, and the data.
 
-    The page is one file, works without a network, and prints.
+    The page is one file. It works without a network and can be printed.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
@@ -32,7 +32,7 @@ def report_command(run_files: tuple[Path, ...], out_file: Path) -> None:
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    data = page(runs).encode(errors="backslashreplace")  # half a pair has no bytes
+    data = page(runs).encode(errors="backslashreplace")  # a lone surrogate has no UTF-8 bytes
     with replacing(out_file) as temporary:
         temporary.write_bytes(data)
     out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")

@@ -1,4 +1,4 @@
-"""`hopfed run` and `hopfed list`: the experiments."""
+"""`hopfed run` and `hopfed list`: run and list experiments."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
-@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
-@click.option("--trust", is_flag=True, help="Let the run in --out name code that is not hopfed's.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
+@click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
 
-    With --out every seed is kept as soon as it is finished, and so are the rounds of a federation,
-    fast ones some at a time; an interrupted run continues with --resume to the same result.
+    With --out the file receives every seed as soon as it is finished. A federation also saves its
+    rounds, fast rounds several at a time. An interrupted run continues with --resume and gives the
+    same result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
@@ -87,12 +88,12 @@ def carry_out(
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
         return
     print_summary(run)
-    kept = f"wrote {shown(out_file)}" if out_file else "nothing was kept; --out RUN.h5 keeps a run"
+    kept = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
     out.print(f"\n{config.seeds} seeds in {seconds:.1f} s; {kept}")
 
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> Any:
-    """Settings of the run: those of the file that is resumed, or of the preset, then changed."""
+    """Return the settings: those of the resumed file or of the preset, changed by options."""
     from hopfed._lib.settings import from_plain, with_settings
     from hopfed.runs import Run
 
@@ -104,7 +105,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
         try:
             config = from_plain(experiment.Config, held.config)
         except (ArgumentError, TypeError) as error:
-            raise RunFileError(f"{out_file}: made with other settings: {error}") from None
+            raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
         if not options["trust"]:
             _refuse_code(experiment, config, str(out_file), options["settings"])
     else:
@@ -114,7 +115,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 
 def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
-    """Refuse to import what a run file names, unless the command line names it as well."""
+    """Refuse to import code that a run file names, unless the command line names it too."""
     asked = {setting.partition("=")[2].strip() for setting in settings}
     for name in getattr(experiment, "code_of", lambda _: ())(config):
         if name not in asked:

@@ -1,4 +1,4 @@
-"""`hopfed show` and `hopfed compare`: what run files hold."""
+"""`hopfed show` and `hopfed compare`: contents of run files, and their differences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hopfed.experiments import Table
 from hopfed.report.tables import side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
-MOST_FAULTS = 50  # of one variant that are listed
+MOST_FAULTS = 50  # largest number of faults listed for one variant
 
 
 @click.command("show")
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show_command(run_file: Path, as_json: bool) -> None:
-    """Show what the run file RUN holds: settings, versions, summary, arrays.
+    """Show the contents of the run file RUN: settings, versions, summary, arrays.
 
     Example: hopfed show bbp.h5
     """
@@ -49,7 +49,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
 
 
 def _faults(run: Run) -> dict[str, str]:
-    """Clients that failed, with round and reason; absent and late ones are no failure."""
+    """Clients that failed, with round and reason; absence and lateness are not failures."""
     from hopfed.federation.faults import Fault
 
     quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
@@ -71,7 +71,7 @@ def _faults(run: Run) -> dict[str, str]:
     "run_files", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 def compare_command(run_files: tuple[Path, ...]) -> None:
-    """Compare runs: what differs in their settings, their summaries, their arrays.
+    """Compare runs: differences of their settings, summaries and arrays.
 
     Example: hopfed compare before.h5 after.h5
     """
@@ -95,7 +95,7 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
 
 
 def print_summary(run: Run) -> None:
-    """Print the tables of a run, such as its summary beside what the paper reports."""
+    """Print the tables of a run, such as its summary with the paper's values."""
     _print_tables(tables_of(run))
 
 
@@ -127,7 +127,7 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
 
 
 def _differences(held: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What differs, by name, in the words of each."""
+    """Return the differing entries: name -> the value in each run, as a text."""
     names = dict.fromkeys(name for each in held for name in each)
     differ = [n for n in names if any(each.get(n) != held[0].get(n) for each in held)]
     return {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}

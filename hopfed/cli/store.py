@@ -13,7 +13,7 @@ from hopfed.cli.output import human_bytes, out
 from hopfed.errors import ArgumentError, DataError
 
 SETTINGS = (
-    "layers, repulsion, coupling and t of layered; t of dreamed; n of dense; beta of exponential"
+    "layers, repulsion, coupling, t and g of layered; t of dreamed; n of dense; beta of exponential"
 )
 
 
@@ -102,6 +102,8 @@ def read_patterns(file: Path) -> np.ndarray:
     table = read_numbers(file) if archetypes is None else archetypes
     if table.ndim < 2:
         raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
+    if not table.size:
+        raise DataError(f"{file}: holds no patterns, its shape is {table.shape}")
     table = table.reshape(len(table), -1)
     if table.dtype.kind in "biuf" and np.isin(table, (0, 1)).all():
         table = table == 1
@@ -115,17 +117,11 @@ def _archetypes(file: Path) -> np.ndarray | None:
     """Archetypes of a run file; None for any other file."""
     if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
         return None
-    import h5py
-
+    from hopfed._lib.outputs import is_run
     from hopfed.runs import Run
 
-    try:
-        with h5py.File(file, "r") as opened:
-            ours = "hopfed_format" in opened.attrs
-    except OSError:
-        return None  # the reader of tables says what is wrong
-    if not ours:
-        return None
+    if not is_run(file):
+        return None  # the reader of tables says what is wrong, if anything is
     run = Run.load(file)
     if "archetypes/patterns" not in run.arrays:
         raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")

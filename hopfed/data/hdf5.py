@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, reading
+from hopfed._lib.apart import apart, blocks, filled
+from hopfed._lib.memory_limits import SMALL
+from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
+
+_DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 
 
 def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
@@ -40,21 +45,23 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
     """
     import h5py
 
-    tables: list[str] = []
+    def found() -> Iterator[Any]:
+        tables: list[str] = []
 
-    def collect(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
-            tables.append(name)
+        def collect(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
+                tables.append(name)
 
-    broken = reading(path, f"cannot be read as {Path(path).suffix[1:]}")
-    with opened(path), broken, h5py.File(path, "r", locking=False) as file:
-        file.visititems(collect)
-        dataset = file[pick(path, tables, preferred)]
-        _check(path, dataset)
-        array = np.empty(dataset.shape, dataset.dtype.newbyteorder("="))
-        if array.size:
-            dataset.read_direct(array)
-        return array
+        with h5py.File(path, "r", locking=False) as file:
+            file.visititems(collect)
+            dataset = file[pick(path, tables, preferred)]
+            _check(path, dataset, size)
+            yield from blocks(dataset, str(path))
+
+    with opened(path) as raw, reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
+        size = size_of(raw)
+        with closing(apart(found, size)) as parts:
+            return filled(parts)
 
 
 def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:
@@ -84,12 +91,12 @@ def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:
     raise DataError(f"{path}: name the table of examples 'examples'; tables found: {found}")
 
 
-def _check(path: str | Path, dataset: Any) -> None:
-    """Refuse a dataset that is not a table of numbers of this file, or that does not fit."""
+def _check(path: str | Path, dataset: Any, size: int) -> None:
+    """Refuse a dataset that is not a table of numbers of this file, or cannot be in its `size`."""
     if dataset.is_virtual or dataset.external:
         raise ValueError("its values are in other files")
     if dataset.dtype.kind not in "biuf":
         raise DataError(f"{path}: examples must be numbers, got {dataset.dtype}")
-    require_memory(math.prod(dataset.shape) * dataset.dtype.itemsize, str(path))
-    if dataset.chunks is not None:  # a chunk is unpacked as a whole
-        require_memory(math.prod(dataset.chunks) * dataset.dtype.itemsize, str(path))
+    stated = math.prod(dataset.shape) * dataset.dtype.itemsize
+    if stated > max(_DENSEST * size, SMALL):
+        raise ValueError(f"a table of {dataset.shape} cannot be in a file of {size:,} bytes")

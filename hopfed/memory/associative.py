@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.errors import BackendError
-from hopfed.kernels.dispatch import on_device
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
 from hopfed.memory.cues import as_cues, as_patterns, is_graded
 from hopfed.memory.operator_factor import operator_factor
 from hopfed.memory.rules import Exponential, Layered, Rule, rule_named
+from hopfed.memory.sweeps import layers_energy
 from hopfed.spectral.operators import HebbianOperator
 
 ORDERS = ("serial", "synchronous")
@@ -180,7 +179,6 @@ class AssociativeMemory:
         Raises
         ------
         ArgumentError : cues of another width or other values, settings out of range.
-        BackendError : the serial order of the dense and exponential rules on a device.
 
         Examples
         --------
@@ -197,16 +195,12 @@ class AssociativeMemory:
             return self._completed(states, hold)
         held = None
         if seen is not None:
-            known = "without gaps for a layered memory"
-            require(not isinstance(self.rule, Layered), "cues", known, "gaps")
             states = self._filled(states, seen)
             held = seen & ~seen.all(axis=1, keepdims=True) if hold else None
         found, used, settled = self._run(states, times, order, held)
-        flat = to_host(found).reshape(-1, self.n_sites)
-        overlaps = self._sums(flat) / self.n_sites
-        energy = self._layer_energy(to_host(found)) if found.ndim == 3 else self.energy(flat)
-        overlaps = overlaps.reshape(*found.shape[:-1], len(self))
-        return Recall(found, overlaps, energy, used, settled)
+        host = to_host(found)
+        sums = self._sums(host.reshape(-1, self.n_sites)).reshape(*host.shape[:-1], len(self))
+        return Recall(found, sums / self.n_sites, self._energy(host, sums), used, settled)
 
     def add(self, patterns: Any, weights: Any = None) -> AssociativeMemory:
         """Return the memory with more patterns; O(K N) a pattern, whatever the rule.
@@ -307,9 +301,16 @@ class AssociativeMemory:
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]
         """
+        return self._energy(states, None if self.rule.quadratic else self._sums(states))
+
+    def _energy(self, states: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
+        """Energy (S,) of states (S, N), or layers (S, L, N), with overlap sums `sums`."""
         if not self.rule.quadratic:
-            return energies.energy(self._sums(states), self.rule, self.n_sites, self.weights)
+            assert sums is not None
+            return energies.energy(sums, self.rule, self.n_sites, self.weights)
         W, scale = self.coupling_factor
+        if isinstance(self.rule, Layered) and states.ndim == 3:
+            return layers_energy(states, W * np.sqrt(scale, dtype=np.float64), self.rule)
         field_sums = energies.overlap_sums(states.astype(np.float32), W.T)
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
         found: np.ndarray = -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
@@ -347,48 +348,34 @@ class AssociativeMemory:
         self, states: Array, times: dynamics.Schedule, order: str, held: np.ndarray | None
     ) -> dynamics.Outcome:
         if not self.rule.quadratic:
-            if on_device(states) and order == "serial":
-                what = "runs on the CPU only; use order='synchronous' on a device"
-                raise BackendError(f"the serial order of the {self.rule.name} rule {what}")
             args = (self.weights, self.rule, times, order, held)
             return dynamics.overlapping(states, self.patterns, *args)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered):
             W = W * np.float32(np.sqrt(scale))
-            return dynamics.layered(states, like(W, states), self.rule, times, order)
+            return dynamics.layered(states, like(W, states), self.rule, times, order, held)
         return dynamics.quadratic(states, like(W, states), scale, times, order, held)
 
-    def _filled(self, states: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    def _filled(self, states: Array, seen: np.ndarray) -> Array:
         """States with the sites that were not seen at the sign of the field of the others."""
+        xp = namespace(states)
+        real = xp.astype(states, xp.float32)
         if self.rule.quadratic:
-            W = self.coupling_factor[0]
-            h = (states.astype(np.float32) @ W) @ W.T
+            W = like(self.coupling_factor[0], states)
+            h = xp.matmul(xp.matmul(real, W), W.T)
         else:
-            real, xi = states.astype(np.float32), self.patterns.astype(np.float32)
-            a = energies.overlap_sums(real, xi)
-            h = energies.fields(real, a, xi, self.rule, self.weights)[0]
-        return np.where(seen, states, np.where(h >= 0, 1, -1)).astype(np.int8)
+            xi, mass = like(self.patterns.astype(np.float32), states), like(self.weights, states)
+            h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)[0]
+        return xp.where(like(seen, states), states, 2 * xp.astype(h >= 0, states.dtype) - 1)
 
-    def _completed(self, cues: np.ndarray, hold: bool) -> Recall:
-        """Recall of graded patterns: one step, exact."""
+    def _completed(self, cues: Array, hold: bool) -> Recall:
+        """Recall of graded patterns: one step, exact, on the host."""
         assert isinstance(self.rule, Exponential)
-        means, shares, energy = graded.complete(cues, self.patterns, self.weights, self.rule.beta)
-        gaps = (cues == 0).any(axis=1, keepdims=True)
-        states = np.where((cues != 0) & gaps, cues, means) if hold else means
-        count = len(cues)
+        x, count = to_host(cues), len(cues)
+        means, shares, energy = graded.complete(x, self.patterns, self.weights, self.rule.beta)
+        gaps = (x == 0).any(axis=1, keepdims=True)
+        states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
-
-    def _layer_energy(self, states: np.ndarray) -> np.ndarray:
-        """Energy of layers (S, L, N): that of the layered memory, without a field."""
-        assert isinstance(self.rule, Layered)
-        W, scale = self.coupling_factor
-        A = np.einsum("sln,nr->slr", states.astype(np.float64), W.astype(np.float64))
-        q = scale * np.einsum("slr,smr->slm", A, A)
-        own = np.einsum("sll->s", q)
-        others = q**2 / self.n_sites if self.rule.coupling == "quadratic" else q
-        cross = others.sum(axis=(1, 2)) - np.einsum("sll->s", others)
-        found: np.ndarray = -own + self.rule.repulsion * cross
-        return found
 
 
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
@@ -47,14 +47,13 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
     Parameters
     ----------
-    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; booleans; or an int8 array of +-1 on a
-        device.
+    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; booleans; on the host or a device.
     observed : bool that broadcasts to the shape of the cues, or None.
     n_sites : N.
 
     Raises
     ------
-    ArgumentError : another width, other values, or gaps on a device.
+    ArgumentError : another width, or other values.
 
     Examples
     --------
@@ -62,9 +61,10 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
     >>> states.tolist(), seen.tolist()
     ([[1, 0, -1]], [[True, False, True]])
     """
-    if on_device(cues):
-        require(observed is None, "observed", "left out on a device", "given")
-        return cues, None
+    if on_device(cues):  # looked at on the host: a copy is little beside recalling it
+        mask = to_host(observed) if on_device(observed) else observed
+        states, seen = as_cues(to_host(cues), mask, n_sites)
+        return like(states, cues), seen
     x = np.atleast_2d(np.asarray(cues))
     rule = f"of shape (S, {n_sites})"
     require(x.ndim == 2 and x.shape[1] == n_sites, "cues", rule, x.shape)

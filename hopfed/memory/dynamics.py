@@ -18,10 +18,14 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.philox import key, philox4x32, thresholds
-from hopfed.memory.energies import fields, overlap_sums, settle_near_ties
+from hopfed.memory.energies import fields, overlap_sums
 from hopfed.memory.rules import Exponential, Layered, Rule
+from hopfed.memory.sweeps import dense_sweep, layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
+
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
+EPS = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,13 @@ def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
     Parameters
     ----------
     states : (S, N).
-    hot : states to an outcome with `state`, with noise.
+    hot : states to states, with noise.
     cold : (states, sweeps) to an outcome with `state`, `sweeps` and `settled`.
     times : the schedule.
     """
     used = np.zeros(len(states), np.int64)
     if times.hot:
-        states = hot(states).state
+        states = hot(states)
         used += times.hot
         if not times.cold:
             return states, used, to_host(cold(states, 1).settled)
@@ -102,7 +106,8 @@ def quadratic(
             kernels.heat_bath, W=W, beta=scale * times.betas, sweeps=times.hot, seed=times.seed,
             first_sweep=times.first, held=held,
         )  # fmt: skip
-        return serial(states, hot, lambda s, n: kernels.descend(s, W, n, held=held), times)
+        cold = partial(kernels.descend, W=W, held=held)
+        return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
 
     def step(now: Array, update: int, T: float) -> Array:
         return kernels.layered_step(
@@ -115,15 +120,18 @@ def quadratic(
             states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, seed=times.seed
         )
         return out.state[:, 0], to_host(out.updates), to_host(out.changed) == 0
-    return synchronous(states, step, times, held)
+    return repeated(states, step, times, held)
 
 
-def layered(states: Array, W: Array, rule: Layered, times: Schedule, order: str) -> Outcome:
+def layered(
+    states: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None
+) -> Outcome:
     """Relax L layers that all start at the same cue; the states are (S, L, N)."""
+    shape = (len(states), rule.layers, states.shape[1])
+    blocks = namespace(states).broadcast_to(states[:, None, :], shape)
+    if rule.g or held is not None:
+        return _layers(blocks, W, rule, times, order, held)
     run = kernels.layered_sweep if order == "serial" else kernels.layered_step
-    blocks = namespace(states).broadcast_to(
-        states[:, None, :], (len(states), rule.layers, states.shape[1])
-    )
     T = times.temperatures
     repulsion = rule.repulsion if rule.layers > 1 else 0.0
     options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion}
@@ -137,51 +145,115 @@ def layered(states: Array, W: Array, rule: Layered, times: Schedule, order: str)
     return out.state, to_host(out.updates), rest
 
 
+def _layers(
+    blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None
+) -> Outcome:
+    """Relax layers that no kernel takes: any couplings of the layers, sites that are held."""
+    xp, (S, L, N) = namespace(blocks), blocks.shape
+    factor, flat = xp.astype(W, xp.float64), (S * L, N)
+    kept = None
+    if held is not None:
+        kept = like(np.repeat(held[:, None, :], L, axis=1), blocks)
+
+    def step(now: Array, update: int, T: float) -> Array:
+        limits = None
+        if T:
+            limits = _limits(xp.reshape(now, flat), times.first + update, times.seed)
+            limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
+        noise: dict[str, Any] = {"temperature": T, "limits": limits}
+        if order == "serial":
+            return layers_sweep(now, factor, rule, **noise, held=kept)
+        new = layers_step(now, factor, rule, **noise)
+        return new if kept is None else xp.where(kept, now, new)
+
+    return repeated(xp.asarray(blocks, copy=True), step, times)
+
+
 def overlapping(
     states: Array, patterns: Array, weights: np.ndarray, rule: Rule, times: Schedule, order: str,
     held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax on an energy of pattern overlaps: the dense or the exponential one."""
+    if on_device(states):
+        return _away(states, patterns, weights, rule, times, order, held)
+    settings = _settings(patterns, weights, rule) | {"held": held}
     if order == "serial":
-        exponential = isinstance(rule, Exponential)
-        run = partial(
-            kernels.dense_sweep, patterns=patterns,
-            energy="exponential" if exponential else "power",
-            parameter=rule.beta if exponential else rule.n,  # type: ignore[attr-defined]
-            weights=weights, held=held,
-        )  # fmt: skip
-        hot = partial(
-            run, beta=times.betas, sweeps=times.hot, seed=times.seed, first_sweep=times.first
-        )
-        return serial(states, hot, lambda s, n: run(s, sweeps=n), times)
-    xi, mass = like(to_host(patterns).astype(np.float32), states), like(weights, states)
+        noise: dict[str, Any] = {
+            "beta": times.betas,
+            "seed": times.seed,
+            "first_sweep": times.first,
+        }
+        hot: Any = partial(kernels.dense_sweep, **settings, sweeps=times.hot, **noise)
+        cold: Any = partial(kernels.dense_sweep, **settings)
+        return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, sweeps=n), times)
+    xi = patterns.astype(np.float32)
+
+    def heated(now: np.ndarray) -> np.ndarray:
+        for update, T in enumerate(times.temperatures[: times.hot].tolist()):
+            real = now.astype(np.float32)
+            h = fields(real, overlap_sums(real, xi), xi, rule, weights)[0]
+            new = _signs(h / T >= _limits(now, times.first + update, times.seed))
+            now = new if held is None else np.where(held, now, new)
+        return now
+
+    return serial(states, heated, lambda s, n: kernels.dense_step(s, **settings, updates=n), times)
+
+
+def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Rule) -> dict[str, Any]:
+    """Return the rule as the kernels take it."""
+    exponential = isinstance(rule, Exponential)
+    return {
+        "patterns": patterns,
+        "energy": "exponential" if exponential else "power",
+        "parameter": rule.beta if exponential else rule.n,  # type: ignore[attr-defined]
+        "weights": weights,
+    }
+
+
+def _away(
+    states: Array, patterns: np.ndarray, weights: np.ndarray, rule: Rule, times: Schedule,
+    order: str, held: np.ndarray | None,
+) -> Outcome:  # fmt: skip
+    """Relax as in `overlapping`, away from the host."""
+    xp, mass = namespace(states), like(weights, states)
+    single, double = (like(patterns.astype(d), states) for d in (np.float32, np.float64))
+    kept = None if held is None else like(held, states)
+
+    def sweep(now: Array, update: int, T: float) -> Array:
+        limits = _limits(now, times.first + update, times.seed) if T else None
+        return dense_sweep(now, double, rule, mass, temperature=T, limits=limits, held=kept)
 
     def step(now: Array, update: int, T: float) -> Array:
-        xp = namespace(now)
         real = xp.astype(now, xp.float32)
-        a = overlap_sums(real, xi)
-        h, B, own = fields(real, a, xi, rule, mass)
+        h, size = fields(real, overlap_sums(real, single), single, rule, mass)
         if T:
-            return _signs(h / float(T) >= _limits(now, times.first + update, times.seed))
-        if isinstance(h, np.ndarray):
-            h = settle_near_ties(h, real, xi, B, own)
-        return _signs(h >= 0)
+            return _signs(h / T >= _limits(now, times.first + update, times.seed))
+        new, bound = _signs(h >= 0), NEAR * EPS * len(patterns) ** 0.5 * size
+        (rows,) = np.nonzero(to_host(xp.any(xp.abs(h) <= bound[:, None], axis=1)))
+        if len(rows):  # signs that float32 leaves open
+            settings = _settings(patterns, weights, rule)
+            exact = kernels.dense_step(to_host(now)[rows], **settings, updates=1).state
+            new[like(rows, states), :] = like(exact, states)
+        return new
 
-    return synchronous(states, step, times, held)
+    if order == "serial":
+        return repeated(states, sweep, times)
+    return repeated(states, step, times, held)
 
 
-def synchronous(states: Array, step: Any, times: Schedule, held: np.ndarray | None) -> Outcome:
-    """Update all spins at once until nothing changes, or to the end of the schedule.
+def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
+    """Repeat a step until nothing changes, or to the end of the schedule.
 
     Parameters
     ----------
-    states : (S, N).
+    states : (S, ...).
     step : (states, number of the update, temperature) to new spins.
     times : the schedule.
-    held : (S, N) bool, sites that keep their spin.
+    held : of the shape of the states, bool, sites that keep their spin.
     """
     xp = namespace(states)
     keep = None if held is None else like(np.broadcast_to(held, states.shape), states)
+    sites = tuple(range(1, states.ndim))
 
     def stepped(now: Array, update: int, T: float) -> Array:
         new = step(now, update, T)
@@ -192,12 +264,12 @@ def synchronous(states: Array, step: Any, times: Schedule, held: np.ndarray | No
         new = stepped(states, update, T)
         used += ~settled
         if T == 0:
-            settled |= ~to_host(xp.any(new != states, axis=1))
+            settled |= ~to_host(xp.any(new != states, axis=sites))
         states = new
         if settled.all():
             break
     if not times.cold:
-        settled = ~to_host(xp.any(stepped(states, 0, 0.0) != states, axis=1))
+        settled = ~to_host(xp.any(stepped(states, 0, 0.0) != states, axis=sites))
     return states, used, settled
 
 

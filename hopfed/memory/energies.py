@@ -15,8 +15,6 @@ import numpy as np
 from hopfed._lib.arrays import Array, namespace
 from hopfed.memory.rules import Dense, Exponential, Rule
 
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
-
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
     """Return ``a = s xi^T`` (S, K) in float64, from float32 operands: exact for signs to 2^24.
@@ -104,8 +102,8 @@ def _series(a: Array, n: int, first: int) -> Array:
 
 def fields(
     states: Array, a: Array, patterns: Array, rule: Rule, weights: Array
-) -> tuple[Array, Array, Any]:
-    """Return fields (S, N) in float32, and the table (B, own) that they are made of.
+) -> tuple[Array, Array]:
+    """Return fields (S, N) in float32, and (S,) the size of what they are sums of.
 
     Parameters
     ----------
@@ -122,37 +120,8 @@ def fields(
     """
     xp = namespace(states, patterns)
     B, own = table(a, rule, patterns.shape[1], weights)
-    h = xp.matmul(xp.astype(B, xp.float32), patterns)
+    h, size = xp.matmul(xp.astype(B, xp.float32), patterns), xp.sqrt(xp.sum(B * B, axis=1))
     if not isinstance(own, float):
         h += xp.astype(own, xp.float32) * states
-    return h, B, own
-
-
-def settle_near_ties(
-    h: np.ndarray, states: np.ndarray, patterns: np.ndarray, B: np.ndarray, own: Any
-) -> np.ndarray:
-    """Return `h` with those fields summed in float64 whose sign float32 leaves open.
-
-    About one in 10^5 is, so that this costs next to nothing.
-
-    Parameters
-    ----------
-    h, B, own : what `fields` returned; h is changed.
-    states, patterns : what it was given.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, -1, -1], [1, -1, 1, -1]], np.float32)
-    >>> h, B, own = fields(xi, overlap_sums(xi, xi), xi, Exponential(0.5), np.ones(2))
-    >>> bool(np.allclose(h.copy(), settle_near_ties(h, xi, xi, B, own)))
-    True
-    """
-    size = np.sqrt(np.einsum("sk,sk->s", B, B)) + np.abs(np.ravel(own))
-    bound = NEAR * np.finfo(np.float32).eps * np.sqrt(len(patterns)) * size
-    s, i = np.nonzero(np.abs(h) <= bound[:, None].astype(np.float32))
-    if len(s):
-        exact = np.einsum("fk,fk->f", B[s], patterns[:, i].T.astype(np.float64))
-        if np.ndim(own):
-            exact += np.ravel(own)[s] * states[s, i]
-        h[s, i] = exact
-    return h
+        size = size + xp.abs(own[:, 0])
+    return h, size

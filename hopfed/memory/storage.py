@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.settings import from_plain, to_plain
+from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import RULES
@@ -91,7 +91,7 @@ def load(path: str | Path) -> AssociativeMemory:
         raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
     try:
         return _memory(run.arrays, run.config["settings"], run.summary)
-    except (KeyError, ValueError, IndexError, ArgumentError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, ArgumentError) as error:
         raise RunFileError(f"{path}: not a readable memory: {error}") from error
 
 
@@ -101,9 +101,14 @@ def _memory(
     rule = from_plain(RULES[summary["rule"]], settings)
     if "memory/factor" in arrays:
         W = arrays["memory/factor"]
+        sound = W.ndim == 2 and W.size > 0 and W.dtype.kind == "f" and bool(np.isfinite(W).all())
+        require(sound and rule.quadratic, "factor", "a finite matrix of a quadratic rule", W.shape)
         return AssociativeMemory(rule, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
     weights = arrays["memory/weights"]
     if "memory/means" in arrays:
         return AssociativeMemory.store(arrays["memory/means"], rule, weights=weights)
-    bits = np.unpackbits(arrays["memory/bits"], axis=1, count=int(summary["sites"]))
+    packed, sites = arrays["memory/bits"], int(summary["sites"])
+    fits = packed.ndim == 2 and packed.shape[1] == -(-sites // 8) and sites > 0
+    require(fits, "bits", f"rows of {sites:,} sites", packed.shape)
+    bits = np.unpackbits(packed, axis=1, count=sites)
     return AssociativeMemory.store(bits.astype(bool), rule, weights=weights)

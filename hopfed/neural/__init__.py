@@ -1,8 +1,10 @@
 """Federated methods with neural networks (PyTorch, the extra `neural`).
 
+    data        datasets, and how they are divided among clients
     models      architectures by name, each a feature extractor and a head
-    cost        parameters, bytes and floating-point operations of a model
-    data        datasets, and how they are divided over clients
+    training    local training, evaluation, and the cost of a model
+    memory      stores, prototypes and retrieval that a client uses with its network
+    methods     the federated methods by name; `method` holds their base class
 
-The package itself imports none of them, and so no PyTorch.
+Importing this package alone imports none of them, so it does not need PyTorch.
 """

@@ -1,7 +1,7 @@
-"""Rows by class: what prototypes and soft labels have in common.
+"""Messages with one row per class, as prototypes and soft labels use them.
 
-A message of rows is ``{"labels": (K,), "rows": (K, d)}`` for the K classes that its sender knows,
-with ``"counts": (K,)``, the examples behind each row, where they weigh.
+Such a message is ``{"labels": (K,), "rows": (K, d)}`` for the K classes that its sender knows. A
+method that weights the rows adds ``"counts": (K,)``, the number of examples behind each row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hopfed.neural.training.task import Params, Task
 from hopfed.neural.training.training import Both
 from hopfed.neural.training.ways import one_thread
 
-Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of a class, and its examples
+Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
 
 
 def labels_of(task: Task, client: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def labels_of(task: Task, client: int) -> np.ndarray:
 
 
 def outputs(task: Task, client: int, params: Params) -> tuple[np.ndarray, np.ndarray]:
-    """Features (n, d) and logits (n, classes) of a client's training examples, as in a test."""
+    """Features (n, d) and logits (n, classes) of a client's training examples, in test mode."""
     both, rows = Both(task.model(client).eval()), task.split.train[client]
     named = {f"model.{name}": value for name, value in params.items()}
     with one_thread(), torch.inference_mode():
@@ -38,7 +38,7 @@ def outputs(task: Task, client: int, params: Params) -> tuple[np.ndarray, np.nda
 
 
 def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
-    """Mean of the values (n, d) of each class that occurs, and how many there are.
+    """Return the mean of the values (n, d) for each class that occurs, and its count.
 
     Examples
     --------
@@ -53,13 +53,13 @@ def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
 
 
 def form(classes: int, length: int, *, counts: bool) -> Spec:
-    """Form of a message of rows for `classes` classes."""
+    """Names, shapes and kinds of a message of rows for `classes` classes."""
     spec = {"labels": Field((classes,), "iu"), "rows": Field((classes, length), "f")}
     return spec | ({"counts": Field((classes,), "iu")} if counts else {})
 
 
 def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
-    """What was sent of each class, in the order of the clients; unknown labels are left out."""
+    """Sort the rows of all clients by class, clients in order; unknown labels are left out."""
     found: dict[int, Sent] = {}
     for c, message in sorted(messages.items()):
         counts = message.get("counts", np.ones(len(message["labels"]), dtype=np.int32))
@@ -70,11 +70,11 @@ def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
 
 
 def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
-    """Mean of the rows of a class, weighed by their counts; None when nobody else sent one.
+    """Mean of the rows of a class, weighted by their counts; None if there are no rows.
 
     Parameters
     ----------
-    without : client who is left out.
+    without : client whose row is left out.
     """
     parts = [part for c, part in sent.items() if c != without]
     if not parts:
@@ -83,14 +83,14 @@ def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
 
 
 def as_rows(rows: Mapping[int, np.ndarray | None], length: int) -> Message:
-    """Message of the rows that there are."""
+    """Return the message of all rows that are not None."""
     known = {label: row for label, row in rows.items() if row is not None}
     stacked = np.stack(list(known.values())) if known else np.zeros((0, length), np.float32)
     return {"labels": np.array(list(known), dtype=np.int32), "rows": stacked}
 
 
 def table(message: Message, classes: int, length: int) -> tuple[Tensor, Tensor]:
-    """Rows of a message in a table (classes, d), and which are there: (classes,) of 0 and 1."""
+    """Return the rows of a message as (classes, d), and (classes,) of 1 where there is a row."""
     rows, known = torch.zeros(classes, length), torch.zeros(classes)
     if "labels" in message:
         where = torch.as_tensor(np.array(message["labels"], dtype=np.int64))

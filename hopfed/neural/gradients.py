@@ -1,8 +1,9 @@
-"""What becomes of a gradient that conflicts with another: projection (8)(14) and PCGrad.
+"""Two ways to remove the conflict between two gradients: FedH2L's projection and PCGrad.
 
 Source: arXiv:2101.11296, eqs. (8), (14); theory/NOTES.md, "FedH2L projection".
 
-Gradients are dicts of tensors, taken as one vector; all of it also works under `torch.func.vmap`.
+A gradient is a dict of tensors that stands for one vector. All functions also work under
+`torch.func.vmap`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def inner(a: Params, b: Params) -> Tensor:
 def project(public: Params, local: Params) -> Params:
     """Return the vector nearest to `public` that has no negative inner product with `local`.
 
-    The one-constraint quadratic program (8) in closed form: ``g_pub + v g_loc`` with
-    ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)``, the solution of its dual (14). Without a conflict
-    that is `public` itself, to the bit; with one the inner product is 0 up to rounding.
+    This solves the quadratic program of eq. (8), which has one constraint, in closed form: the
+    result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
+    eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
+    inner product with `local` is 0 up to rounding.
 
     Examples
     --------
@@ -44,8 +46,8 @@ def project(public: Params, local: Params) -> Params:
 def pcgrad(public: Params, local: Params) -> Params:
     """Return the sum of both gradients, each projected off the other where they conflict.
 
-    Yu et al. (2020), Algorithm 1, for two tasks. For `public` alone its projection is that of
-    `project`; what it does otherwise is to project `local` too, and to add it.
+    Source: Yu et al. (2020), Algorithm 1, for two tasks. `public` is projected as in `project`;
+    PCGrad also projects `local`, and adds the two.
 
     Examples
     --------
@@ -57,6 +59,6 @@ def pcgrad(public: Params, local: Params) -> Params:
 
 
 def _overlap(a: Params, b: Params) -> Tensor:
-    """Multiple of `b` that takes the conflict out of `a`: 0 without one, or where `b` is 0."""
+    """Factor v for which ``a + v b`` has no conflict with `b`; 0 without one, or if `b` is 0."""
     square = inner(b, b)
     return (-inner(a, b) / square.clamp(min=torch.finfo(square.dtype).tiny)).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Updates of a network in few numbers: matrices truncated to their leading singular directions."""
+"""Compression of a network's update: matrices truncated to their leading singular directions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
-    """Fewest singular directions of (m, n) with the share `energy` of the squares, one at least.
+    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
+
+    At least one direction is kept.
 
     Returns
     -------
-    (k, m + n) array of the dtype of `matrix`: a direction per row, first its part along m, then
-    its part along n, the longer axis scaled by the singular value. The truncated matrix is
-    ``rows[:, :m].T @ rows[:, m:]``. A matrix that is not finite gives a row of NaN.
+    (k, m + n) array of the dtype of `matrix`, with one direction per row: first its part along m,
+    then its part along n. The part along the longer axis is scaled by the singular value. The
+    truncated matrix is ``rows[:, :m].T @ rows[:, m:]``. A matrix that is not finite gives a row of
+    NaN.
 
     Examples
     --------
@@ -32,7 +35,8 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     if not np.isfinite(matrix).all():
         return np.full((1, m + n), np.nan, dtype=matrix.dtype)
     short = (matrix if m <= n else matrix.T).astype(np.float64)
-    # Eigenvalues of the smaller Gram matrix are the squares; cheaper than a full decomposition.
+    # The eigenvalues of the smaller Gram matrix are the squared singular values. To compute them
+    # costs less than a full singular value decomposition.
     squares, directions = np.linalg.eigh(short @ short.T)
     held = np.cumsum(squares[::-1].clip(min=0))
     rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
@@ -42,9 +46,9 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
 
 
 def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
-    """Truncate every array with two axes or more, as a matrix (first axis, others).
+    """Truncate every array with two axes or more, as a matrix (first axis, all other axes).
 
-    Others stay as they are.
+    Arrays with one axis stay as they are.
     """
     return {
         name: truncate(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
@@ -53,7 +57,7 @@ def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
 
 
 def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
-    """Undo `truncated`, up to what was cut; shapes are those of `like`.
+    """Return the arrays that `truncated` compressed, in the shapes of `like`.
 
     Examples
     --------
@@ -73,7 +77,7 @@ def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
 
 
 def form(like: Arrays) -> dict[str, Field]:
-    """Form of what `truncated` makes of arrays such as `like`: any number of directions."""
+    """Names, shapes and kinds of the result of `truncated`, for any number of directions."""
     return {
         name: Field((None, len(array) + array[0].size), "f")
         if array.ndim > 1

@@ -1,7 +1,8 @@
-"""What all neural methods share: local training on the contract of `hopfed.federation`.
+"""Base class of all neural methods: local training on the contract of `hopfed.federation`.
 
-A method says what a client starts from, what it minimises, what it sends, and how the server
-answers. Training is here: the clients of an exchange are trained together where that is faster.
+A method defines the parameters that a client starts from, the loss that it minimises, the message
+that it sends, and the server's answer. The base class trains the clients of an exchange, and
+trains them together where that is faster.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from hopfed.neural.training.ways import train
 class NeuralMethod(ABC):
     """Base of the neural methods.
 
-    In what its methods take, `state` is what a client or the server keeps, arrays by name; `down`
-    the last message from the server; `messages` those of the clients that were heard, by client;
-    `client` an index; `call` a step to be made, with its `context` in the federation, and `job` the
-    training that it leads to; `seed` that of the run. Of a batch, `x` (B, ...) are inputs, `y` (B,)
-    labels, and `mask` (B,) is 0 where a row only pads it; `forward` is the net as a function of its
-    `params`, tensors by name, and `extra` what else the objective looks at.
+    Arguments have the same meaning in all its methods. `state` holds the arrays that a client or
+    the server keeps, by name. `down` is the last message from the server. `messages` maps each
+    client that answered to its message. `client` is an index. `call` is one step to make, with its
+    `context` in the federation; `job` is the training of that step. `seed` is the seed of the run.
+    In a batch, `x` (B, ...) are inputs, `y` (B,) are labels, and `mask` (B,) is 0 for padding rows.
+    `forward` is the network as a function of its `params`, tensors by name. `extra` holds the other
+    tensors that the objective uses.
 
     Attributes
     ----------
@@ -64,7 +66,7 @@ class NeuralMethod(ABC):
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
-    shared: ClassVar[bool] = False  # whether clients classify by what the server sent to all
+    shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -77,17 +79,17 @@ class NeuralMethod(ABC):
         """The task itself, made once per process."""
         return task_of(self.task)
 
-    # What a method says.
+    # Steps that a method defines.
 
     def wrap(self, model: Model) -> nn.Module:
-        """What a client trains: its model, or a module that holds it and more.
+        """Return the module that a client trains: its model, or a module that contains it.
 
-        The weights of what is added must be the same whenever it is made.
+        Added parts must start with the same weights in every call.
         """
         return model
 
     def phases(self) -> tuple[Phase, ...]:
-        """Parts of a client's training in a round, one after the other."""
+        """Parts of a client's training in a round, in order."""
         return (Phase(self.training.epochs, self.objective),)
 
     @abstractmethod
@@ -95,11 +97,11 @@ class NeuralMethod(ABC):
         """Parameters that a client trains from."""
 
     def begins(self, call: Call) -> Params:
-        """What a client trains from in the round of `call`, where that depends on the round."""
+        """Parameters that a client trains from, for a method where they depend on the round."""
         return self.starts(call.state, call.down, _client(call))
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """What else its objective looks at."""
+        """Further tensors that the client's objective uses."""
         return {}
 
     def objective(
@@ -120,7 +122,7 @@ class NeuralMethod(ABC):
         """State and message of a client after training."""
 
     def closes(self, call: Call, params: Params) -> tuple[State, Message]:
-        """What `ends` says, where it depends on the message down or on the round too."""
+        """As `ends`, for a method where the result also depends on `down` or on the round."""
         return self.ends(call.state, params, _client(call))
 
     @abstractmethod
@@ -130,29 +132,29 @@ class NeuralMethod(ABC):
         """Server's state and messages down."""
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """By what a client would classify now: its model, unless a method says otherwise."""
+        """Return the client's present classifier: its model, unless a method overrides this."""
         return Network(self.made.model(client), self.personal(state, down, client))
 
     @abstractmethod
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Parameters of the client's model as it would classify now."""
+        """Parameters of the model with which the client classifies now."""
 
     @abstractmethod
     def expects(self, down: Message, context: Context) -> Spec:
-        """Form of a client's message."""
+        """Names, shapes and kinds of the arrays in a client's message."""
 
-    # What the base does.
+    # Steps that the base class takes.
 
     def net(self, client: int) -> nn.Module:
-        """Return what a client trains, one object for all clients of an architecture."""
+        """Return the module that a client trains; clients of one architecture share the object."""
         return _net(self, self.made.names[client])
 
     def initial(self, client: int) -> Params:
-        """Parameters and buffers that a client's net starts with, its own copy."""
+        """Copy of the parameters and buffers that a client's network starts with."""
         return {n: t.detach().clone() for n, t in self.net(client).state_dict().items()}
 
     def alike(self, client: int) -> str:
-        """What clients must have in common to be trained together: the architecture."""
+        """Key that clients must share to be trained together: the architecture."""
         return self.made.names[client]
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
@@ -179,7 +181,7 @@ class NeuralMethod(ABC):
         for i, call in enumerate(calls):
             try:
                 jobs[i] = self._job(call)
-            except Exception as error:  # whatever is wrong with a client concerns it alone
+            except Exception as error:  # the fault of one client must not stop the others
                 failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
         flops = dict.fromkeys(jobs, 0.0)
         for number, phase in enumerate(self.phases()):
@@ -198,7 +200,7 @@ class NeuralMethod(ABC):
         ]
 
     def settled(self, state: State, down: Message, client: int) -> State:
-        """Return `state`, or what a client that never took part would keep of a round alone."""
+        """Return `state`; for a client that never took part, its state after one round alone."""
         if state:
             return state
         return self.client_step(state, down, Context(self.task.seed, 0, 0, client))[0]
@@ -223,7 +225,7 @@ class NeuralMethod(ABC):
         )
 
     def _flops(self, job: Job, call: Call, number: int) -> float:
-        """FLOPs of one example in a step of a phase, counted once for an architecture."""
+        """FLOPs per example of one step of a phase, counted once for each architecture."""
         if not len(job.rows):
             return 0.0
         key = self, self.made.names[_client(call)], number
@@ -234,7 +236,7 @@ class NeuralMethod(ABC):
         return _COUNTED[key]
 
     def _pass_flops(self, call: Call, job: Job) -> float:
-        """FLOPs of a pass over the client's examples, such as one after training."""
+        """FLOPs of one forward pass over the client's examples."""
         return len(job.rows) * forward_flops(self.task, self.made.names[_client(call)])
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
@@ -252,12 +254,12 @@ def _net(method: NeuralMethod, architecture: str) -> nn.Module:
 
 def _client(call: Call) -> int:
     if call.context.client is None:
-        raise ValueError("a client step without a client")
+        raise ValueError("the context of a client step names no client")
     return call.context.client
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:
-    """Name arrays of a state or message below `prefix`.
+    """Return tensors as the arrays of a state or message, with names below `prefix`.
 
     Parameters
     ----------
@@ -272,12 +274,12 @@ def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarr
 
 
 def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
-    """Tensors of what `pack` named; copies, so that training cannot change what was given.
+    """Undo `pack`: copy the arrays below `prefix` into tensors.
 
     Parameters
     ----------
-    arrays : a state or a message.
-    prefix : of the names that are wanted.
+    arrays : a state or a message; training cannot change it, because the tensors are copies.
+    prefix : as in `pack`.
 
     Examples
     --------
@@ -293,11 +295,11 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Parameters of the part `prefix` of a net, by their names within that part.
+    """Select the parameters of the part `prefix` of a network, by their names within that part.
 
     Parameters
     ----------
-    params : name -> tensor, of the whole net.
+    params : name -> tensor, of the whole network.
 
     Examples
     --------
@@ -309,7 +311,7 @@ def below(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def above(params: Mapping[str, Tensor], prefix: str) -> Params:
-    """Undo `below`: names of the part `prefix` as the net has them.
+    """Undo `below`: give the parameters of the part `prefix` their names in the whole network.
 
     Parameters
     ----------
@@ -324,7 +326,7 @@ def above(params: Mapping[str, Tensor], prefix: str) -> Params:
 
 
 def spec_of(params: Mapping[str, Tensor], prefix: str = "model") -> dict[str, Field]:
-    """Form of packed parameters.
+    """Return the names, shapes and kinds of packed parameters.
 
     Parameters
     ----------

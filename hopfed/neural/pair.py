@@ -1,4 +1,4 @@
-"""Two models trained side by side on the same batches: a client's own and one that is shared."""
+"""A pair of models trained on the same batches: a client's own model and a shared one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopfed.neural.models.base import Model
 
 
 class Pair(nn.Module):
-    """The parameters of the parts start with ``own.`` and ``shared.``.
+    """A client's own model and the shared model; names start with ``own.`` or ``shared.``.
 
     Examples
     --------
@@ -25,6 +25,6 @@ class Pair(nn.Module):
         self.shared = shared
 
     def forward(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Return (features, logits) of either model."""
+        """Return (features, logits) of both models."""
         own, shared = self.own.features(x), self.shared.features(x)
         return (own, self.own.head(own)), (shared, self.shared.head(shared))

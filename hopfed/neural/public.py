@@ -1,4 +1,4 @@
-"""Public data, or seed set: a share of every node's examples that all know in advance.
+"""Public data (the seed set): a share of every node's examples that all nodes know in advance.
 
 Source: theory/NOTES.md, "Domains and public data".
 """
@@ -20,20 +20,20 @@ from hopfed.neural.training.task import TaskSpec, task_of
 
 @dataclass(frozen=True, eq=False)
 class SeedSet:
-    """Training examples of every node, divided into what it keeps and what it shows.
+    """Training examples of every node, divided into private and public ones.
 
     Attributes
     ----------
-    private, public : one sorted index array per node; together its training examples.
+    private, public : one sorted index array per node; the two together are its training examples.
     """
 
     private: Rows = field(repr=False)
     public: Rows = field(repr=False)
 
     def batches(self, seed: int, t: int, size: int) -> Rows:
-        """Return a minibatch of each node's public examples in round `t`, without replacement.
+        """Draw a minibatch of each node's public examples for round `t`, without replacement.
 
-        All nodes draw the same from the seed of the run, so no index crosses the wire.
+        All nodes draw the same rows from the seed of the run, so they send no indices.
         """
         return _batches(self, seed, t, size)
 
@@ -44,10 +44,10 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
 
     Parameters
     ----------
-    share : public examples of a client as a part of all of its examples, validation and test
-        counted: alpha of the FedH2L paper, "compared with all data". They are drawn from its
-        training examples, stratified by class, each client's on its own; one at least, and none
-        at 0.
+    share : public examples of a client as a share of all its examples, which includes validation
+        and test. This is alpha of FedH2L (arXiv:2101.11296), "compared with all data". Public
+        examples are drawn from each client's training examples, stratified by class: at least
+        one, or none if the share is 0.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def seed_set(task: TaskSpec, share: float) -> SeedSet:
     return SeedSet(tuple(private), tuple(public))
 
 
-@lru_cache(4)  # the clients of a round ask one after the other
+@lru_cache(4)  # all clients of a round ask for the same batches
 def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
     return tuple(
         draw(rows, size, stream(seed, "public batch", t, node))
@@ -86,5 +86,5 @@ def _batches(seeds: SeedSet, seed: int, t: int, size: int) -> Rows:
 
 
 def draw(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `size` rows without replacement, all of them where there are fewer."""
+    """Draw `size` rows without replacement; return all rows if there are fewer."""
     return rng.choice(rows, min(size, len(rows)), replace=False)

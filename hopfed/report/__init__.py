@@ -1,4 +1,4 @@
-"""A page and tables about runs.
+"""HTML page and tables about runs.
 
 Run files come in; rows of numbers and one HTML file go out.
 """

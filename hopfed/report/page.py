@@ -1,7 +1,7 @@
-"""A page about run files: one HTML file that needs no network and nothing beside it.
+"""HTML page about run files: one self-contained file that needs no network.
 
-Figures are vector graphics that a click enlarges; each run's arrays and summary are in the page as
-downloads. The page follows the reader's light or dark scheme, and prints.
+Figures are vector graphics, which a click enlarges. The page contains each run's arrays and summary
+as downloads. It follows the reader's light or dark scheme, and can be printed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hopfed.figures import drawer
 from hopfed.report.tables import record_of, side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
-MOST = 16 << 20  # bytes of compressed arrays that a page carries along
+MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
 
 
 def page(runs: Mapping[str, Run]) -> str:
-    """Return the page about `runs`, complete runs by the name of their file.
+    """Return the page about `runs`, a mapping from file name to complete run.
 
     Raises
     ------
-    RunFileError : a run does not hold what runs of its kind do, so that it cannot be told of.
+    RunFileError : a run lacks data that runs of its kind must have.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def page(runs: Mapping[str, Run]) -> str:
 
 
 def _comparison(runs: Mapping[str, Run]) -> str:
-    """Runs of one kind: settings that differ, summaries, and a figure of all if there is one."""
+    """Compare runs of one kind: differing settings, summaries, and a common figure if any."""
     parts = ["<section><h2>Comparison</h2>"]
     keys = list(dict.fromkeys(k for run in runs.values() for k in run.config))
     differ = [k for k in keys if len({describe(r.config.get(k)) for r in runs.values()}) > 1]
@@ -64,7 +64,7 @@ def _comparison(runs: Mapping[str, Run]) -> str:
 
 
 def _section(name: str, run: Run, order: int) -> str:
-    """One run: what it is, its results, its figure, how it was made, and its data."""
+    """Section of one run: its claim, results, figure, settings, versions and data."""
     parts = [f'<section id="run-{order}"><h2>{escape(run.kind)} <small>{escape(name)}</small></h2>']
     record = record_of(run.kind)
     if record is not None:
@@ -81,13 +81,13 @@ def _section(name: str, run: Run, order: int) -> str:
 
 
 def _figure(runs: Sequence[Run], label: str) -> str:
-    """The figure of one run, or of several together, as a picture that a click enlarges."""
+    """Figure of one run, or of several together, which a click enlarges."""
     draw = drawer(runs[0].kind, several=len(runs) > 1)
     if draw is None:
         return ""
     buffer = io.BytesIO()
     drawn = draw(list(runs)) if len(runs) > 1 else draw(runs[0])
-    # No date: the same run makes the same page.
+    # The figure holds no date, so that the same run always gives the same page.
     drawn.savefig(buffer, format="svg", metadata={"Date": None})
     data = _data_url("image/svg+xml", buffer.getvalue())
     download = f'<a download="{escape(label)}.svg" href="{data}">figure (.svg)</a>'
@@ -98,17 +98,17 @@ def _figure(runs: Sequence[Run], label: str) -> str:
 
 
 def _downloads(name: str, run: Run) -> str:
-    """Links to the summary and the arrays, held by the page itself."""
+    """Links to the summary and the arrays, which the page contains."""
     held = {"kind": run.kind, "config": run.config, "summary": run.summary}
     text = json.dumps(held | {"provenance": run.provenance}, indent=1).encode()
     stem = escape(name.rpartition(".")[0] or name)
     links = [_link(f"{stem}.json", "application/json", text, "settings and summary (.json)")]
     buffer = io.BytesIO()
-    # HDF5 marks its strings by metadata of the dtype, which .npz has no place for.
+    # HDF5 marks strings by metadata of the dtype, which .npz cannot store.
     plain = {n.replace("/", "."): a.astype(a.dtype.str) for n, a in run.arrays.items()}
     np.savez_compressed(buffer, **plain)  # type: ignore[arg-type]
     if buffer.tell() <= MOST:
-        what = "all arrays, also those behind the figure (.npz)"
+        what = "all arrays, including those of the figure (.npz)"
         links.append(_link(f"{stem}.npz", "application/octet-stream", buffer.getvalue(), what))
     else:
         links.append(f"the arrays are too large for a page: read them from {escape(name)}")
@@ -128,7 +128,7 @@ def _folded(title: str, inner: str) -> str:
 
 
 def _grid(title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first cell of a row names it."""
+    """HTML table; the first cell of a row is its name."""
     head = "".join(f"<th>{escape(c)}</th>" for c in (title, *columns))
     lines = [
         f'<tr><th scope="row">{escape(str(row[0]))}</th>'

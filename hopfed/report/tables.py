@@ -1,4 +1,4 @@
-"""What a run found, in tables and words: for the command line and for pages alike."""
+"""Tables of a run's results, for the command line and for pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hopfed.runs import Run, require_seeds
 
 
 def load_complete(path: str | Path) -> Run:
-    """Load a complete run to be drawn or told of: its settings and arrays are its experiment's.
+    """Load a complete run, and check its settings and arrays against its experiment.
 
     Raises
     ------
     RunFileError : see `hopfed.runs.Run.load`; or a setting is unknown or out of its range, or an
-        array is not of all seeds and rounds.
+        array does not cover all seeds and rounds.
     """
     run = Run.load(path, complete=True)
     if run.kind in (*NAMES, *OTHERS):
@@ -26,7 +26,7 @@ def load_complete(path: str | Path) -> Run:
         try:
             config = from_plain(experiment.Config, run.config)
         except (ArgumentError, TypeError) as error:
-            raise RunFileError(f"{path}: made with settings of no {run.kind}: {error}") from None
+            raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
         by_round = hasattr(experiment, "run_round")
         rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
         require_seeds(run, path, rounds)
@@ -34,19 +34,19 @@ def load_complete(path: str | Path) -> Run:
 
 
 def record_of(kind: str) -> Record | None:
-    """What runs of `kind` are about; None for those of no experiment."""
+    """Return the record of the experiment `kind`; None if there is no such experiment."""
     record: Record | None = find(kind).RECORD if kind in (*NAMES, *OTHERS) else None
     return record
 
 
 def measures_of(kind: str) -> Mapping[str, Measure]:
-    """Rows of the summary of `kind`, none where they were not declared."""
+    """Return the declared rows of the summary of `kind`; empty if none are declared."""
     record = record_of(kind)
     return {} if record is None else record.measures
 
 
 def tables_of(run: Run) -> list[Table]:
-    """Tables of a run: its experiment's own, or its summary beside the paper and the aim.
+    """Tables of a run: those of its experiment, or its summary with the paper's values and aims.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def tables_of(run: Run) -> list[Table]:
 
 
 def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """Label and value in each run, of every row of their summaries."""
+    """Rows (label, value in each run) of all rows of their summaries."""
     measures = measures_of(runs[0].kind)
     if measures and len({run.kind for run in runs}) == 1:
         rows = [(m.label, [run.summary.get(k) for run in runs]) for k, m in measures.items()]
@@ -81,7 +81,7 @@ def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 def number(value: Any) -> str:
-    """Return a number, or a pair of a number and its spread, in words.
+    """Return a number, or a pair of a number and its spread, as a text.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def number(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """Anything a summary may hold, cut to a line.
+    """Return any value of a summary as a text of one line.
 
     Examples
     --------

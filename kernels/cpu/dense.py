@@ -1,4 +1,11 @@
-"""Compiled serial sweeps for `dense`: one chain, one field at a time, sums over the patterns."""
+"""Compiled parts of `dense`: serial sweeps of one chain, and what is between two large products.
+
+The overlap of a state with a pattern is a whole number in steps of two: `level` is the number of
+sites at which the two agree, 0 .. N. What depends on it is looked up, or for low powers a short
+polynomial, which vectors compute several times faster.
+
+rule : (exponential, parameter, values, owns, odd, even), see `dense.rule_of`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +15,16 @@ from numba import njit
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.draws import draw
 
-LOWEST = -700.0  # exp of less is next to nothing
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
+CLOSE = 1e-11  # the same of sums in float64, of their size; structural ties fall below it
+RISE = 100.0  # exponent by which the table of the exponential may grow before it is made anew
+MULTIPLIED = 64  # flips after which it is made anew for its rounding
 
 # The order of a sum is the compiler's, so that it may use vectors. Whole numbers are exact in any.
-_sum = njit(nogil=True, fastmath={"reassoc", "nsz"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_sum = njit(
+    nogil=True, fastmath={"reassoc", "nsz", "contract"}, forceinline=True, no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)  # fmt: skip
 
 
 @_sum
@@ -21,6 +34,13 @@ def _along(columns, i, table):
     for mu in range(len(table)):
         total += columns[i, mu] * table[mu]
     return total
+
+
+@_sum
+def _turn(columns, i, spin, level):
+    """Bring the levels up to date with the new spin of site i."""
+    for mu in range(len(level)):
+        level[mu] += spin * np.int32(columns[i, mu])
 
 
 @_sum
@@ -38,40 +58,91 @@ def _halves(columns, i, table):
 
 
 @_sum
-def _powers(a, mass, n, table):
-    """Fill the table with ``w (D(a - 1) + D(a + 1)) / 2``, ``D(c) = (c + 1)^n - (c - 1)^n``.
-
-    Return the sum of ``w (D(a - 1) - D(a + 1)) / 2``, the factor of the spin itself.
-    """
+def _polynomials(level, mass, n, odd, even, is_even, table):
+    """Fill the table with ``w P(a)`` and return ``sum w Q(a)``, P and Q given by powers of a^2."""
     own = 0.0
-    for mu in range(len(a)):
-        low, here, high = 1.0, 1.0, 1.0
-        for _ in range(n):
-            low *= a[mu] - 2
-            here *= a[mu]
-            high *= a[mu] + 2
-        table[mu] = mass[mu] * (high - low) / 2
-        own += mass[mu] * (2 * here - low - high) / 2
+    p0, p1, p2, q0, q1, q2 = odd[0], odd[1], odd[2], even[0], even[1], even[2]
+    if is_even:
+        for mu in range(len(level)):
+            a = 2.0 * level[mu] - n
+            square = a * a
+            table[mu] = mass[mu] * (((p0 * square + p1) * square + p2) * a)
+            own += mass[mu] * ((q0 * square + q1) * square + q2)
+        return own
+    for mu in range(len(level)):
+        a = 2.0 * level[mu] - n
+        square = a * a
+        table[mu] = mass[mu] * ((p0 * square + p1) * square + p2)
+        own += mass[mu] * (((q0 * square + q1) * square + q2) * a)
     return own
 
 
-@inner
-def _exponentials(a, mass, beta, table):
-    """Fill the table with ``w exp(beta (a - max a))``."""
-    most = a[0]
-    for mu in range(len(a)):
-        most = max(most, a[mu])
-    for mu in range(len(a)):
-        x = beta * (a[mu] - most)  # what underflows is told beforehand: the library is slow there
-        table[mu] = mass[mu] * np.exp(x) if x > LOWEST else 0.0
+@_sum
+def _looked_up(level, mass, values, owns, table):
+    """Fill the table with ``w values[level]``; return ``sum w owns[level]``."""
+    own = 0.0
+    for mu in range(len(level)):
+        j = np.uint32(level[mu])
+        table[mu] = mass[mu] * values[j]
+        own += mass[mu] * owns[j]
+    return own
+
+
+@_sum
+def _exponentials(level, mass, values, table):
+    """Fill the table with ``w exp(beta (a - max a))``; return its sum."""
+    most = level[0]
+    for mu in range(len(level)):
+        most = max(most, level[mu])
+    shift, total = len(values) - 1 - most, 0.0
+    for mu in range(len(level)):
+        table[mu] = mass[mu] * values[np.uint32(level[mu] + shift)]
+        total += table[mu]
+    return total
+
+
+@_sum
+def _multiply(columns, i, rise, fall, table):
+    """Multiply the table by `rise` where patterns are up at a site, else by `fall`; its sum."""
+    total = 0.0
+    middle, half = (rise + fall) / 2, (rise - fall) / 2
+    for mu in range(len(table)):
+        table[mu] *= middle + half * columns[i, mu]
+        total += table[mu]
+    return total
 
 
 @inner
-def _tabulate(a, mass, exponential, parameter, table):
+def _tabulate(level, mass, rule, table):
+    """Fill the table of a state, and return the factor of the spin itself; or the table's sum."""
+    exponential, parameter, values, owns, odd, even = rule
     if exponential:
-        _exponentials(a, mass, parameter, table)
-        return 0.0
-    return _powers(a, mass, int(parameter), table)
+        return _exponentials(level, mass, values, table)
+    if len(odd):
+        is_even = int(parameter) % 2 == 0
+        return _polynomials(level, mass, len(values) - 1, odd, even, is_even, table)
+    return _looked_up(level, mass, values, owns, table)
+
+
+@inner
+def _exactly(columns, i, spin, level, mass, rule, by_level):
+    """Return ``sum_mu w xi_mu,i values[level]``, where patterns of one level cancel exactly.
+
+    spin : that of the site, to leave its own part out of the levels; 0 to keep it.
+    """
+    exponential, values = rule[0], rule[2]
+    by_level[:] = 0
+    for mu in range(len(level)):
+        own = 1 if spin * columns[i, mu] > 0 else 0
+        by_level[level[mu] - own] += mass[mu] * columns[i, mu]
+    top = len(by_level) - 1
+    while top > 0 and by_level[top] == 0:
+        top -= 1
+    shift = len(by_level) - 1 - top if exponential else 0  # what is left decides, however small
+    total = 0.0
+    for j in range(top + 1):
+        total += by_level[j] * values[j + shift]
+    return total
 
 
 @inner
@@ -81,38 +152,45 @@ def _log_sum(x, y):
 
 
 @inner
-def _field(columns, i, spin, exponential, parameter, table, own, scale, cold):
-    """Field of one spin; for the exponential at temperature 0 a number of its sign."""
-    if not exponential:
-        return scale * (_along(columns, i, table) + spin * own)
+def _settled(columns, i, spin, factor, level, mass, rule, table, by_level):
+    """Return a number of the sign of a field of the exponential that is next to nothing."""
+    up, down = _halves(columns, i, table)
+    found = up - down * factor
+    if abs(found) > CLOSE * (up + down * factor):
+        return found
+    return _exactly(columns, i, spin, level, mass, rule, by_level)
+
+
+@inner
+def _hot_exponential(columns, i, spin, beta, table):
+    """Return the field of the exponential."""
     up, down = _halves(columns, i, table)
     if down == 0:
         return 1.0
     if up == 0:
         return -1.0
-    x = np.log(up) - np.log(down) - 2 * parameter * spin
-    if cold:
-        return x
-    return (_log_sum(x + parameter, -parameter) - _log_sum(x - parameter, parameter)) / (
-        2 * parameter
-    )
+    x = np.log(up) - np.log(down) - 2 * beta * spin
+    return (_log_sum(x + beta, -beta) - _log_sum(x - beta, beta)) / (2 * beta)
 
 
 @kernel
 def run_chain(
-    c, state, used, settled, columns, mass, exponential, parameter, betas, cold, lookup, held,
-    k0, k1, stream, first_sweep, first_chain, scratch,
+    c, state, used, settled, columns, mass, rule, betas, cold, lookup, held, k0, k1, stream,
+    first_sweep, first_chain, scratch,
 ):  # fmt: skip
     """Sweep over the sites of chain c; see `dense.dense_sweep` for the arguments."""
-    a, table, t, bits, lanes = scratch
+    level, table, by_level, t, bits, lanes = scratch
+    exponential, parameter, _, _, odd, even = rule
+    is_even = int(parameter) % 2 == 0
     n, count = columns.shape
     scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
+    rise, fall = np.exp(2 * parameter), np.exp(-2 * parameter)
+    often = min(MULTIPLIED, int(RISE / (2 * parameter))) if exponential else 0
     for i in range(n):
         for mu in range(count):
-            a[mu] += state[c, i] * columns[i, mu]
-    own = _tabulate(a, mass, exponential, parameter, table)
+            level[mu] += state[c, i] == columns[i, mu]
     for sweep in range(betas.shape[1]):
-        flips = 0
+        own, flips, since = _tabulate(level, mass, rule, table), 0, 0
         if not cold:
             number, place = np.uint64(first_chain + c), np.uint64(first_sweep + sweep)
             draw(k0, k1, stream, number, place, 0, lookup, bits, lanes, t, 0, n)
@@ -120,15 +198,102 @@ def run_chain(
             if len(held) and held[c, i]:
                 continue
             spin = np.float64(state[c, i])
-            h = _field(columns, i, spin, exponential, parameter, table, own, scale, cold)
+            if not exponential:
+                h = scale * (_along(columns, i, table) + spin * own)
+            elif cold:
+                # Sign of up - down exp(2 beta s): sums over patterns up at the site, and others.
+                factor = rise if spin > 0 else fall
+                along = _along(columns, i, table)
+                h = (own + along) - (own - along) * factor
+                if abs(h) <= CLOSE * own * (1 + factor):
+                    h = _settled(columns, i, spin, factor, level, mass, rule, table, by_level)
+            else:
+                h = _hot_exponential(columns, i, spin, parameter, table)
             up = h >= 0 if cold else betas[c, sweep] * h >= t[0, i]
             if up != (spin > 0):
                 state[c, i] = -state[c, i]
-                for mu in range(count):
-                    a[mu] -= 2 * spin * columns[i, mu]
-                own = _tabulate(a, mass, exponential, parameter, table)
+                _turn(columns, i, np.int32(state[c, i]), level)
                 flips += 1
+                since += 1
+                if len(odd):
+                    own = _polynomials(level, mass, n, odd, even, is_even, table)
+                elif since >= often:
+                    own, since = _tabulate(level, mass, rule, table), 0
+                elif spin < 0:
+                    own = _multiply(columns, i, rise, fall, table)
+                else:
+                    own = _multiply(columns, i, fall, rise, table)
         used[c] += 1
         if cold and flips == 0:
             settled[c] = True
             break
+
+
+@inner
+def _levels(a, s, n, level):
+    """Levels of state s from its overlap sums, whole numbers in float32."""
+    for mu in range(len(level)):
+        level[mu] = (np.int32(a[s, mu]) + np.int32(n)) // np.int32(2)
+
+
+@kernel
+def tabulate_states(start, stop, a, n, mass, rule, B, own, scratch):
+    """Write the table B of overlap sums `a` for states start..stop-1, and their own factors.
+
+    Both are scaled: to fields for a power, to weights that sum to one for the exponential.
+    """
+    level, table = scratch[:2]
+    exponential, parameter = rule[:2]
+    scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
+    for s in range(start, stop):
+        _levels(a, s, n, level)
+        total = _tabulate(level, mass, rule, table)
+        factor = 1 / total if exponential else scale
+        for mu in range(len(table)):
+            B[s, mu] = table[mu] * factor
+        own[s] = 0.0 if exponential else total * scale
+
+
+@inner
+def _size(B, s, own):
+    """Size of the float32 sums of state s, for the bound of their rounding."""
+    square = 0.0
+    for mu in range(B.shape[1]):
+        square += np.float64(B[s, mu]) * np.float64(B[s, mu])
+    return np.sqrt(square) + abs(own[s])
+
+
+@inner
+def _settle(s, h, bound, x, a, columns, mass, rule, scratch):
+    """Replace the fields of state s that are within the bound by numbers of their exact sign."""
+    level, table, by_level = scratch[:3]
+    n = columns.shape[0]
+    _levels(a, s, n, level)
+    total = _tabulate(level, mass, rule, table)
+    for i in range(n):
+        if abs(h[s, i]) <= bound:
+            own = 0.0 if rule[0] else x[s, i] * total
+            found = _exactly(columns, i, 0, level, mass, rule, by_level) + own
+            h[s, i] = -1.0 if found < 0 else 1.0
+
+
+@kernel
+def decide_states(start, stop, h, x, B, own, a, columns, mass, rule, held, flips, scratch):
+    """Set float32 spins x of states start..stop-1 to the signs of their fields; count the flips."""
+    n = columns.shape[0]
+    for s in range(start, stop):
+        bound = np.float32(NEAR * 1.2e-7 * np.sqrt(B.shape[1]) * _size(B, s, own))
+        part, near = np.float32(own[s]), 0
+        for i in range(n):
+            h[s, i] += part * x[s, i]
+            near += abs(h[s, i]) <= bound
+        if near:
+            _settle(s, h, bound, x, a, columns, mass, rule, scratch)
+        turned = 0
+        for i in range(n):
+            new = np.float32(1) if h[s, i] >= 0 else np.float32(-1)
+            if len(held) and held[s, i]:
+                new = x[s, i]
+            turned += new != x[s, i]
+            x[s, i] = new
+        flips[s] = turned

@@ -26,6 +26,8 @@ TINY = {
     "round": {"L": 3, "M": 80, "N": 100, "K": 2},
     "train": {"model": 1, "clients": 3, "batch": 4},
     "neighbours": {"n": 700, "Q": 40},
+    "recall": {"rule": 3, "S": 20, "N": 60, "K": 15},
+    "serial": {"rule": 2, "S": 5, "N": 60, "K": 15},
 }
 
 
@@ -118,6 +120,10 @@ BY_HAND = [
         {"float32": 2 * 3 * 1280 * (2 + 100 + 72)},
     ),
     ("neighbours", {"n": 100, "Q": 2}, 2, 4 * 1280 * 102, {"float32": 2 * 1280 * 200}),
+    # Eleven products of 2 x 3 states with 5 patterns of 3 sites, operands and results in float32.
+    ("recall", {"rule": 1, "S": 2, "N": 3, "K": 5}, 0, 11 * 4 * (6 + 10 + 15), {"float32": 660}),
+    # States in and out, patterns; overlaps and three sweeps of fields: four times 30 multiply-adds.
+    ("serial", {"rule": 2, "S": 2, "N": 3, "K": 5}, 0, 12 + 15, {"float64": 240}),
     # One matrix of 2 x 2: 3 sums of 4 products, 200 steps of 2 * 8 operations.
     ("dream", {"M": 4, "N": 2}, 2, 64 + 200 * 320, {"float64": 24 + 3200}),
 ]

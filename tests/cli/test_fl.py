@@ -46,7 +46,7 @@ def test_methods_are_listed(hopfed):
     assert status == 0
     for name in ("standalone", "fedavg", "fedavg+", "fedprox", "mu=0.01"):
         assert name in text
-    assert "strength of the pull" in hopfed("fl", "list", "fedprox")[1]
+    assert "strength of the penalty" in hopfed("fl", "list", "fedprox")[1]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`hopfed store` and `hopfed recall` as a user runs them."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +93,16 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     assert np.abs(np.load(out)).max() < 1
 
 
+def test_layers_fill_gaps_and_take_couplings_of_their_own(hopfed, patterns, tmp_path):
+    memory, cues, out = tmp_path / "m.h5", tmp_path / "gaps.npy", tmp_path / "out.npy"
+    np.save(cues, np.where(np.arange(100) < 60, 0, patterns))
+    options = ("--rule", "layered", "--set", "layers=2", "--set", "g=1,0.2,0.2,1")
+    assert hopfed("store", tmp_path / "patterns.npy", "--out", memory, *options)[0] == 0
+    assert load(memory).rule.matrix.tolist() == [[1, 0.2], [0.2, 1]]
+    assert hopfed("recall", memory, cues, "--out", out)[0] == 0
+    np.testing.assert_array_equal(np.load(out), np.repeat(patterns[:, None], 2, axis=1))
+
+
 def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
     xi, eta = sample(4, 150, 900, 0.8, 0)
     np.save(tmp_path / "examples.npy", eta)
@@ -108,6 +119,20 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
         assert hopfed("recall", tmp_path / name, tmp_path / "cues.npy", "--out", out)[0] == 0
         overlaps = np.abs((np.load(out) * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97
+
+
+def _damage(name):
+    """Copies of a memory that are not whole, or whose parts do not go together."""
+    run, whole = Run.load(name), Path(name).read_bytes()
+    Path("cut.h5").write_bytes(whole[: len(whole) // 2])
+    bits, weights = run.arrays["memory/bits"], {"memory/weights": run.arrays["memory/weights"]}
+    shorter = run.summary | {"sites": 992}
+    Run(run.kind, run.config, run.arrays, shorter).save("bits.h5")
+    floats = weights | {"memory/bits": bits.astype(float)}
+    Run(run.kind, run.config, floats, run.summary).save("floats.h5")
+    factor = weights | {"memory/factor": np.full((100, 2), np.nan)}
+    Run(run.kind, run.config, factor, run.summary).save("factor.h5")
+    Run(run.kind, run.config | {"settings": [1]}, run.arrays, run.summary).save("settings.h5")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +161,17 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
         ("recall good.h5 cues.npy --out x.txt", "--out must be a .npy"),
         ("recall good.h5 cues.npy --figure x.gif", "--figure must be a .png"),
         ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
-        ("recall layers.h5 gaps.npy", "without gaps for a layered memory"),
+        ("store empty.npy --out m.h5", "holds no patterns"),
+        ("store nan.npy --out m.h5", "must be in [-1, 1]"),
+        ("store patterns.npy --out m.h5 --rule layered --set g=1,x", "g must be a number"),
+        ("store patterns.npy --out m.h5 --rule layered --set g=1,2", "9 numbers, L x L"),
+        ("recall good.h5 empty.npy", "holds no cues"),
+        ("recall good.h5 good.h5", "13 columns, but the memory has 100 sites"),
+        ("recall cut.h5 cues.npy", "not a readable run file"),
+        ("recall bits.h5 cues.npy", "bits.h5: not a readable memory: bits must be rows of 99"),
+        ("recall floats.h5 cues.npy", "floats.h5: not a readable memory"),
+        ("recall factor.h5 cues.npy", "factor.h5: not a readable memory: factor must be"),
+        ("recall settings.h5 cues.npy", "settings.h5: not a readable memory"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -149,8 +184,10 @@ def test_bad_input_is_one_line_and_status_2(
     np.save("gaps.npy", np.where(np.arange(100) < 9, 0, patterns))
     (tmp_path / "words.csv").write_text("not a table\nat all, really\n")
     Run("bbp", {}, {}, {}).save("other.h5")
-    for name, rule in (("good.h5", "hebb"), ("layers.h5", "layered")):
-        assert hopfed("store", "patterns.npy", "--out", name, "--rule", rule)[0] == 0
+    np.save("empty.npy", np.zeros((0, 100)))
+    np.save("nan.npy", np.where(np.arange(100) < 9, np.nan, patterns))
+    assert hopfed("store", "patterns.npy", "--out", "good.h5", "--rule", "hebb")[0] == 0
+    _damage("good.h5")
     before = sorted(p.name for p in tmp_path.iterdir())
     status, _, errors = hopfed(*arguments.split())
     assert (status, errors.count("\n")) == (2, 1)

@@ -166,7 +166,7 @@ def test_arrays_are_not_begun_when_they_do_not_fit(tmp_path, monkeypatch):
     rows = np.zeros((5000, 5000), np.int8)
     for suffix in (".npy", ".npz", ".h5"):
         path = write(tmp_path / f"a{suffix}", rows)
-        with pytest.raises(DataError, match=r"needs 0.03 GB of memory, 0.00 GB are free"):
+        with pytest.raises(DataError, match=r"needs 0.0[39] GB of memory, 0.00 GB are free"):
             read_examples(path)
     (tmp_path / "a.csv").write_bytes(b"0,1\n" * 500_000)
     with pytest.raises(DataError, match="of memory"):
@@ -242,7 +242,7 @@ def test_tables_of_other_hdf5_files_are_refused(tmp_path):
 def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
     path = tmp_path / "a.h5"
     for kind, shape, message in (
-        ("i1", (2**25, 2**25), "needs 1,125,899 GB of memory"),
+        ("i1", (2**25, 2**25), "cannot be in a file of 1,400 bytes"),
         ("i1", (0, 2**40), "at least two examples"),
         (h5py.ref_dtype, (3, 3), "must be numbers"),
         (h5py.string_dtype(), (3, 3), "must be numbers"),

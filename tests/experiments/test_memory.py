@@ -8,13 +8,15 @@ import pytest
 from hopfed.errors import ArgumentError
 from hopfed.experiments import capacity, completion, disentangle
 from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.shared import critical
 from hopfed.figures import drawer
 from hopfed.memory.rules import Layered
 
 SMALL = {
     capacity: capacity.Config(
         N=100, loads=(0.03, 0.4), flips=(0.0, 0.3), cues=5, seeds=2, dense_sites=30,
-        dense_loads=(0.1,), exp_sites=12, exp_rates=(0.1, 0.3),
+        dense_loads=(0.1,), exp_sites=12, exp_rates=(0.1, 0.3), sizes=(100, 200, 400),
+        ratios=(0.5, 0.95, 1.8),
     ),
     disentangle: disentangle.Config(
         N=100, starts=4, updates=20, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
@@ -66,6 +68,24 @@ def test_crossings_and_basins():
     assert wide == pytest.approx(0.15 / 0.05, rel=1e-3)
 
 
+def test_capacities_of_finite_memories_and_their_limit():
+    shares = np.array([[1.0, 0.8, 0.2], [1.0, 0.6, 0.0]])
+    x, error = critical.half_lost(np.array([0.1, 0.2, 0.3]), shares)
+    assert x == pytest.approx(0.2 + 0.1 * 0.2 / 0.6)
+    # Without one seed the other is left: .25 and 1 / 60 above .2; the jackknife of two.
+    assert error == pytest.approx((0.05 - 0.1 / 6) / 2)
+    assert np.isnan(critical.half_lost(np.array([0.1, 0.2]), np.ones((2, 2)))).all()
+    sizes, rng = np.array([500, 1000, 2000, 4000, 8000]), np.random.default_rng(1)
+    off = []
+    for _ in range(300):
+        noisy = 0.138 + 0.8 * sizes**-0.5 + 0.001 * rng.standard_normal(5)
+        found, error = critical.limit(sizes, noisy, np.full(5, 0.001))
+        off.append((found - 0.138) / error)
+    assert abs(np.mean(off)) < 0.2
+    assert 0.6 < np.std(off) < 1.1  # enlarged where the line fits badly, never made smaller
+    assert critical.limit(sizes[:2], np.ones(2), np.ones(2)) is None
+
+
 def test_a_mixture_is_the_majority_and_apart_means_every_part():
     config = SMALL[disentangle]
     xi, cues = disentangle.mixture(config, 0, 6, 3)
@@ -85,16 +105,13 @@ def test_layers_that_repel_find_more():
     assert pushed > 0.7 > free
 
 
-def test_general_couplings_without_repulsion_fall_like_single_layers():
-    config = SMALL[disentangle]
-    xi, cues = disentangle.mixture(config, 3, 3, 3)
-    W = np.linalg.qr(xi.T.astype(float))[0]
-    s = cues[:, None].repeat(2, axis=1).astype(float)
-    cold = disentangle.relax_general(s.copy(), W, np.eye(2), np.zeros(9), np.random.default_rng(0))
-    np.testing.assert_array_equal(cold[:, 0], cold[:, 1])
+def test_graphs_of_layers():
     assert (disentangle.graph("ring", 4).sum(axis=0) == 2).all()
     assert disentangle.graph("star", 4).sum() == 6
     assert disentangle.graph("all", 4).sum() == 12
+    config = disentangle.Config(N=200, starts=6, updates=30)
+    parts = disentangle._by_graph(config, 1, "all")
+    assert parts.max() > parts[0] + 0.2  # layers that do not repel each other find little
 
 
 def test_classes_are_found_and_chosen_by_unseen_rows():
@@ -127,6 +144,8 @@ def test_bayes_rule_fills_gaps_as_well_as_can_be():
         (capacity, {"flips": (0.0, 0.6)}, "flips"),
         (capacity, {"N": 5}, "N"),
         (capacity, {"parent": 1.0}, "parent"),
+        (capacity, {"sizes": (50, 100)}, "sizes"),
+        (capacity, {"ratios": (1.0, 2.5)}, "ratios"),
         (disentangle, {"repulsions": (0.0, 0.5)}, "repulsions"),
         (disentangle, {"repulsions": (0.1,)}, "repulsions"),
         (disentangle, {"K": (2,)}, "K"),

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+# Couplings of three layers: two pairs repel each other, one attracts.
+RING = ((1.0, -0.3, -0.3), (-0.3, 1.0, 0.2), (-0.3, 0.2, 1.0))
+
 
 def random_signs(shape, seed):
     return np.random.default_rng(seed).choice(np.array([-1, 1], np.int8), shape)
@@ -42,3 +45,29 @@ def step(states, J):
     """One synchronous update without noise and without self-field."""
     J = J - np.diag(np.diag(J))
     return np.where(states @ J >= 0, 1, -1).astype(np.int8)
+
+
+def layers(cues, J, g, coupling, order, updates, held=None):
+    """Updates of layers (S, L, N) without noise and without self-field; g couples the layers."""
+    n, L, own = cues.shape[1], len(g), np.diag(J)
+    states = np.repeat(cues[:, None, :].astype(float), L, axis=1)
+    for c, s in enumerate(states):
+        for _ in range(updates):
+            new = s if order == "serial" else s.copy()
+            for i in range(n):
+                for a in range(L):
+                    if held is not None and held[c, i]:
+                        continue
+                    h = g[a, a] * (J[i] @ s[a] - own[i] * s[a, i])
+                    for b in set(range(L)) - {a}:
+                        along = J[i] @ s[b]
+                        if coupling == "linear":
+                            h += g[a, b] * along
+                            continue
+                        q = s[a] @ J @ s[b]
+                        if order == "serial":
+                            q -= s[a, i] * along
+                        h += g[a, b] * q / n * along
+                    new[a, i] = 1 if h >= 0 else -1
+            s[:] = new
+    return states.astype(np.int8)

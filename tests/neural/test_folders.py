@@ -128,7 +128,7 @@ def test_parts_of_mnist_that_do_not_fit_together(tmp_path):
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        ("../../secret.png\tn01\t0\n", "is not the name of a picture"),
+        ("../../secret.png\tn01\t0\n", "is not the name of a file"),
         ("val_0.png\n", "cannot be read"),
         ("val_0.png\tn99\n", "'n99' is missing"),
     ],
@@ -140,6 +140,23 @@ def test_annotations_name_pictures_beside_them(tmp_path, notes, message):
     (tmp_path / "words.txt").write_text("n01\tgoldfish\n")
     (tmp_path / "val").mkdir()
     (tmp_path / "val" / "val_annotations.txt").write_text(notes)
+    with pytest.raises(DataError, match=message) as caught:
+        load("tiny-imagenet", root=tmp_path)
+    assert one_line(caught)
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ("n01 ../../other", "'../../other' is not the name of a file or a folder"),
+        ("n01 " + "n" * 300, "File name too long"),
+        ("n02", "no such folder"),
+    ],
+)
+def test_classes_name_folders_below(tmp_path, classes, message):
+    picture(tmp_path / "train" / "n01" / "images" / "a.png", (1, 2, 3))
+    (tmp_path / "wnids.txt").write_text(classes)
+    (tmp_path / "words.txt").write_text("n01\tgoldfish\n")
     with pytest.raises(DataError, match=message) as caught:
         load("tiny-imagenet", root=tmp_path)
     assert one_line(caught)

@@ -1,4 +1,4 @@
-"""The ceilings of a machine, measured in this process before anything is compared with them.
+"""Ceilings of a machine: the highest rates that it reaches, measured in this process first.
 
 - copy: bytes read and written by a copy of an array much larger than the caches;
 - float32, float64: additions and multiplications of a large matrix product by BLAS;
@@ -19,10 +19,10 @@ from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.moments import work_spaces
 
 COPY_BYTES = 1 << 28
-SIDE = {"cpu": 2048, "cuda": 8192}  # of the matrices multiplied
-ROWS, WORDS = 4, 496  # two such sets of rows: 31 kB
+SIDE = {"cpu": 2048, "cuda": 8192}  # side of the multiplied matrices
+ROWS, WORDS = 4, 496  # two such sets of rows take 31 kB
 PASSES = 4000
-BUDGET, ROUNDS = 0.7, 4  # seconds and samples, whichever takes longer
+BUDGET, ROUNDS = 0.7, 4  # seconds and samples; the longer of the two applies
 
 
 def ceilings(device: Device) -> dict[str, float]:
@@ -30,7 +30,7 @@ def ceilings(device: Device) -> dict[str, float]:
     found, side = {"copy": 2 * COPY_BYTES / _best(_copy(device), device)}, SIDE[device.name]
     for unit in ("float32", "float64"):
         a = device.xp.ones((side, side), unit)
-        b = a.copy()  # not a.T: a product with its own transpose is another, shorter algorithm
+        b = a.copy()  # not a.T: BLAS multiplies a matrix by its own transpose in half the work
         found[unit] = 2 * side**3 / _best(partial(device.xp.matmul, a, b), device)
     if device.name == "cpu":
         seconds = _best(_count, device)
@@ -39,10 +39,10 @@ def ceilings(device: Device) -> dict[str, float]:
 
 
 def bound(cost: Cost, ceiling: dict[str, float]) -> tuple[float, str] | None:
-    """Seconds that `cost` takes at the ceilings, and the one that binds.
+    """Return the seconds that `cost` takes at the ceilings, and the name of the limiting ceiling.
 
-    Memory and arithmetic overlap, so the longer of the two counts; operations of several units
-    follow one another. None where a unit has no ceiling.
+    Memory traffic and arithmetic overlap, so the longer of the two counts. Operations of different
+    units run one after the other, so their times are added. None if a unit has no ceiling.
     """
     if not set(cost.operations) <= set(ceiling):
         return None
@@ -55,7 +55,7 @@ def bound(cost: Cost, ceiling: dict[str, float]) -> tuple[float, str] | None:
 
 
 def _best(task: Callable[[], object], device: Device) -> float:
-    """Shortest of several calls, after one that warms up."""
+    """Shortest time of several calls, after a warm-up call."""
     task()
     seconds: list[float] = []
     while len(seconds) < ROUNDS or sum(seconds) < BUDGET:

@@ -1,4 +1,4 @@
-"""Where ways are run: the CPU, and a CUDA device if CuPy finds one."""
+"""Devices on which ways run: the CPU, and a CUDA device if CuPy finds one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hopfed.bench.harness.record import Data
 
 @dataclass(frozen=True)
 class Device:
-    """A device and the array library that speaks for it."""
+    """A device and its array library."""
 
     name: str  # "cpu" or "cuda"
     xp: ModuleType  # NumPy or CuPy
-    synchronise: Callable[[], Any]  # returns when the device has done all it was asked to
+    synchronise: Callable[[], Any]  # waits until the device has finished all work
 
     def put(self, data: Data) -> dict[str, Any]:
-        """Move the arrays of `data` here; they find the library under the name "xp"."""
+        """Move the arrays of `data` to the device, and add the array library as "xp"."""
         arrays = {k: self.xp.asarray(v) for k, v in data.items() if isinstance(v, np.ndarray)}
         return {**data, **arrays, "xp": self.xp}
 
@@ -31,7 +31,7 @@ CPU = Device("cpu", np, lambda: None)
 
 
 def cuda() -> tuple[Device | None, str]:
-    """Return the CUDA device and its name, or None and what is missing."""
+    """Return the CUDA device and its name, or None and the reason why there is none."""
     if importlib.util.find_spec("cupy") is None:
         return None, "CuPy is not installed"
     import cupy

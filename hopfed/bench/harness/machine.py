@@ -1,4 +1,4 @@
-"""The machine that a measurement belongs to, and the memory of this process."""
+"""Description of the machine, and the memory of this process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hopfed.runs import provenance
 
 
 def describe() -> dict[str, str]:
-    """Say processor, cores, threads used, memory, GPU, and versions of the libraries."""
+    """Return processor, cores, threads in use, memory, GPU, and versions of the libraries."""
     import numpy as np
     from threadpoolctl import threadpool_info
 
-    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads the library that is asked about
+    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
     pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
     blas = {
         f"{p['internal_api']} {p.get('version') or ''}, threads: {p['num_threads']}" for p in pools
@@ -36,14 +36,14 @@ def describe() -> dict[str, str]:
 
 
 def process_bytes() -> int:
-    """Bytes of this process in memory; 0 where the system does not tell."""
+    """Bytes of this process in memory; 0 if the system does not report them."""
     return 1024 * int(_entry("/proc/self/status", "VmRSS").partition(" ")[0] or 0)
 
 
 def peak_bytes() -> int:
     """Largest resident memory of this process so far, in bytes.
 
-    Linux counts it for each program afresh; `getrusage` would begin with that of the parent.
+    Linux reports it for this program alone; `getrusage` would include the peak of the parent.
     """
     if word := _entry("/proc/self/status", "VmHWM"):
         return 1024 * int(word.partition(" ")[0])
@@ -59,7 +59,7 @@ def _processor() -> str:
 
 
 def _memory() -> int:
-    """Bytes of main memory, 0 where the system does not say."""
+    """Bytes of main memory; 0 if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -67,7 +67,7 @@ def _memory() -> int:
 
 
 def _entry(file: str, name: str) -> str:
-    """What stands behind ``name:`` in the first such line of a file, empty where there is none."""
+    """Return the text after ``name:`` in the first such line of a file; empty if there is none."""
     try:
         lines = Path(file).read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Measure all ways of a pair at one size: times, ratios, shares of the ceiling that binds."""
+"""Measurement of all ways of a pair at one size: times, ratios, and shares of the ceiling."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from hopfed.errors import HopfedError
 
 @dataclass(frozen=True)
 class Row:
-    """One way at one size; what was not measured is None."""
+    """Results of one way at one size; values that were not measured are None."""
 
     device: str
     way: str
     point: Point
     seconds: float | None = None  # the shortest time
-    ratio: float | None = None  # seconds of the obvious way over these
-    bytes: float | None = None  # of the `Cost`, by formula
+    ratio: float | None = None  # seconds of the obvious way divided by `seconds`
+    bytes: float | None = None  # bytes of the `Cost`, by formula
     operations: Mapping[str, float] | None = None
-    share: float | None = None  # seconds at the ceiling that binds over `seconds`
-    bound: str | None = None  # name of that ceiling
-    gap: float | None = None  # distance of the result to that of the first way
-    absent: str = ""  # why there is no measurement
+    share: float | None = None  # seconds at the limiting ceiling divided by `seconds`
+    bound: str | None = None  # name of the limiting ceiling
+    gap: float | None = None  # distance between the result and that of the first way
+    absent: str = ""  # reason if there is no measurement
 
 
 def measure_point(
     pair: Pair, point: Point, device: Device, ceiling: dict[str, float], budget: float
 ) -> list[Row]:
-    """Run all ways on the same data: once to compare the results, then in turn for the time.
+    """Run all ways on the same data: once to compare the results, then in turn to time them.
 
     Parameters
     ----------
-    ceiling : of the device, as from `ceilings.ceilings`.
+    ceiling : ceilings of the device, from `ceilings.ceilings`.
     budget : seconds for the samples of one way.
 
     Raises
     ------
-    HopfedError : two ways that must agree do not; no time is worth reporting then.
+    HopfedError : two ways that must agree differ; then no times are reported.
     """
     data, ways = device.put(pair.data(point)), pair.ways(**point)
     calls: dict[str, Callable[[], Any]] = {}
@@ -69,7 +69,7 @@ def measure_point(
 
 
 def _timed(row: Row, seconds: Mapping[str, float], obvious: str, ceiling: dict[str, float]) -> Row:
-    """Return `row` with its time, and what follows from it, if it was taken."""
+    """Return `row` with its time, ratio and share of the ceiling, if it was timed."""
     if row.bytes is None or row.operations is None:
         return row
     taken = seconds[row.way]
@@ -80,7 +80,10 @@ def _timed(row: Row, seconds: Mapping[str, float], obvious: str, ceiling: dict[s
 
 
 def _reason(error: Exception, device: Device) -> str:
-    """Out of memory is an answer anywhere; not to take CuPy arrays is one on the GPU only."""
+    """Return why a way has no measurement; raise errors other than these two again.
+
+    Every device can run out of memory. On the GPU a way may also refuse CuPy arrays.
+    """
     if isinstance(error, MemoryError):
         return "out of memory"
     if device is CPU:
@@ -99,7 +102,7 @@ def _gap(pair: Pair, point: Point, way: Way, reference: str, first: Any, result:
 
 
 def words(point: Point) -> str:
-    """Sizes in words.
+    """Return sizes as a text.
 
     Examples
     --------

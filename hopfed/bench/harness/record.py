@@ -1,4 +1,4 @@
-"""What a pair is: one piece of work, its sizes, and two or more ways to do it."""
+"""`Pair`: one piece of work, its sizes, and two or more ways to do it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from hopfed._lib.random import stream
 
-Point = Mapping[str, int]  # a size: letter of the field -> number, as in {"M": 1000, "N": 4000}
+Point = Mapping[str, int]  # a size: letter -> number, as in {"M": 1000, "N": 4000}
 Data = Mapping[str, Any]  # the inputs of a pair by name; arrays move with the device
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a way must move and compute at least, by formula.
+    """Smallest memory traffic and number of operations of a way, by formula.
 
     Attributes
     ----------
-    bytes : read and written by every pass over an input, output or array-sized temporary. Where
-        the array stays in a cache, a pass is faster than copy bandwidth allows.
+    bytes : bytes read and written by every pass over an input, output or array-sized temporary. If
+        the array stays in a cache, a pass may be faster than copy bandwidth.
     operations : unit -> number. Units are "float32" and "float64" (additions and multiplications)
         and "words" (one exclusive-or and population count of 64 bits).
     """
@@ -35,12 +35,11 @@ class Way:
     Attributes
     ----------
     label : name in tables and figures.
-    run : from what `prepare` returned to the result; this is what is timed.
-    cost : the `Cost`, or a function from the result to it, where iterations count.
-    prepare : from the data to the form in which this way holds them (bits, a float copy); untimed.
-    tolerance : largest gap to the first way that counts as agreement; None where the two need not
-        agree and the gap is only reported.
-    most : largest sizes for which it is run; beyond them it would take minutes.
+    run : function from the result of `prepare` to the result of the work; only this is timed.
+    cost : the `Cost`; if it depends on the number of iterations, a function of the result.
+    prepare : function from the data to the format of this way (bits, a float copy); not timed.
+    tolerance : largest allowed gap to the first way; None means that the gap is only reported.
+    most : largest sizes for which this way is run; beyond them it would take minutes.
     """
 
     label: str
@@ -51,14 +50,14 @@ class Way:
     most: Point = field(default_factory=dict)
 
     def beyond(self, point: Point) -> str:
-        """Say why this way is left out at `point`; empty when it is not."""
+        """Return why this way is left out at `point`; empty if it is run."""
         over = [letter for letter, largest in self.most.items() if point[letter] > largest]
         return f"takes too long above {over[0]} = {self.most[over[0]]:,}" if over else ""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Sizes along a line: `vary` takes `values` while the `fixed` ones stay."""
+    """Sizes along a line: the letter `vary` takes `values`; letters in `fixed` do not change."""
 
     vary: str
     values: tuple[int, ...]
@@ -70,7 +69,7 @@ class Sweep:
 
 
 def doubling(first: int, last: int) -> tuple[int, ...]:
-    """Sizes from `first` to `last`, each twice the one before.
+    """Sizes from `first` to `last`, each twice the previous one.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def doubling(first: int, last: int) -> tuple[int, ...]:
 
 
 def cross(centre: Point, **values: tuple[int, ...]) -> tuple[Sweep, ...]:
-    """Sweeps along some letters of `centre`, the others fixed there.
+    """Sweeps along some letters of `centre`; the other letters keep their values.
 
     Examples
     --------
@@ -94,7 +93,7 @@ def cross(centre: Point, **values: tuple[int, ...]) -> tuple[Sweep, ...]:
 
 @dataclass(frozen=True)
 class Target:
-    """The ratio to the obvious way that the first way shall reach at `point`."""
+    """Ratio of the obvious way's time to the first way's that is required at `point`."""
 
     point: Point
     ratio: float
@@ -106,17 +105,17 @@ class Pair:
 
     Attributes
     ----------
-    name, summary : for lists.
-    setup : from a generator and the sizes, as keywords, to the data.
-    ways : from the sizes, as keywords, to the ways: hopfed's first, the obvious one second; ratios
-        are to the second.
-    gap : from the results of two ways to their distance, 0 when they are the same.
+    name, summary : name and one-line description in lists.
+    setup : function from a generator and the sizes, as keywords, to the data.
+    ways : function from the sizes, as keywords, to the ways: hopfed's first, the obvious way
+        second. Ratios are relative to the second.
+    gap : function from the results of two ways to their distance, 0 if they are equal.
     small, full : sweeps that take seconds, and minutes.
-    quiet : what the data hold instead while the results are compared, for ways that draw different
-        random numbers: no noise.
-    targets : set by the project.
-    cuda : whether the ways take CuPy arrays as they take NumPy's.
-    notes : sentences for below the table, asked for when all is measured.
+    quiet : data that replace others while results are compared. Ways that draw different random
+        numbers are compared without noise.
+    targets : ratios that the project aims at.
+    cuda : whether the ways accept CuPy arrays as well as NumPy arrays.
+    notes : function that returns sentences for below the table, called after all measurements.
     """
 
     name: str
@@ -132,7 +131,7 @@ class Pair:
     notes: Callable[[], list[str]] = list
 
     def data(self, point: Point) -> Data:
-        """Draw the inputs at `point`, the same at every call."""
+        """Draw the inputs at `point`; every call returns the same."""
         return self.setup(stream(0, "bench", self.name), **point)
 
     def sweeps(self, sizes: str) -> tuple[Sweep, ...]:
@@ -140,7 +139,7 @@ class Pair:
         return {"small": self.small, "full": self.full}[sizes]
 
     def points(self, sizes: str) -> list[dict[str, int]]:
-        """All points of the sweeps `sizes`, each once, small ones first where sweeps cross."""
+        """All points of the sweeps `sizes` in order, each once."""
         found: list[dict[str, int]] = []
         for sweep in self.sweeps(sizes):
             found += [p for p in sweep.points() if p not in found]

@@ -1,4 +1,4 @@
-"""From pairs to their report: rows, fitted exponents, targets; plain values for JSON."""
+"""Report of pairs: rows, fitted exponents and targets, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tell = Callable[[str], Any]
 
 
 def steps(pairs: Sequence[Pair], sizes: str) -> int:
-    """Count the times that `measure` will say what comes next."""
+    """Return how often `measure` will call `tell`."""
     devices = 1 + (cuda()[0] is not None)
     return devices + sum(len(p.points(sizes)) * (devices if p.cuda else 1) for p in pairs)
 
@@ -31,8 +31,8 @@ def measure(pairs: Sequence[Pair], sizes: str, tell: Tell = lambda _: None) -> R
 
     Returns
     -------
-    A run of kind "bench" whose summary holds "machine", "ceilings" by device, and "benchmarks":
-    name -> what `measure_pair` returns.
+    A run of kind "bench". Its summary holds "machine", "ceilings" by device, and "benchmarks", a
+    dict from name to the result of `measure_pair`.
     """
     device, _ = cuda()
     devices = []
@@ -54,7 +54,7 @@ def measure_pair(
     devices: Sequence[tuple[Device, dict[str, float]]],
     tell: Tell = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure one pair on devices given with their ceilings.
+    """Measure one pair on the given devices, which come with their ceilings.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def measure_pair(
 
 
 def exponents(rows: Sequence[Row], sweep: Sweep) -> Iterator[dict[str, Any]]:
-    """Fit ``seconds ~ size^exponent`` to every way along `sweep`, by least squares of logarithms.
+    """Fit ``seconds ~ size^exponent`` for every way along `sweep`, by least squares of logarithms.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Times of several calls, taken in turn, so that what disturbs one disturbs the others too."""
+"""Times of several calls made in turn, so that a disturbance affects all of them alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
-LEAST, MOST = 2, 25  # samples of each call, besides the time that is set for it
+LEAST, MOST = 2, 25  # smallest and largest number of samples of each call
 
 
 def best_seconds(
@@ -17,9 +17,9 @@ def best_seconds(
 
     Parameters
     ----------
-    calls : by name; each has been called before, so that compilation is over.
-    budget : seconds that the samples of one call may take together, once there are `LEAST`.
-    synchronise : waits for the device.
+    calls : calls by name; each must have been made before, so that nothing is compiled here.
+    budget : seconds for all samples of one call; `LEAST` samples are always taken.
+    synchronise : function that waits for the device.
     """
     samples = {name: [sample(call, synchronise)] for name, call in calls.items()}
     repeats = {name: max(1, round(SAMPLE / max(first, 1e-7))) for name, (first,) in samples.items()}
@@ -36,7 +36,7 @@ def best_seconds(
 
 
 def sample(call: Callable[[], Any], synchronise: Callable[[], Any], repeats: int = 1) -> float:
-    """Seconds of a call, the mean of `repeats` in a row."""
+    """Seconds of a call, as the mean of `repeats` calls in a row."""
     synchronise()
     start = time.perf_counter()
     for _ in range(repeats):

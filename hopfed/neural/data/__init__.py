@@ -1,9 +1,9 @@
 """Data for neural federations: `load` a dataset, divide it by `partition`.
 
-The rooms, in the order data pass through them: `sources` finds a dataset (read by `archives`,
-`folders`, `leaf` or `hub`) and makes a `Dataset` of it; `schemes` and `allocate` say who has what;
-`splits` divides each client's examples; `partitions` holds the outcome; `tensors` puts it on a
-device. All but the last are NumPy only.
+Data pass through the modules in this order. `sources` finds a dataset, which `archives`,
+`folders`, `leaf` or `hub` reads into a `Dataset`. `schemes` and `allocate` assign examples to
+clients. `splits` divides each client's examples into training, validation and test. `partitions`
+holds the result. `tensors` puts it on a device; the other modules use only NumPy.
 """
 
 from hopfed.neural.data.dataset import Dataset

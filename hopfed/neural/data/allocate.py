@@ -1,7 +1,8 @@
-"""Who holds which example: pure functions of (labels, seed), one sorted index array per client.
+"""Functions that assign examples to clients; each returns one sorted index array per client.
 
-The arrays are disjoint, and hold every example but these: `by_classes` leaves classes that no
-client holds, `pachinko` the remainder of n / clients, `by_group` groups too small or not drawn.
+They are pure functions of labels and seed. The arrays are disjoint and hold all examples, with
+three exceptions: `by_classes` omits classes that no client holds, `pachinko` omits the remainder
+of n / clients, and `by_group` omits groups that are too small or not drawn.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from hopfed.errors import ArgumentError, DataError
 
 Clients = list[np.ndarray]
 
-LOW, HIGH = 0.4, 0.6  # of the weights that share a class out among its clients
+LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
 
 
 def iid(labels: np.ndarray, clients: int, seed: int) -> Clients:
-    """Deal the examples at random; sizes differ by one at most.
+    """Deal the examples out at random; sizes differ by at most one.
 
     Examples
     --------
@@ -33,14 +34,15 @@ def iid(labels: np.ndarray, clients: int, seed: int) -> Clients:
 
 
 def by_classes(labels: np.ndarray, clients: int, seed: int, per_client: int) -> Clients:
-    """Give every client examples of exactly `per_client` classes, sizes unequal.
+    """Give every client examples of exactly `per_client` classes, in unequal numbers.
 
     Source: arXiv:2312.09006, Section 6; theory/NOTES.md, "Data splits of the neural experiments".
 
-    As in FedSSA, which follows Shamsian et al. (2021): every class has the same number of
-    clients, up to one, and is shared out among them in proportion to weights drawn uniformly
-    from [0.4, 0.6]; a class of one client goes to it whole. Unlike in their program no class is
-    drawn twice for one client, and nothing of a held class is left over.
+    This is the split of FedSSA, which follows Shamsian et al. (2021). The numbers of clients per
+    class differ by at most one. A class is divided among its clients in proportion to weights
+    drawn uniformly from [0.4, 0.6]; a single client gets the whole class. The authors' program
+    differs in two points: it can draw a class twice for one client, and it can leave examples of
+    an assigned class over.
 
     Raises
     ------
@@ -84,18 +86,18 @@ def dirichlet(
     minimum: int = 1,
     redistribute: bool = False,
 ) -> Clients:
-    """Share every class out among the clients by weights from a symmetric Dirichlet law.
+    """Divide every class among the clients by weights from a symmetric Dirichlet distribution.
 
     Source: arXiv:2111.09360, Section 5; theory/NOTES.md, "Data splits of the neural experiments".
 
     Parameters
     ----------
-    alpha : concentration; small is heterogeneous. As in kNN-Per the law is over clients, one
-        draw per class, so sizes are unequal too.
-    minimum : fewest examples of a client.
-    redistribute : whether a client below the minimum is filled up with examples drawn from the
-        then largest client; otherwise it is an error. The law is drawn once either way, never
-        until it happens to fit.
+    alpha : concentration; small values give heterogeneous clients. As in kNN-Per, each class has
+        one draw over the clients, so the sizes of the clients are unequal too.
+    minimum : smallest number of examples of a client.
+    redistribute : if True, a client below the minimum gets examples drawn from the largest client;
+        if False, such a client is an error. The weights are drawn once, not repeatedly until the
+        sizes fit.
 
     Examples
     --------
@@ -128,13 +130,15 @@ def pachinko(
     alpha: float = 0.3,
     beta: float = 10.0,
 ) -> Clients:
-    """Pachinko allocation: every client draws a coarse label, then a fine one, for each example.
+    """Pachinko allocation: for each example a client draws a coarse label, then a fine label.
 
-    As in Reddi et al. (2021) and kNN-Per (arXiv:2111.09360, Section 5; theory/NOTES.md, "Data
-    splits of the neural experiments"): a client's law over coarse labels is Dirichlet of `alpha`,
-    that over the fine labels of each coarse one Dirichlet of `beta`; examples are drawn without
-    replacement, and a label that is used up leaves the law. All clients get ``n // clients``
-    examples; later ones choose from what is left.
+    Source: Reddi et al. (2021) and kNN-Per (arXiv:2111.09360, Section 5); theory/NOTES.md, "Data
+    splits of the neural experiments".
+
+    Each client draws its distribution over coarse labels from a Dirichlet of `alpha`, and its
+    distribution over the fine labels of each coarse label from a Dirichlet of `beta`. Examples are
+    drawn without replacement; a label without remaining examples is not drawn again. All clients
+    get ``n // clients`` examples. Later clients draw from those that earlier clients left.
 
     Parameters
     ----------
@@ -161,18 +165,18 @@ def pachinko(
 def by_group(
     group: np.ndarray, clients: int | None, seed: int, *, units: np.ndarray, minimum: int
 ) -> Clients:
-    """Make each group, such as a writer, a client.
+    """Make each group, such as the examples of one writer, a client.
 
     Parameters
     ----------
     group : (n,) ints, 0 or more.
-    clients : how many groups, drawn at random; all of them where it is None.
-    units : (n,) ints, 0 or more; a group is left out if it has fewer than `minimum` different ones.
+    clients : number of groups, drawn at random; None takes all of them.
+    units : (n,) ints, 0 or more; a group with fewer than `minimum` different units is left out.
 
     Raises
     ------
     DataError : no group is large enough.
-    ArgumentError : more clients than groups that are.
+    ArgumentError : more clients than groups that are large enough.
     """
     width = int(units.max()) + 1
     groups, counts = np.unique(np.unique(group * width + units) // width, return_counts=True)
@@ -190,9 +194,10 @@ def by_group(
 
 
 def by_domain(domain: np.ndarray, clients: int | None, seed: int) -> Clients:
-    """Give every client one domain; with a multiple of their number, deal each out among several.
+    """Give every client one domain.
 
-    Clients of one domain stand together, in the order of the domains.
+    If there are several times as many clients as domains, each domain is divided among several
+    clients. Clients of one domain have consecutive numbers, in the order of the domains.
     """
     present = np.unique(domain)
     clients = len(present) if clients is None else clients
@@ -207,14 +212,14 @@ def by_domain(domain: np.ndarray, clients: int | None, seed: int) -> Clients:
 
 
 def check_clients(clients: int, most: int, minimum: int = 1, what: str = "the examples") -> None:
-    """Raise ArgumentError unless `most` things suffice for `minimum` at each client."""
+    """Raise ArgumentError unless each of `clients` can get `minimum` out of `most` things."""
     each = f" with {minimum} each" if minimum > 1 else ""
     require(clients >= 1, "clients", "1 or more", clients)
     require(clients * minimum <= most, "clients", f"within {what}, {most}{each}", clients)
 
 
 def check_sizes(sizes: list[int], minimum: int, advice: str) -> None:
-    """Raise DataError naming the first client with fewer than `minimum` examples."""
+    """Raise DataError if a client has fewer than `minimum` examples; name the first such client."""
     short = next((k for k, size in enumerate(sizes) if size < minimum), None)
     if short is not None:
         who = f"client {short} of {len(sizes)} gets {sizes[short]} examples"
@@ -249,8 +254,8 @@ def _draw(
 ) -> np.ndarray:
     """Return how many examples of each class one client draws.
 
-    Draws that find their label used up are drawn again, among the fine labels of the same coarse
-    one as long as any is left: every pass either ends or uses a label up.
+    A draw of a label without remaining examples is repeated. It is repeated among the fine labels
+    of the same coarse label while these have examples. Every pass either ends or uses up a label.
     """
     taken = np.zeros_like(left)
     while taken.sum() < size:
@@ -268,7 +273,7 @@ def _draw(
 def _multinomial(
     size: int, weights: np.ndarray, possible: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Multinomial counts over the possible labels; even where their weights all vanish."""
+    """Multinomial counts over the possible labels; equal weights if all their weights are 0."""
     law = np.where(possible, weights, 0.0)
     law = law if law.sum() > 0 else possible.astype(float)
     return rng.multinomial(size, law / law.sum())

@@ -1,4 +1,4 @@
-"""Datasets in one .npz: images, pictures in JPEG sheets, or speeches of a play."""
+"""Reader of datasets in one .npz file: images, pictures in JPEG sheets, or speeches of a play."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
 from hopfed.neural.data.files import picture
 
 CHANNELS = (1, 3)
-_PER_CHARACTER = 2 * text.LENGTH + 64  # bytes of its window, twice, and of its indices
+_PER_CHARACTER = 2 * text.LENGTH + 64  # bytes: two copies of its window, and its indices
 _TRAIN, _VALIDATION, _TEST = ("train", "training"), ("val", "valid", "validation"), ("test",)
 
 
 def read_npz(path: str | Path) -> Dataset:
-    """Read a dataset from an .npz file; no pickles.
+    """Read a dataset from an .npz file; pickles are refused.
 
     Parameters
     ----------
-    path : holds `labels`, one of
+    path : a file that holds `labels` and one of
 
         images : (n, height, width), (n, height, width, channels) or (n, channels, height, width).
         jpeg, offsets, tile : JPEG sheets in one byte array; sheet i is
             ``jpeg[offsets[i]:offsets[i + 1]]`` and shows ``tile = [G, s]``: G x G pictures of
             s x s, row by row.
-        text, start, end : speeches ``text[start:end]`` by speaker, which become next-character
-            prediction (see `text`), the speaker being the writer and the speech the group.
+        text, start, end : speeches ``text[start:end]``, labelled by speaker. They become examples
+            of next-character prediction (see `text`); a speaker is a writer, a speech is a group.
 
-        and, for pictures, optionally `class_names`, `coarse_labels`, `domain`, `domain_names`,
-        `writer`, `writer_names`, and `train` (bool) or `split` (words; a validation set counts as
-        training data where there is a test set, and as the test set where there is none).
+        For pictures it may also hold `class_names`, `coarse_labels`, `domain`, `domain_names`,
+        `writer`, `writer_names`, and the published split: `train` (bool) or `split` (words). A
+        validation set in `split` counts as training data if there is a test set; otherwise it is
+        the test set.
 
     Raises
     ------
@@ -95,12 +96,12 @@ def channels_first(images: np.ndarray) -> np.ndarray:
         raise ValueError(f"images of whole numbers must be in 0..255, got {spread}")
     if images.dtype.kind not in "iubf":
         raise ValueError(f"images must be numbers, got {images.dtype}")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinity, which is refused
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity: refused
         return np.ascontiguousarray(images, dtype=np.uint8 if whole else np.float32)
 
 
 def _images(archive: Npz) -> np.ndarray:
-    header = archive.header("images")  # read as they are, then copied to bytes or float32
+    header = archive.header("images")  # read in the stored dtype, then copied to bytes or float32
     require_memory(header.nbytes + 4 * math.prod(header.shape), f"{archive.path}: images")
     return channels_first(archive["images"])
 

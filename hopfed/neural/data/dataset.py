@@ -1,4 +1,4 @@
-"""A labelled dataset as every partition and every model reads it."""
+"""`Dataset`: a labelled dataset in the one form that partitions and models use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from hopfed.errors import DataError
 
-UNNAMED = 1 << 16  # classes, or writers, that may go without names: their numbers name them
+UNNAMED = 1 << 16  # largest number of classes or writers that may be named by their numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples, their labels, and what is known of where each one comes from.
+    """Examples, their labels, and the known origin of each example.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class Dataset:
     labels : (n,) int64, in [0, classes).
     class_names : one per class.
     domain, writer : (n,) int64 or None, indices into `domain_names` and `writer_names`.
-    group : (n,) int64 or None; rows of one group, such as the windows of one speech, are too
-        alike to be told apart: a client's split never parts them.
+    group : (n,) int64 or None; rows of one group, such as the windows of one speech, overlap, so
+        the training, validation and test parts of a client never share a group.
     coarse : (classes,) int64 or None, the superclass of each class.
     train : (n,) bool or None, the published split: True for training examples.
 
@@ -121,8 +121,8 @@ class Dataset:
 def encode(values: np.ndarray, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return int64 codes and their names, for a column of whole numbers or of words.
 
-    Words are numbered in sorted order; numbers stay and are their own names unless `names` are
-    given.
+    Words are numbered in sorted order. Numbers stay as they are; without `names` they are their
+    own names.
 
     Examples
     --------

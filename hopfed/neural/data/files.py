@@ -1,4 +1,4 @@
-"""Pictures of one size, decoded only if they fit."""
+"""Decoding of picture files into arrays, with a check that they fit into memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading
 from hopfed.errors import BackendError
 
-PER_PIXEL = 16  # bytes that decoding a pixel takes, with the copies on its way
+PER_PIXEL = 16  # bytes of memory per decoded pixel, intermediate copies included
 
 
 def pillow() -> Any:
-    """Return ``PIL.Image``, or say how to get it."""
+    """Return ``PIL.Image``; without Pillow raise BackendError, which says how to install it."""
     try:
         from PIL import Image
     except ImportError:
@@ -28,16 +28,16 @@ def pillow() -> Any:
 
 @contextmanager
 def picture(file: Any, name: object) -> Iterator[Any]:
-    """Open a picture with Pillow; one that would not fit into memory, or a bomb, is refused.
+    """Open a picture with Pillow; refuse one that does not fit into memory, or an image bomb.
 
     Parameters
     ----------
-    file : open, of bytes.
-    name : what to call it in an error.
+    file : open binary file.
+    name : name of the picture in an error message.
 
     Raises
     ------
-    ValueError : Pillow does not take it, or would have more pixels than it thinks safe.
+    ValueError : Pillow cannot read it, or it has more pixels than Pillow's safe limit.
     DataError : its pixels do not fit into memory.
     """
     image = pillow()
@@ -63,11 +63,11 @@ def pixels(picture: Any, mode: str, size: int | None) -> np.ndarray:
 def stack(
     pictures: Iterable[np.ndarray], count: int, called: Callable[[int], object]
 ) -> np.ndarray:
-    """Stack `count` pictures (channels, height, width) into one array, all of the first's size.
+    """Stack `count` pictures (channels, height, width) of equal size into one array.
 
     Raises
     ------
-    ValueError : there is none, or picture k differs from the first; `called` names it.
+    ValueError : there are no pictures, or picture k, named by `called`, differs in size.
     """
     stacked: np.ndarray | None = None
     for k, picture in enumerate(pictures):

@@ -1,4 +1,4 @@
-"""Datasets in the folders their owners publish: MNIST, CIFAR, Tiny-ImageNet, PACS, Office-Home."""
+"""Readers of the official folders of MNIST, CIFAR, Tiny-ImageNet, PACS and Office-Home."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def cifar100(folder: Path) -> Dataset:
 def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
     """Read Tiny-ImageNet; its labelled validation set is the test set here."""
     wnids = _text(folder / "wnids.txt").split()
-    index = {wnid: k for k, wnid in enumerate(wnids)}
+    with reading(folder / "wnids.txt"):
+        index = {_plain(wnid): k for k, wnid in enumerate(wnids)}
     lines = _text(folder / "words.txt").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     train = [(p, k) for w, k in index.items() for p in _pictures(folder / "train" / w / "images")]
@@ -74,7 +75,7 @@ def tiny_imagenet(folder: Path, size: int | None = None) -> Dataset:
 
 
 def domains(folder: Path, size: int | None = None, *, name: str = "") -> Dataset:
-    """Read pictures in ``domain/class/*``, as PACS and Office-Home keep them.
+    """Read pictures in ``domain/class/*``, the folders of PACS and Office-Home.
 
     Domains and classes are numbered in sorted order. Every domain must have every class.
     """
@@ -122,7 +123,7 @@ def _idx(folder: Path, stem: str, axes: int) -> np.ndarray:
 
 
 def _cifar(name: str, batches: list[dict], key: str, names: list[str]) -> Dataset:
-    """Join the batches, the last one being the test set."""
+    """Join the batches; the last batch is the test set."""
     pixels = np.concatenate([np.asarray(b["data"]) for b in batches])
     if pixels.dtype != np.uint8:
         raise ValueError(f"pictures must be bytes, got {pixels.dtype}")
@@ -144,9 +145,9 @@ def _text(path: Path) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return `name` if it is that of a file, without a folder."""
+    """Return `name` if it is a bare file name; raise ValueError if it names a folder."""
     if Path(name).name != name:
-        raise ValueError(f"{name!r} is not the name of a picture")
+        raise ValueError(f"{name!r} is not the name of a file or a folder")
     return name
 
 
@@ -159,9 +160,10 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
-    return [p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES]
+    with reading(folder):  # its name, from a file, may be longer than a name can be
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder")
+        return [p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES]
 
 
 def _holds(folder: Path) -> bool:

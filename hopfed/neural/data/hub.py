@@ -1,4 +1,4 @@
-"""Datasets by hub name, through the `datasets` library (extra `hub`), imported when asked for."""
+"""Datasets by hub name, read with the `datasets` library (extra `hub`), imported on first use."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ BATCH = 1000  # rows decoded at a time
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a dataset is on the hub, and what its columns are called.
+    """Address of a dataset on the hub, and the names of its columns.
 
     Attributes
     ----------
     path : owner and name on the hub.
-    inputs, label : columns; `mode` is that of the pictures in Pillow's words, "" for texts.
-    train, test : names of the splits; no test split where `test` is "".
-    coarse, domain, writer : columns, "" where there are none.
-    size : side that pictures of differing size are resized to, None to leave them.
+    inputs, label : names of columns.
+    mode : Pillow's mode of the pictures; "" for texts.
+    train, test : names of the splits; `test` is "" if there is no test split.
+    coarse, domain, writer : names of columns; "" if there is no such column.
+    size : side in pixels to which pictures are resized; None leaves their size.
     """
 
     path: str
@@ -70,7 +71,7 @@ def read_hub(name: str, size: int | None = None) -> Dataset:
     for split in splits:
         try:
             tables.append(library.load_dataset(entry.path, split=split))
-        except Exception as error:  # of the library, the network or the disk
+        except Exception as error:  # the library, the network or the disk can fail in many ways
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise BackendError(f"hub:{name}: {entry.path} cannot be loaded: {reason}") from error
     wanted = (entry.inputs, entry.label, entry.coarse, entry.domain, entry.writer)

@@ -1,4 +1,4 @@
-"""FEMNIST and Shakespeare in the JSON files that LEAF writes, one list of users per file."""
+"""Readers of FEMNIST and Shakespeare in LEAF's JSON files, each of which holds a list of users."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from hopfed.neural.data.dataset import Dataset, encode, whole
 from hopfed.neural.data.text import VOCABULARY, encode_next, encode_windows, speech_of
 
 SIDE = 28
-_PER_BYTE = 24  # bytes of what JSON's shortest numbers become, for each of the file
+_PER_BYTE = 24  # bytes of memory per byte of a JSON file that holds only the shortest numbers
 FEMNIST_CLASSES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 
 Reader = Callable[[Any, Any], tuple[np.ndarray, np.ndarray]]
 
 
 def femnist(folder: Path) -> Dataset:
-    """Read FEMNIST: 62 characters, 28 x 28, by writer; pixels in [0, 1] become 0..255."""
+    """Read FEMNIST: 62 classes, 28 x 28 pixels, by writer; pixels in [0, 1] become 0..255."""
     return _leaf("femnist", folder, _characters, FEMNIST_CLASSES)
 
 
 def shakespeare(folder: Path) -> Dataset:
-    """Read Shakespeare: 80 characters and the next one, by role; the speeches are groups."""
+    """Read Shakespeare: 80 characters predict the next one, by role; a speech is a group."""
     data = _leaf("shakespeare", folder, _sequences, tuple(VOCABULARY))
     owners = [column for column in (data.writer, data.train) if column is not None]
     return replace(data, group=speech_of(data.inputs, *owners))
 
 
 def _leaf(name: str, folder: Path, read: Reader, classes: tuple[str, ...]) -> Dataset:
-    """Join all users of all files; those under `test` are the published test set."""
+    """Join all users of all files; the files under `test` are the published test set."""
     inputs, labels, writers, train = [], [], [], []
     for path, is_train in _files(folder):
         with opened(path) as file, reading(path):
@@ -66,7 +66,7 @@ def _leaf(name: str, folder: Path, read: Reader, classes: tuple[str, ...]) -> Da
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Files of `train` and `test`, else those of `all_data`; whether they are for training."""
+    """Yield (file, is_training) for `train` and `test`; without them, for `all_data`."""
     parts = ("train", "test") if (folder / "train").is_dir() else ("all_data",)
     files = [(p, part != "test") for part in parts for p in sorted((folder / part).glob("*.json"))]
     if not files:
@@ -75,7 +75,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _users(content: Any) -> list[str]:
-    """Names of the users, each once."""
+    """Return the names of the users; a repeated name is an error."""
     users = content["users"]
     if not isinstance(users, list) or not all(isinstance(user, str) for user in users):
         raise ValueError("users must be a list of names")

@@ -1,4 +1,4 @@
-"""A dataset divided among clients, and each client's examples into train, validation and test."""
+"""`Partition`: a dataset divided among clients, each with training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Rows = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which rows of a dataset each client has, and for what.
+    """The rows of a dataset that each client has for training, validation and test.
 
     Attributes
     ----------
-    scheme, seed : what it was made from.
-    dataset : the rows' dataset: the one given, or its rotations.
+    scheme, seed : the arguments of `partition`.
+    dataset : the dataset to which rows refer: the given one, or its rotations.
     train, validation, test : one sorted index array per client, all disjoint and none empty.
     ids : (clients,) numbers of the clients in the whole federation.
 
@@ -55,7 +55,7 @@ class Partition:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the clients: their domain or writer where that made them, else their number."""
+        """Names of the clients: their domain or writer if the scheme uses it, else their number."""
         data, kind = self.dataset, self.scheme.partition(":")[0]
         if kind in ("domain", "rotation"):
             code, words = data.domain, data.domain_names
@@ -116,29 +116,30 @@ def partition(
 ) -> Partition:
     """Divide `dataset` among clients by a scheme, and split each client's examples.
 
-    Who holds what is a function of the labels (or writers, or domains), the scheme, the number
-    of clients and the seed; `shares` and `published` only move examples between the parts.
+    The labels (or writers, or domains), the scheme, the number of clients and the seed determine
+    which client holds an example. `shares` and `published` only assign it to one of the parts.
 
     Parameters
     ----------
     scheme : one of
 
         "iid" : at random.
-        "classes:K" : K classes per client, sizes unequal as FedSSA's.
+        "classes:K" : K classes per client, with unequal sizes as in FedSSA.
         "dirichlet:ALPHA[:redistribute]" : see :func:`allocate.dirichlet`.
         "pachinko[:COARSE[:FINE]]" : by superclasses; 0.3 and 10 as in kNN-Per.
-        "writer" or "role" : one client per writer; with fewer clients, writers drawn at random.
-        "domain" : one client per domain, or several with a multiple of their number.
+        "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
+        "domain" : one client per domain; a multiple of that number divides each domain.
         "rotation:ANGLES[:PER_CLASS][:same]" : one domain per angle in degrees, such as
-            "rotation:0,20,40,60:100"; 100 images per class, or as many as there are. No image is
-            in two domains, unless it ends in "same": then all domains show the same images, and
-            an image is in the same part everywhere.
-    clients : how many; may be left out where the data tell.
-    shares : of training, validation and test examples, 8:1:1 as in FedSSA, stratified by class.
-        Where the dataset has groups (speeches), a client's groups stay whole instead.
-    minimum : fewest examples per client, 3 or more.
-    published : keep the dataset's own split: a client's test examples are its share of the
-        published test set, and `shares` divide the rest. A client without any is an error.
+            "rotation:0,20,40,60:100"; 100 images per class by default, or all if there are fewer.
+            The domains show different images. With "same" they show the same images, and an image
+            is in the same part in every domain.
+    clients : number of clients; may be omitted if the scheme takes it from the data.
+    shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
+        class. If the dataset has groups (speeches), the split keeps groups whole instead.
+    minimum : smallest number of examples per client, 3 or more.
+    published : keep the dataset's own split: a client's test examples are those of its examples
+        that are in the published test set, and `shares` divide the rest. A client without a
+        published test example is an error.
 
     Raises
     ------
@@ -169,13 +170,13 @@ def partition(
 
 
 def hold_out(part: Partition, share: float = 0.2, seed: int = 0) -> tuple[Partition, Partition]:
-    """Return the clients that train and those unseen until the end, drawn at random.
+    """Divide the clients at random into those that train and those held out until the end.
 
     Source: arXiv:2111.09360, Section 5; theory/NOTES.md, "Data splits of the neural experiments".
 
     Parameters
     ----------
-    share : of the clients that are unseen; kNN-Per takes 0.2.
+    share : share of the clients that are held out; kNN-Per uses 0.2.
     part : of all clients.
     seed : of the draw.
 
@@ -202,8 +203,8 @@ def _parts(
 ) -> np.ndarray:
     """Return the part of each row of the dataset, client by client.
 
-    Groups that several clients hold, such as the rotations of one image, are given their parts
-    once for all clients: what one tests on, no other trains on.
+    If several clients hold rows of one group, such as the rotations of one image, the group is in
+    the same part at all of them: no client trains on a test example of another client.
     """
     if published and dataset.train is None:
         raise DataError(f"{dataset.name}: there is no published split")
@@ -211,7 +212,7 @@ def _parts(
     shared = dataset.group is not None and _overlap([dataset.group[rows] for rows in own])
     for client, rows in enumerate([np.concatenate(own)] if shared else own):
         rng = stream(seed, "split", "all" if shared else client)
-        if published:  # the published test examples stay what they are
+        if published:  # the published test examples stay test examples
             rows = rows[np.asarray(dataset.train)[rows]]
         group = None if dataset.group is None else dataset.group[rows]
         fractions = shares[:2] if published else shares
@@ -224,6 +225,6 @@ def _parts(
 
 
 def _overlap(groups: list[np.ndarray]) -> bool:
-    """Whether any group is held by two clients."""
+    """Whether two clients hold rows of one group."""
     each = np.concatenate([np.unique(g) for g in groups])
     return len(np.unique(each)) < len(each)

@@ -1,4 +1,4 @@
-"""Domains that are rotations of one set of images, as Rotated MNIST.
+"""Domains made by rotating the images of one dataset, as in Rotated MNIST.
 
 Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
 """
@@ -14,7 +14,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset
 
-PER_CLASS = 100  # of Rotated MNIST, for each domain
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 
 
 def rotated(
@@ -25,14 +25,14 @@ def rotated(
     *,
     same: bool = False,
 ) -> Dataset:
-    """Return a dataset of one domain per angle, each of as many images of every class.
+    """Return a dataset with one domain per angle; all classes have equally many images.
 
     Parameters
     ----------
-    angles : degrees, clockwise; corners that come into view are 0.
-    per_class : images of a class in a domain; 100 where it is None, or as many as there are.
-    same : whether all domains show the same images, as in the FedH2L paper; by default no image
-        is in two domains. `group` names the image behind each row either way.
+    angles : degrees, clockwise; pixels from outside of the image are 0.
+    per_class : images of a class in a domain; None means 100, or all if there are fewer.
+    same : whether all domains show the same images, as in the FedH2L paper; by default they show
+        different images. In both cases `group` is the number of the image that a row shows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The schemes of a partition by name: a table from text such as "dirichlet:0.3" to who has what."""
+"""Partition schemes by name: from a text such as "dirichlet:0.3" to the rows of each client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopfed.neural.data.rotate import rotated
 
 @dataclass(frozen=True)
 class Request:
-    """What a scheme is asked for; `clients` is None where the data are to tell."""
+    """Arguments of a scheme; if `clients` is None, the scheme takes the number from the data."""
 
     dataset: Dataset
     clients: int | None
@@ -26,7 +26,7 @@ class Request:
 
     @property
     def count(self) -> int:
-        """Number of clients, which this scheme must be told."""
+        """Number of clients; ArgumentError if it was not given."""
         if self.clients is None:
             raise ArgumentError("clients", "given for this partition", None)
         return self.clients
@@ -40,7 +40,7 @@ def divide(scheme: str, request: Request) -> Answer:
 
     Raises
     ------
-    ArgumentError : an unknown scheme (with the nearest name) or one not of its form.
+    ArgumentError : an unknown scheme (the nearest name is suggested), or a malformed one.
     """
     name = scheme.partition(":")[0]
     if name not in _SCHEMES:
@@ -117,7 +117,7 @@ def _rotation(request: Request, angles: str, per_class: str | None, same: str | 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
-# Name -> how it is written, the same as a pattern, and what it does with the groups of that.
+# Name -> usage text, regular expression, and the function that takes the expression's groups.
 _SCHEMES: dict[str, tuple[str, str, Callable[..., Answer]]] = {
     "iid": ("iid", "iid", _iid),
     "classes": ("classes:K, such as classes:2", r"classes:(\d{1,9})", _classes),

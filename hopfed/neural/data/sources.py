@@ -1,4 +1,4 @@
-"""Where datasets come from: `load` turns a name, a file or a hub name into a `Dataset`."""
+"""`load`: returns the `Dataset` of a dataset's name, a file, or a name on the hub."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ LEAF = ("train/*.json", "all_data/*.json")
 
 @dataclass(frozen=True)
 class Source:
-    """How a named dataset is found below a root.
+    """Places below the root where a named dataset may lie, and its reader.
 
     Attributes
     ----------
     archives : patterns of .npz files, tried first, in this order.
-    folders : names its official folder may have; the root itself is tried last.
-    markers : patterns of files or folders that tell the official folder.
-    read : from that folder; where it decodes pictures, also the side they are resized to.
-    decodes : whether it decodes pictures.
-    size : side of the pictures unless another is asked for; None as they are.
+    folders : possible names of the official folder; the root itself is tried last.
+    markers : patterns of files or folders by which the official folder is recognised.
+    read : reader of that folder; if it decodes pictures, it also takes the side to resize to.
+    decodes : whether the reader decodes pictures.
+    size : default side of the pictures in pixels; None leaves their size.
     """
 
     archives: tuple[str, ...]
@@ -113,15 +113,16 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
         "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
         "FILE.npz" : a file with `images` and `labels`, as :func:`archives.read_npz` reads it.
         "mnist", "cifar10", "cifar100", "tiny-imagenet", "femnist", "shakespeare", "pacs",
-        "office-home" : as .npz or as the folder its owners publish, below the root.
-        "hub:NAME" : one of those by its name on the hub (extra `hub`).
-    root : folder to look in; the environment variable HOPFED_DATA where it is not given.
-    size : side in pixels that decoded pictures are resized to: those of Tiny-ImageNet (64 x 64
-        as published), PACS and Office-Home (64 unless given), and of the hub.
+        "office-home" : an .npz file or the official folder, below the root.
+        "hub:NAME" : one of these datasets from the hub (extra `hub`).
+    root : folder to search; by default the environment variable HOPFED_DATA names it.
+    size : side in pixels to which decoded pictures are resized. It applies to Tiny-ImageNet
+        (64 x 64 as published), to PACS and Office-Home (default 64), and to the hub.
 
     Raises
     ------
-    ArgumentError : an unknown name (with the nearest ones), or a size where none applies.
+    ArgumentError : an unknown name (the nearest ones are suggested), or a size for a dataset that
+        is not resized.
     DataError : not found, truncated or malformed, in one line.
     BackendError : a library that the source needs is missing.
 
@@ -150,7 +151,7 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
 
 
 def digits() -> Dataset:
-    """Return scikit-learn's digits: 1,797 of 8 x 8 with 17 grey values."""
+    """Return scikit-learn's digits: 1,797 images of 8 x 8 pixels with 17 grey values."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -186,7 +187,7 @@ def _root(name: str, root: str | Path | None) -> Path:
     place = root if root is not None else os.environ.get(ENVIRONMENT)
     if place is None:
         raise DataError(f"{name}: give its root, set {ENVIRONMENT}, or take hub:{name}")
-    if not os.path.isdir(place):  # false also for a name that no folder can have
+    if not os.path.isdir(place):  # also False for a name that is not a possible folder name
         raise DataError(f"{place}: no such folder")
     return Path(place)
 
@@ -199,7 +200,7 @@ def _existing(spec: str, root: str | Path | None) -> Path:
 
 
 def _known(text: str, names: dict, prefix: str) -> str:
-    """Return the name meant by `text`, or say which there are."""
+    """Return `text` if it is a known name; otherwise raise ArgumentError, which lists the names."""
     name = text.lower().replace("_", "-")
     if name in names:
         return name

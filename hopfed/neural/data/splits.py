@@ -1,4 +1,4 @@
-"""Train, validation and test parts of one client's examples."""
+"""Functions that divide one client's examples into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def split(
 ) -> np.ndarray:
     """Return the part of each example, (n,) ints: stratified by class, no group in two parts.
 
-    Groups of one label each, such as the rotations of an image, are stratified as if they were
-    examples; groups of many labels, such as the windows of a speech, are dealt out whole.
+    If every group has one label, as the rotations of an image have, groups are stratified like
+    examples. If groups have several labels, as the windows of a speech have, each is dealt whole.
     """
     if group is None:
         return stratified(labels, shares, rng)
@@ -45,7 +45,7 @@ def split(
 
 
 def part_sizes(n: int, shares: Sequence[float]) -> list[int]:
-    """Return whole sizes that add up to n, in proportion to `shares`, none of them 0.
+    """Return whole sizes, all above 0, in proportion to `shares`; they add up to n.
 
     Examples
     --------
@@ -65,8 +65,8 @@ def part_sizes(n: int, shares: Sequence[float]) -> list[int]:
 def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints; every part has its share of every class.
 
-    Sizes are those of :func:`part_sizes`; a class's count in a part is off its share of the part
-    by less than one. Examples are lined up by class, and a part takes every so manieth of them.
+    Sizes are those of :func:`part_sizes`. In each part the count of a class differs from its
+    share by less than one: examples are sorted by class, and a part takes them at even intervals.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
 def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints, such that no group is in two parts.
 
-    Groups are taken in random order; shares are kept as well as the sizes of the groups allow.
+    Groups are dealt in random order; the sizes of the groups limit how exactly shares are met.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A dataset on a device: loaded once, normalised and augmented there.
+"""`Tensors`: a dataset on a device, where it is normalised and augmented.
 
-The one place where NumPy arrays become torch tensors.
+Only this module turns the arrays of a dataset into tensors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.neural.data.partitions import Partition
 
-# Examples in a forward pass without gradients. On a CPU the activations of 64 come from memory that
-# is held; from 512 on (CNN-3, 28 x 28) or 128 on (CNN-1, 64 x 64) every pass has its pages made
-# afresh, and an example takes 1.6 and 1.8 times as long at 1,024.
+# Examples in a forward pass without gradients. On a CPU the allocator reuses the memory of the
+# activations of 64 examples. From 512 examples (CNN-3, 28 x 28) or 128 (CNN-1, 64 x 64) every pass
+# gets new pages from the system; at 1,024 an example then takes 1.6 and 1.8 times as long.
 ON_CPU, ON_DEVICE = 64, 1024
 
 
@@ -26,8 +26,8 @@ ON_CPU, ON_DEVICE = 64, 1024
 class Tensors:
     """Inputs and labels of a whole dataset on one device.
 
-    Images stay what they were (uint8 takes a quarter of the memory of float32) and become
-    normalised float32 batch by batch.
+    Images keep their dtype, since uint8 takes a quarter of the memory of float32. Each batch is
+    converted to normalised float32.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Tensors:
         Parameters
         ----------
         rows : (...) int64 on the device, such as (clients, batch) for stacked clients.
-        augment, generator : what to do to images, and where its draws come from.
+        augment, generator : augmentation of images, and the generator of its random numbers.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class Tensors:
     def batches(self, index: np.ndarray) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield inputs and labels of the examples `index`, in order, for passes without gradients.
 
-        None at all are one batch of none.
+        Without examples it yields one empty batch.
         """
         size = ON_CPU if self.device.type == "cpu" else ON_DEVICE
         for i in range(0, max(len(index), 1), size):
@@ -113,7 +113,8 @@ class Augment:
     def __call__(self, images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Augment images (..., channels, height, width) of any dtype; the result is a new tensor.
 
-        Draws are made where the generator is: the same on every device for one on the CPU.
+        Random numbers are drawn on the generator's device: with a generator on the CPU they are
+        the same for images on every device.
         """
         height, width = images.shape[-2:]
         flat = images.reshape(-1, *images.shape[-3:])
@@ -130,7 +131,7 @@ class Augment:
         columns = columns + draw(2 * self.padding + 1)
         padded = torch.nn.functional.pad(flat, [self.padding] * 4)
         image = torch.arange(n, device=device)[:, None, None]
-        # Advanced indices on both sides of the channels move these to the end.
+        # Indexing with arrays on both sides of the channel axis moves that axis to the end.
         cropped = padded[image, :, rows[:, :, None], columns[:, None, :]]
         return cropped.permute(0, 3, 1, 2).reshape(images.shape)
 
@@ -138,8 +139,8 @@ class Augment:
 def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tensors:
     """Put the dataset of `partition` on `device`; mean and std are those of its training images.
 
-    Clients held out of a federation share its tensors: their images are normalised by what the
-    others trained on.
+    Clients that are held out of a federation use its tensors, so their images are normalised by
+    the mean and std of the training clients.
 
     Raises
     ------
@@ -173,10 +174,10 @@ def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tens
 def moments(images: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation per channel over the images `rows`, float64.
 
-    A channel of one value has the deviation 1, so that it becomes zero and not NaN.
+    A constant channel has the deviation 1, so that normalisation gives 0 and not NaN.
     """
     chosen = images[rows]
-    if chosen.dtype == np.uint8:  # exact, and light on memory
+    if chosen.dtype == np.uint8:  # a histogram is exact and needs little memory
         values = np.arange(256)
         law = np.stack([np.bincount(c.ravel(), minlength=256) for c in chosen.swapaxes(0, 1)])
         law = law / law.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Next-character prediction as in LEAF: 80 characters in, the next one out.
+"""Examples of next-character prediction as in LEAF: 80 characters predict the next one.
 
 Source: arXiv:1812.01097; theory/NOTES.md, "Text of the neural experiments".
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 LENGTH = 80  # characters of context
 
-# The 80 characters of LEAF, in its order; any other one counts as a space, LEAF's unknown.
+# The 80 characters of LEAF, in its order. As in LEAF, any other character counts as a space.
 VOCABULARY = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 SPACE = VOCABULARY.index(" ")
 
@@ -57,8 +57,8 @@ def encode_next(characters: Sequence[str]) -> np.ndarray:
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return every window of every speech, the character that follows it, and its speech.
 
-    As in LEAF: a speech is one line, its line breaks and runs of spaces one space each, closed by
-    a line break; 80 spaces go before it, so that its first character is predicted too.
+    As in LEAF, a speech becomes one line: line breaks and runs of spaces become single spaces, and
+    a line break ends it. 80 spaces before it make its first character predictable too.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
     padded = encode_text("".join(" " * LENGTH + line for line in lines))
     lengths = np.array([len(line) for line in lines], dtype=np.int64)
     speech = np.repeat(np.arange(len(lines)), lengths)
-    # Before the k-th target stand k other targets and the padding of the speeches so far.
+    # The k-th target follows k other targets and the padding of all speeches so far.
     start = np.arange(len(speech)) + LENGTH * speech
     windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
     return windows, padded[start + LENGTH].astype(np.int64), speech
@@ -85,8 +85,8 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
 def speech_of(windows: np.ndarray, *owners: np.ndarray) -> np.ndarray:
     """Return the speech of each window, (n,) int64, for windows in LEAF's order.
 
-    A window of spaces alone is the padding before a speech; one speech also ends where an owner,
-    such as the role or the published part, changes.
+    A window that holds only spaces is the padding before a speech. A speech also ends where a
+    value of `owners`, such as the role or the published part, changes.
 
     Examples
     --------

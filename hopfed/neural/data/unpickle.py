@@ -1,8 +1,8 @@
-"""The pickles of CIFAR, read without running anything they may hold.
+"""Safe reader of CIFAR's pickles, which runs no code from the file.
 
-A pickle names the functions it calls. The official archives name four: the three that rebuild a
-NumPy array, and the codec of byte strings. Any other name is refused, and these four are replaced
-by stand-ins that can only make arrays of numbers; NumPy's own unpickling is not used.
+A pickle names the functions that it calls. The official archives name four: three that rebuild a
+NumPy array, and the codec of byte strings. This module replaces these four by functions that can
+only make arrays of numbers, and refuses all other names. It does not use NumPy's own unpickling.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hopfed.errors import DataError
 
 _NUMBERS = frozenset(f"{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)) - {"f1"}
 
-_PER_BYTE = 64  # bytes of what the shortest opcodes leave, for each of the file
+_PER_BYTE = 64  # bytes of memory per byte of a file that holds only the shortest opcodes
 
 
 def read_pickle(path: str | Path) -> dict[str, Any]:
@@ -28,11 +28,11 @@ def read_pickle(path: str | Path) -> dict[str, Any]:
 
     Raises
     ------
-    DataError : not there, truncated, not a dictionary, or naming any other function.
+    DataError : the file is missing or truncated, holds no dictionary, or names another function.
     """
     with opened(path) as file:
         require_memory(_PER_BYTE * size_of(file), str(path))
-        try:  # from memory: a length in the file cannot ask for more than there is
+        try:  # read from memory, so that a false length in the file cannot allocate more
             value = _Unpickler(io.BytesIO(file.read()), encoding="latin-1").load()
             if not isinstance(value, dict):
                 raise pickle.UnpicklingError("it is no dictionary")
@@ -56,7 +56,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands in for ``numpy.ndarray``: filled from the state the pickle holds."""
+    """Stands in for ``numpy.ndarray``: takes its numbers from the state in the pickle."""
 
     def __init__(self, *_: object) -> None:
         self.numbers = np.empty(0)
@@ -69,7 +69,7 @@ class _Array:
 
 
 def _encode(characters: str, _: str) -> bytes:
-    """Stands in for ``codecs.encode``: Python 3 pickles byte strings so."""
+    """Stands in for ``codecs.encode``, with which Python 3 pickles byte strings."""
     return characters.encode("latin-1")
 
 
@@ -86,7 +86,7 @@ _Python: Any = pickle._Unpickler
 
 
 class _Unpickler(_Python):
-    """Python's own: the one in C sets aside as many places as a number in the file says."""
+    """Unpickler in Python; the one in C allocates as many places as a number in the file asks."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the harmless stand-in of an allowed name."""
@@ -95,7 +95,7 @@ class _Unpickler(_Python):
         return _ALLOWED[module, name]
 
     def load_setitem(self) -> None:
-        """Set an item of a dictionary, whose keys are names here: hashing can be made to crash."""
+        """Set an item of a dictionary; keys must be names, since hashing others could crash."""
         self._check_keys([self.stack[-2]])
         super().load_setitem()
 
@@ -115,7 +115,7 @@ class _Unpickler(_Python):
         pickle.SETITEM[0]: load_setitem,
         pickle.SETITEMS[0]: load_setitems,
     }
-    # Sets and other dictionaries hash what they are given; persistent names need a hook.
+    # These opcodes hash arbitrary objects (sets, dictionaries) or create instances of classes.
     dispatch |= dict.fromkeys(
         (code[0] for code in (pickle.DICT, pickle.ADDITEMS, pickle.FROZENSET, pickle.INST)),
         _refuse,

@@ -1,17 +1,18 @@
-"""Groups of memories found by the Hopfield tools of this package; beyond SoHip.
+"""Groups of memories, found by recovering archetypes; an extension of SoHip.
 
-Source: theory/NOTES.md, "Groups of memories".
+Source: theory/NOTES.md, "Groups of memories"; SoHip is arXiv:2603.25614.
 
-Memories are binarised, and `hopfed.recovery.recover.recover` looks for archetypes in them: patterns
-that stand above the noise, none where the evidence does not reach. A mean over all memories, the
-paper's collective memory, is one archetype for everybody.
+`group` binarises the memories and recovers archetypes from them with
+`hopfed.recovery.recover.recover`. Archetypes are patterns above the noise; there may be none. The
+collective memory of the SoHip paper is the mean over all memories, that is a single group.
 
-What to expect, measured on two kinds of Gaussian memories (unit variance, noise of deviation .3,
-20 seeds): with m = 64 four memories are enough to tell the kinds apart in every seed, with m = 16
-it takes ten (17 of 20); noise alone showed an archetype in none of 200 draws. But a number near
-zero changes its sign more often than others, which is not the channel of one quality that the
-theory speaks of. With many memories that shows: the verdict is "poor fit", for some of what was
-found may be false (40 memories of one kind fall into two to eight groups), and there are no groups.
+Measured on two kinds of Gaussian memories (unit variance, noise of deviation .3, 20 seeds): with
+m = 64, four memories are enough to tell the kinds apart in every seed; with m = 16, ten memories
+tell them apart in 17 of 20 seeds. Pure noise gave an archetype in none of 200 draws.
+
+Limit: a number near zero changes its sign more often than others, but the theory assumes the same
+quality for all numbers. With many memories this matters: 40 memories of one kind fall into two to
+eight groups. The status of the recovery is then "poor fit", and `group` returns no groups.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
     Parameters
     ----------
     memories : (n, m) floats.
-    weights : (n,) positive, of each memory in the mean of its group.
-    seed : of the search.
+    weights : (n,) positive, the weight of each memory in the mean of its group.
+    seed : seed of the search.
 
     Returns
     -------
-    The groups; None where no archetype shows for certain, or for a single memory.
+    The groups; None if no archetype is certain, or if there is only one memory.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
     found = recover(signs, seed=seed)
     if len(found) == 0 or found.status not in ("ok", "incomplete"):
         return None
-    # Second moments know an archetype up to its sign: its opposite may have members too.
+    # Second moments determine an archetype only up to its sign, so its opposite may have members.
     patterns = np.concatenate([found.patterns, -found.patterns]).astype(np.int64)
     nearest = (signs @ patterns.T).argmax(axis=1)
     used, labels = np.unique(nearest, return_inverse=True)

@@ -2,16 +2,17 @@
 
 Source: theory/NOTES.md, "Softmax retrieval is a neighbour vote" and "Recall energies".
 
-The softmax over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021):
-with keys X (n, d) and inverse temperature beta, ``q -> X^T softmax(beta X q)``. Its weights are
-those of a kernel on squared distances when all keys have one norm, since in
-``|q - x_i|^2 = |q|^2 + |x_i|^2 - 2 q . x_i`` only the last term then differs from key to key:
+The softmax over stored keys is the update of a modern Hopfield network (Ramsauer et al., 2021,
+arXiv:2008.02217): ``q -> X^T softmax(beta X q)`` for keys X (n, d) and inverse temperature beta. If
+all keys have the same norm, its weights equal those of a kernel on squared distances, because only
+the last term of ``|q - x_i|^2 = |q|^2 + |x_i|^2 - 2 q . x_i`` then differs between keys:
 
     softmax_i(-beta/2 |q - x_i|^2) = softmax_i(beta q . x_i).
 
-So kNN-Per with the kernel of its authors' program, all keys as neighbours, keys of unit norm and
-``sigma = 2 / (beta d)`` is that retrieval, read out in labels instead of keys; tests hold the two
-together. Archetypes are fewer keys of the same kind: sign patterns, one or a few for each class.
+So kNN-Per (arXiv:2111.09360) equals this retrieval, read out in labels, under four conditions: the
+kernel of its authors' program, all keys as neighbours, keys of unit norm, and
+``sigma = 2 / (beta d)``. Tests check this. Class archetypes are a smaller set of keys: one or a few
+sign patterns for each class.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from hopfed._lib.settings import require
 from hopfed.neural.memory.neighbours import label_bytes, vote
 from hopfed.recovery.recover import recover
 
-FEW = 16  # examples of a class below which their majority stands for all of them
+FEW = 16  # a class with fewer examples is represented by their majority vote
 
 
 @dataclass(frozen=True, eq=False)
 class Associative:
-    """Keys of unit norm, and what they stand for.
+    """Keys of unit norm and the labels that they stand for.
 
     Attributes
     ----------
     keys : (n, d).
     values : (n, C) labels of the keys, rows that sum to one.
-    counts : (n,) examples that a key stands for: it is as good as so many keys.
-    mean : (d,) what is taken off a query before it is brought to unit norm.
+    counts : (n,) number of examples that a key represents; its weight is multiplied by it.
+    mean : (d,) vector subtracted from a query before normalisation to unit norm.
     beta : inverse temperature.
-    binary : whether of a query, too, only the signs are taken.
+    binary : whether queries are reduced to their signs, as the keys are.
     """
 
     keys: np.ndarray = field(repr=False)
@@ -52,7 +53,7 @@ class Associative:
         return len(self.keys)
 
     def log_weights(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
-        """Return logarithms of the weights (Q, n), not normalised; `own` as in `Index.search`."""
+        """Return unnormalised log-weights (Q, n); `own` as in `neighbours.Index.search`."""
         logs = self.beta * self.cue(queries) @ self.keys.T + np.log(self.counts)
         if own is not None:
             require(len(self) > 1, "own", "left out of a store of one key", len(self))
@@ -60,11 +61,11 @@ class Associative:
         return logs
 
     def cue(self, queries: np.ndarray) -> np.ndarray:
-        """Return queries as the memory takes them (Q, d)."""
+        """Return the queries (Q, d) centred, reduced to signs if `binary`, and of unit norm."""
         return unit(signs(queries, self.mean) if self.binary else queries - self.mean)
 
     def update(self, queries: np.ndarray) -> np.ndarray:
-        """Return ``X^T softmax(beta X q)``, what the network makes of each query (Q, d)."""
+        """Return ``X^T softmax(beta X q)`` (Q, d): each query after one update of the network."""
         return vote(self.log_weights(queries), self.keys)
 
     def __call__(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
@@ -73,7 +74,7 @@ class Associative:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys (one bit for a sign, else float32), labels, counts and mean."""
+        """Bytes of keys (a sign takes one bit, a number is float32), labels, counts and mean."""
         n, d = self.keys.shape
         row = (d + 7) // 8 if self.binary else 4 * d
         return n * (row + label_bytes(self.values.shape[1]) + 4 * self.binary) + 4 * d
@@ -100,9 +101,9 @@ def class_archetypes(
 ) -> Associative:
     """Return the memory of the archetypes of each class, sign patterns around the mean feature.
 
-    Of a class with `FEW` examples or more they are recovered from the second moments of its signs
-    (`hopfed.recover`), where that finds any; else the majority vote stands for the class. An
-    archetype stands for the examples that are nearest to it.
+    If a class has at least `FEW` examples, its archetypes are recovered from the second moments of
+    its signs (`hopfed.recover`). If the class has fewer examples, or the recovery finds nothing,
+    the majority vote represents the class. An archetype represents the examples nearest to it.
 
     Examples
     --------

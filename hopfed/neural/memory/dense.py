@@ -1,16 +1,17 @@
-"""The dense and the exponential memory as a module of PyTorch, with gradients.
+"""The dense and the exponential memory as a PyTorch module with gradients.
 
-The steps are those of `hopfed.memory` with real states in the place of signs: for the exponential
-rule attention with inverse temperature beta (arXiv:2008.02217, eq. (3)),
+The update steps are those of `hopfed.memory`, but for real states instead of signs. The step of
+the exponential rule is attention with inverse temperature beta (arXiv:2008.02217, eq. (3)):
 
-    q <- softmax(beta q X^T) X,
+    q <- softmax(beta q X^T) X.
 
-and for the dense rule the gradient of its energy, divided by the sum of its absolute weights,
+The step of the dense rule is the gradient of its energy, divided by the sum of its absolute
+weights:
 
-    q <- (q X^T / N)^(n - 1) X / sum_mu |q . x_mu / N|^(n - 1),
+    q <- (q X^T / N)^(n - 1) X / sum_mu |q . x_mu / N|^(n - 1).
 
-so that both answer weighted means of the patterns X (K, N). The sign of one exponential step from
-+-1 states is the synchronous update of `AssociativeMemory.recall`.
+Both steps return weighted means of the patterns X (K, N). The sign of one exponential step from
++-1 states equals the synchronous update of `AssociativeMemory.recall`.
 """
 
 from __future__ import annotations
@@ -24,19 +25,44 @@ from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Exponential, Rule, rule_named
 
 
+def weights(states: Tensor, patterns: Tensor, rule: Rule) -> Tensor:
+    """Weights (..., K) that states give to patterns; their sizes sum to one.
+
+    Parameters
+    ----------
+    states : (..., N) real.
+    patterns : (K, N) real.
+    rule : `Dense` or `Exponential`.
+
+    Examples
+    --------
+    >>> xi = torch.tensor([[1.0, 1.0], [1.0, -1.0]])
+    >>> weights(xi, xi, Exponential(1.0)).round(decimals=2)
+    tensor([[0.8800, 0.1200],
+            [0.1200, 0.8800]])
+    """
+    sums = states @ patterns.T
+    if isinstance(rule, Exponential):
+        return torch.softmax(rule.beta * sums, dim=-1)
+    assert isinstance(rule, Dense)
+    powers = (sums / patterns.shape[1]) ** (rule.n - 1)
+    tiny = torch.finfo(powers.dtype).tiny
+    return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
+
+
 class DenseMemory(nn.Module):
-    """Patterns that states are drawn to; differentiable in the states and in the patterns.
+    """Associative memory of real patterns, differentiable in the states and in the patterns.
 
     Parameters
     ----------
     patterns : (K, N) real, the keys.
     rule : `Dense` or `Exponential`, or its name.
-    values : (K, V) what is answered in the place of the keys; then only one step makes sense.
-    learned : whether patterns and values are parameters, not buffers.
+    values : (K, V) values that are read out instead of the keys; use them with one step only.
+    learned : whether patterns and values are parameters; otherwise they are buffers.
 
     Raises
     ------
-    ArgumentError : another rule, shapes that do not fit.
+    ArgumentError : another rule, or shapes that do not fit.
 
     Examples
     --------
@@ -87,18 +113,8 @@ class DenseMemory(nn.Module):
         xi = torch.from_numpy(memory.patterns.astype(np.float32))
         return cls(xi, memory.rule, learned=learned)
 
-    def weights(self, states: Tensor) -> Tensor:
-        """Weights (..., K) that states (..., N) give to the patterns; their sizes sum to one."""
-        sums = states @ self.patterns.T
-        if isinstance(self.rule, Exponential):
-            return torch.softmax(self.rule.beta * sums, dim=-1)
-        assert isinstance(self.rule, Dense)
-        powers = (sums / self.patterns.shape[1]) ** (self.rule.n - 1)
-        tiny = torch.finfo(powers.dtype).tiny
-        return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
-
     def energy(self, states: Tensor) -> Tensor:
-        """Energy (...,) of states: `AssociativeMemory.energy`, of real states as well."""
+        """Energy (...,) of states: `AssociativeMemory.energy`, extended to real states."""
         sums = states @ self.patterns.T
         if isinstance(self.rule, Exponential):
             return -torch.logsumexp(self.rule.beta * sums, dim=-1) / self.rule.beta
@@ -107,7 +123,7 @@ class DenseMemory(nn.Module):
         return -(n_sites / self.rule.n) * ((sums / n_sites) ** self.rule.n).sum(dim=-1)
 
     def forward(self, states: Tensor, steps: int = 1) -> Tensor:
-        """Return states (..., N) after `steps` updates, or values (..., V) read out by the last.
+        """Return states (..., N) after `steps` updates; with values, the last step returns these.
 
         Parameters
         ----------
@@ -116,5 +132,6 @@ class DenseMemory(nn.Module):
         """
         require(steps >= 1, "steps", "at least 1", steps)
         for _ in range(steps - 1):
-            states = self.weights(states) @ self.patterns
-        return self.weights(states) @ (self.patterns if self.values is None else self.values)
+            states = weights(states, self.patterns, self.rule) @ self.patterns
+        answers = self.patterns if self.values is None else self.values
+        return weights(states, self.patterns, self.rule) @ answers

@@ -1,4 +1,4 @@
-"""Features of a client's examples under a model, computed once for all that asks for them."""
+"""Features of a client's examples under a model, computed once and reused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PERPLEXITY = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Examples as a model sees them: features (n, d) and logits (n, C), float32; labels (n,)."""
+    """A model's features (n, d) and logits (n, C) of examples, float32, with labels (n,)."""
 
     features: np.ndarray = field(repr=False)
     logits: np.ndarray = field(repr=False)
@@ -44,7 +44,7 @@ class Embedded:
 
 @dataclass(frozen=True, eq=False)
 class Extractor:
-    """A model with given parameters, as what makes features."""
+    """A model with given parameters, used to compute features."""
 
     model: Model
     params: Params = field(repr=False)
@@ -68,11 +68,11 @@ class Extractor:
 
 
 def features_of(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """Return the features (n, d) that a client's classifier makes of the examples `rows`.
+    """Return the features (n, d) of the examples `rows` under a client's classifier.
 
     Raises
     ------
-    ArgumentError : a classifier that is no model with parameters.
+    ArgumentError : the classifier is not a model with parameters.
     """
     if isinstance(classifier, Network) and isinstance(classifier.model, Model):
         return Extractor(classifier.model, classifier.params).embed(data, rows).features
@@ -107,7 +107,7 @@ _EXTRACTORS = Recent(1 << 28)
 
 
 def shared_extractor(method: NeuralMethod, down: Message) -> Extractor:
-    """Return the model that `method` makes of a message to all, one object for all clients."""
+    """Return the model in the server's message to all, one object for all clients."""
     found: Extractor = _EXTRACTORS.get(
         (method.name, method.task, digest(down)),
         lambda: Extractor(method.made.model(0), method.personal({}, down, 0)),

@@ -1,13 +1,13 @@
-"""Classification by a Gaussian process in closed form (Milios et al., 2018).
+"""Gaussian process classification in closed form (Milios et al., 2018).
 
-Labels become targets of a regression with noise of its own for each example: with
-``a = EPSILON + [y = c]``, the logarithm of a Gamma variable of shape a is about normal,
+Labels become targets of a regression in which each example has its own noise. The logarithm of a
+Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal, which gives
 
-    noise s2 = log(1/a + 1),    target t = log a - s2 / 2,
+    noise s2 = log(1/a + 1),    target t = log a - s2 / 2.
 
-and class c has a process of its own, with the kernel ``scale exp(-|z - z'|^2 / (2 d length^2))`` of
-features of dimension d around the mean of its targets. Its evidence and posterior are those of
-any Gaussian regression.
+Each class c has its own process around the mean of its targets. The kernel for features of
+dimension d is ``scale exp(-|z - z'|^2 / (2 d length^2))``. Evidence and posterior are those of
+ordinary Gaussian process regression.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.nn.functional import one_hot
 from hopfed.errors import BackendError
 from hopfed.neural.training.training import masked_mean
 
-EPSILON = 0.01  # shape of the Gamma variable of a class that an example is not of
+EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
 
 
 def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ def log_evidence(
     Parameters
     ----------
     features : (B, d).
-    mask : (B,) 0 on rows that pad the batch; each is then a variable of its own, of density one.
+    mask : (B,) 0 on padding rows; each becomes an independent variable of density one.
     """
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
@@ -82,9 +82,9 @@ class Process:
 
     Attributes
     ----------
-    posterior : features to the latent means, (Q, d) to (classes, Q).
+    posterior : function from features (Q, d) to the latent means (classes, Q).
     size : number of examples.
-    nbytes : of features and labels kept.
+    nbytes : bytes of the stored features and labels.
     """
 
     posterior: Any = field(repr=False)

@@ -2,13 +2,13 @@
 
 Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
 
-Arrays in, arrays out (NumPy). FAISS finds candidates in float32; the distances of what it finds
-are then computed anew in float64, and ties go to the row that came first. So an exact search gives
-what comparing all pairs would give, whatever the way in which FAISS sums.
+The functions take and return NumPy arrays. FAISS finds candidates in float32. Their distances are
+then recomputed in float64, and the first of tied rows wins. So an exact search gives the result of
+comparing all pairs, in whatever order FAISS adds.
 
-Of the approximate ways "ivf" is the faster to build and to ask (`hopfed bench neighbours`): keys of
-many dimensions are sorted into lists by their principal axes, and only the best found there are
-compared in full.
+Of the two approximate indexes, "ivf" is faster to build and to search (`hopfed bench neighbours`).
+It sorts keys of many dimensions into lists by their principal axes, and computes full distances
+only for the best candidates.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from hopfed.neural.memory.store import blend
 KINDS = ("exact", "hnsw", "ivf")
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
-GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # of lambda (theory/NOTES.md, "kNN-Per interpolation")
+# Values of lambda that are tried (theory/NOTES.md, "kNN-Per interpolation").
+GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
-EXTRA = 8  # candidates beyond k, among which float64 decides what float32 cannot
-ROUNDING = 64 * np.finfo(np.float32).eps  # of the squared norms: error of FAISS's distances
+EXTRA = 8  # candidates beyond k; float64 distances choose the k nearest among all of them
+ROUNDING = 64 * np.finfo(np.float32).eps  # error of FAISS's distances, relative to squared norms
 LINKS = 32  # neighbours of a node of the HNSW graph
 EFFORT = {"hnsw": 64, "ivf": 48}  # nodes kept open, lists visited
-TRAINING = 39  # keys per list below which FAISS finds its centroids unsafe
+TRAINING = 39  # FAISS warns about its centroids below this number of keys per list
 SAMPLE = 50_000  # keys from which axes and centroids are learned
-AXES = 64  # principal axes by which lists are made and scanned
-POOL = 4  # of the keys found along the axes, times as many are compared in full
-BLOCK = 1 << 23  # numbers of a block of differences
+AXES = 64  # principal axes along which lists are made and scanned
+POOL = 4  # this many candidates per requested neighbour are compared in full dimension
+BLOCK = 1 << 23  # largest number of entries in a block of differences
 
 
 class SmallStoreWarning(UserWarning):
-    """A store holds less than was asked of it; what there is was used."""
+    """A store holds fewer rows than requested; all of its rows were used."""
 
 
 def parse_index(index: str) -> tuple[str, int]:
-    """Split "exact", "hnsw[:EF]" or "ivf[:LISTS]" into the kind and its effort, 0 for exact.
+    """Split "exact", "hnsw[:EF]" or "ivf[:LISTS]" into kind and search effort (0 for exact).
 
     Examples
     --------
@@ -61,7 +62,7 @@ def parse_index(index: str) -> tuple[str, int]:
 
 
 class Index:
-    """Keys that can be searched.
+    """Keys that can be searched for the nearest neighbours of a query.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the searchable form, the keys included, as it would be written."""
+        """Bytes of the index when written to a file, keys included."""
         sizes: list[int] = []
         if self._index is not None:
             module = faiss()
@@ -116,7 +117,7 @@ class Index:
         Parameters
         ----------
         queries : (Q, d).
-        own : (Q,) the row that each query is itself, which is then left out (of n - 1 rows).
+        own : (Q,) row of the key that equals each query; it is left out, so n - 1 rows remain.
         """
         require(k >= 1, "k", "at least 1", k)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -140,7 +141,7 @@ class Index:
     def _unsure(
         self, queries: np.ndarray, rows: np.ndarray, squared: np.ndarray, k: int
     ) -> np.ndarray:
-        """Queries with fewer than k candidates; exact: those where float32 may have missed one."""
+        """Queries with too few candidates or, if exact, where float32 may have missed one."""
         few = (rows >= 0).sum(axis=1) < k
         if self.kind == "exact" and rows.shape[1] < len(self):
             near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
@@ -152,8 +153,8 @@ class Index:
 def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
     """Return the logarithm of a kernel of squared distances D.
 
-    "paper" (6): ``-sqrt(D) / sigma``, and "program" (arXiv:2111.09360, eq. (6); theory/NOTES.md,
-    "kNN-Per interpolation"): ``-D / (dim sigma)``.
+    "paper" is the kernel of eq. (6), ``-sqrt(D) / sigma``. "program" is the kernel of the authors'
+    program, ``-D / (dim sigma)`` (theory/NOTES.md, "kNN-Per interpolation").
 
     Examples
     --------
@@ -168,9 +169,9 @@ def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.n
 
 
 def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``sum_i w_i v_i / sum_i w_i``: labels of the neighbours, weighed by the kernel (6).
+    """Return ``sum_i w_i v_i / sum_i w_i``, the labels weighted by the kernel as in eq. (6).
 
-    The largest weight is divided out first, so that a narrow kernel cannot end in 0 / 0.
+    All weights are first divided by the largest one, so that a narrow kernel cannot give 0 / 0.
 
     Parameters
     ----------
@@ -187,15 +188,17 @@ def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
-    """Return log-probabilities of a global model and a local memory together (7), float64.
+    """Return log-probabilities of the mixture of a global model and a local memory, eq. (7).
+
+    The result is float64.
 
     Parameters
     ----------
     logits : (Q, C) of the global model.
     p : (Q, C) probabilities of the memory.
-    weight : lambda; at 0 the model alone and at 1 the memory alone, to the bit.
-    mixing : "probabilities", the paper's, or "logits", where the authors' program adds
-        probabilities to raw logits; these scores are then normalised.
+    weight : lambda; 0 gives exactly the model and 1 exactly the memory.
+    mixing : "probabilities" as in the paper, or "logits" as in the authors' program, which adds
+        probabilities to raw logits; the sums are then normalised.
 
     Examples
     --------
@@ -222,10 +225,11 @@ def choose_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the lambda of `grid` by which most of the labels are met.
+    """Return the lambda of `grid` that classifies most examples correctly.
 
-    Of several the one in the middle, the lower one of two: on a small validation set many tie, and
-    the first or the last of them would be an extreme (theory/NOTES.md, "kNN-Per interpolation").
+    If several values tie, the middle one is returned, or the lower of two in the middle. On a
+    small validation set many values tie, and the first or last of them would be extreme
+    (theory/NOTES.md, "kNN-Per interpolation").
 
     Examples
     --------
@@ -245,9 +249,10 @@ def expected_weight(
     mixing: str = "probabilities",
     grid: Sequence[float] = GRID,
 ) -> float:
-    """Return the mean of lambda given the labels, all of `grid` alike beforehand (proposed here).
+    """Return the posterior mean of lambda given the labels, with a uniform prior on `grid`.
 
-    Few labels leave it near the middle, where counting those that are met may lead anywhere.
+    This rule is proposed here. With few labels it stays near the middle of the grid, where the
+    number of correct answers is not a reliable guide.
 
     Examples
     --------
@@ -264,14 +269,15 @@ def expected_weight(
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The labels of the k nearest keys, weighed by a kernel.
+    """Classifier by the labels of the k nearest keys, weighted by a kernel.
 
     Attributes
     ----------
     index : the keys.
-    labels : (n,) of the keys.
+    labels : (n,) labels of the keys.
     classes : number of labels.
-    k, kernel, sigma : see `log_kernel`; k beyond the number of keys takes them all.
+    k : number of neighbours; all keys if there are fewer.
+    kernel, sigma : see `log_kernel`.
     """
 
     index: Index
@@ -292,12 +298,12 @@ class Neighbours:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys, float32, and labels, one or two each."""
+        """Bytes of the keys in float32 and the labels, one or two bytes each."""
         return self.index.keys.nbytes + label_bytes(self.classes) * len(self)
 
 
 def label_bytes(classes: int) -> int:
-    """Bytes that tell one of `classes` labels.
+    """Number of bytes that encode one of `classes` labels.
 
     Examples
     --------
@@ -308,10 +314,10 @@ def label_bytes(classes: int) -> int:
 
 
 def faiss() -> Any:
-    """Return FAISS, on one thread: beside PyTorch's pool a second one only takes its cores."""
+    """Return FAISS, set to one thread: a second thread pool would compete with PyTorch's."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of its bindings, on import
+            warnings.simplefilter("ignore", DeprecationWarning)  # its bindings warn on import
             import faiss as module
     except ImportError:
         raise BackendError("faiss is not installed: pip install 'hopfed[neural]'") from None
@@ -320,7 +326,7 @@ def faiss() -> Any:
 
 
 def layout(n: int, d: int) -> tuple[int, int]:
-    """Return into how many lists "ivf" sorts n keys, and by how many of their d dimensions or axes.
+    """Return the number of lists of "ivf" for n keys, and the number of axes that it uses.
 
     Examples
     --------
@@ -354,14 +360,14 @@ def _built(keys: np.ndarray, kind: str, effort: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """Memory of FAISS as an array, read-only, which keeps the index that owns it alive."""
+    """Read-only array interface to memory of FAISS; it keeps the owning index alive."""
 
     index: Any
     __array_interface__: dict[str, Any]
 
 
 def _held(index: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Keys as FAISS holds them."""
+    """Return a view of the keys in FAISS's own memory."""
     module, part = faiss(), index
     for name in ("refine_index", "storage"):
         if hasattr(part, name):

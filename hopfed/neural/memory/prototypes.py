@@ -1,15 +1,16 @@
-"""A client's examples compressed to a few prototypes with soft labels, as by ProtoNN.
+"""Compression of a client's examples to a few prototypes with soft labels, as in ProtoNN.
 
-Source: theory/NOTES.md, "Compressed stores".
+Source: theory/NOTES.md, "Compressed stores"; Gupta et al. (2017).
 
-After Gupta et al. (2017): a projection W to few dimensions, prototypes b_j there and their labels
-z_j are learned together,
+A projection W to few dimensions, prototypes b_j in these dimensions and their labels z_j are
+learned together:
 
     p(y | x) = sum_j a_j z_j[y] exp(-g |W x - b_j|^2) / sum_j a_j exp(-g |W x - b_j|^2).
 
-They start from principal axes, k-means, and the labels of each cluster. Unlike ProtoNN, the votes
-are normalised, so that they are probabilities to mix (7), and the loss is their cross-entropy in
-place of a squared error; nothing is made sparse.
+Training starts from principal axes, k-means, and the labels of each cluster. Three things differ
+from ProtoNN. The votes are normalised to probabilities, which kNN-Per can mix with a model
+(arXiv:2111.09360, eq. (7)). The loss is their cross-entropy, not a squared error. Nothing is made
+sparse.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from hopfed._lib.settings import require
 from hopfed.neural.training.optimizers import Adam
 from hopfed.neural.training.ways import one_thread
 
-WIDTH = 2.5  # at the median distance the kernel has fallen to exp(-WIDTH^2), as ProtoNN starts
+WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
 SMOOTH = 0.1  # pseudo-examples of each label at a prototype
-FEW = 10  # examples below which none is left out to say when to stop
+FEW = 10  # with fewer examples none is held out to choose the number of steps
 TINY = 1e-12
-LR = 0.01  # of Adam, on features of unit mean square
+LR = 0.01  # learning rate of Adam on features of unit mean square
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +42,10 @@ class Prototypes:
 
     Attributes
     ----------
-    mean : (d,) and `scale`, by which features are brought to unit mean square.
-    weights : "projection" (d, m) where there is one, "keys" (p, m), "labels" (p, C) logits of the
-        soft labels, "masses" (p,) and "width" () logarithms of a and g: float32.
+    mean : (d,); with `scale` it normalises features to unit mean square.
+    weights : float32 arrays: "projection" (d, m) if there is one, "keys" (p, m), "labels" (p, C),
+        the logits of the soft labels, "masses" (p,), the logarithms of a, and "width" (), that of
+        g.
     """
 
     mean: np.ndarray = field(repr=False)
@@ -62,7 +64,7 @@ class Prototypes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all that is learned, and of the mean."""
+        """Bytes of the learned weights and of the mean."""
         return 4 * (sum(t.numel() for t in self.weights.values()) + len(self.mean) + 1)
 
 
@@ -76,13 +78,13 @@ def fit_prototypes(
     steps: int = 100,
     seed: int = 0,
 ) -> Prototypes:
-    """Learn `count` prototypes of the examples (n, d), or as many as there are different ones.
+    """Learn `count` prototypes of the examples (n, d), fewer if there are fewer distinct examples.
 
     Parameters
     ----------
     dim : length of the projection, 0 for none.
-    steps : most of Adam's, on all examples together; how many is chosen on a fifth of them, left
-        out, from the same start. 0 leaves k-means prototypes with their frequencies.
+    steps : largest number of Adam's steps, each on all examples. The number in use is chosen on a
+        held-out fifth of them. 0 returns the k-means prototypes with their label frequencies.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def fit_prototypes(
 
 
 class _Fit:
-    """Weights on the way from their start, and the examples that they learn from."""
+    """Weights in training, and the examples that they learn from."""
 
     def __init__(self, weights: dict[str, np.ndarray], x: np.ndarray, labels: np.ndarray):
         self.weights = {n: torch.as_tensor(w, dtype=torch.float32) for n, w in weights.items()}
@@ -126,7 +128,7 @@ class _Fit:
         self.optimizer = Adam(lr=LR, momentum=0.0, weight_decay=0.0)
 
     def step(self) -> None:
-        """Move along the gradient."""
+        """Make one step of Adam."""
         free = [w.requires_grad_() for w in self.weights.values()]
         grads = torch.autograd.grad(_loss(self.weights, self.x, self.labels), free)
         for w in free:
@@ -184,6 +186,6 @@ def _loss(weights: dict[str, Tensor], x: Tensor, labels: Tensor) -> Tensor:
 
 
 def _squared(x: Tensor, keys: Tensor) -> Tensor:
-    """Squared distances (n, p), without an array of all differences."""
+    """Squared distances (n, p), computed without an array of all differences."""
     norms = (x**2).sum(dim=1)[:, None] + (keys**2).sum(dim=1)
     return (norms - 2 * x @ keys.T).clamp(min=0)

@@ -3,10 +3,10 @@
 Source: arXiv:2603.25614, eqs. (2) to (15); theory/NOTES.md, "SoHip memory" and "SoHip with a linear
 head".
 
-The memory is `patterns` vectors of `width` numbers. What is recalled of it is added to the
-features through a decoder, and by default is common to all examples, as in the paper. Under one
-budget on the wire it may instead differ from example to example, which
-goes beyond the paper: see `Form`.
+The memory consists of `patterns` vectors of `width` numbers. A decoder maps the recalled vector to
+the features, to which it is added. In the paper all examples recall the same vector; this is the
+default. As an extension, examples may recall different vectors from a memory of the same size:
+see `Form`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from torch.func import functional_call
 from torch.nn.functional import normalize, softmax
 
 from hopfed._lib.settings import require
+from hopfed.memory.rules import Exponential
+from hopfed.neural.memory.dense import weights
 from hopfed.neural.memory.store import blend, gate
 from hopfed.neural.models.base import Model, rectified
 from hopfed.neural.models.registry import drawing
@@ -26,29 +28,30 @@ from hopfed.neural.training.task import Params
 
 HEADS = ("linear", "mlp")
 KINDS = ("common", "class", "sample")
-LATE = 0.2  # weight of a batch in the average that is taken off at test
+LATE = 0.2  # weight of a new batch in the running average of encoded examples
 ABLATIONS = ("", "a", "b", "c", "d")
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a memory is like.
+    """Settings of a memory: its size, and how examples address it.
 
     Attributes
     ----------
-    kind : how an example z addresses the patterns M, whose weighted sum it recalls.
+    kind : how an example with features z weights the patterns M; it recalls their weighted sum.
 
-        "common" : one pattern, the same for every example (14).
-        "class" : a pattern for each class, weighted by the softmax of the head's own logits.
-        "sample" : by ``softmax(beta cos(E(z) - c, M))``, the read-out of a modern Hopfield network.
+        "common" : one pattern, the same for every example, eq. (14).
+        "class" : one pattern for each class, weighted by the softmax of the head's own logits.
+        "sample" : weights ``softmax(beta cos(E(z) - c, M))``, as in a modern Hopfield network.
 
-    patterns, width : the memory is (patterns, width); their product is what crosses the wire.
-    beta : inverse temperature of "sample". Both sides are brought to length 1 first, since gates
-        below one shrink a memory from batch to batch, which would end in equal weights; so would
-        what all encoded examples have in common, which is therefore taken off: c is their mean
-        over the batch, at test its average over the batches of late. It stays with the client.
-    ablation : letters as in the paper: "a" no importance gate, "b" no consolidation, "c" no
-        fusion with the collective memory; "" for none.
+    patterns, width : the memory has the shape (patterns, width); a message holds all its numbers.
+    beta : inverse temperature of "sample". Patterns and encoded examples are normalised to length
+        1, because gates below one shrink the memory from batch to batch, and short patterns would
+        get equal weights. A component common to all encoded examples would have the same effect;
+        the centre c removes it. c is the mean over the batch in training and a running average
+        over recent batches in a test. It stays with the client.
+    ablation : letters as in the paper: "a" without importance gate, "b" without consolidation, "c"
+        without fusion with the collective memory; "" for the full method.
     """
 
     kind: str
@@ -59,14 +62,14 @@ class Form:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the memory."""
+        """Shape of the memory."""
         return self.patterns, self.width
 
     def blank(self, seed: int) -> Tensor:
-        """Memory before the first batch: zeros.
+        """Return the memory before the first batch: zeros for the kinds "common" and "class".
 
-        Patterns addressed by examples start in different directions, equal for all clients:
-        out of equal ones nothing would tell them apart, and unequal ones have no common mean.
+        The patterns of "sample" start in different directions, because equal patterns would stay
+        equal. All clients start with the same patterns, so that their mean is meaningful.
         """
         if self.kind != "sample":
             return torch.zeros(self.shape)
@@ -75,7 +78,7 @@ class Form:
 
 
 class Headed(nn.Module):
-    """A model; with `head` "mlp" a hidden layer of ReLU units stands before its head.
+    """A model; with `head` "mlp" it has a hidden layer of ReLU units before its head.
 
     The names of the model's own parameters start with ``model.``.
 
@@ -110,7 +113,7 @@ class Headed(nn.Module):
 
 
 class Shifted(Headed):
-    """A vector is learned and added to the features: what a fixed memory does, without one."""
+    """A model that adds one learned vector to the features; a control without a memory."""
 
     def __init__(self, model: Model, head: str, seed: int):
         super().__init__(model, head, seed)
@@ -123,11 +126,11 @@ class Shifted(Headed):
 
 
 class Remembering(Headed):
-    """Features, and what is recalled from the memory added to them.
+    """A model that adds a vector recalled from its memory to the features.
 
-    Encoder, decoder and gates are single linear layers with PyTorch's initial law; a gate looks at
-    one pattern at a time. The long-term memory is a buffer: a state, through which no gradient
-    flows from one batch to the next.
+    Encoder, decoder and gates are single linear layers with PyTorch's initial weights; a gate takes
+    one pattern at a time. The long-term memory is a buffer, so no gradient flows from one batch to
+    the next.
 
     Examples
     --------
@@ -162,18 +165,18 @@ class Remembering(Headed):
     def forward(  # type: ignore[override]
         self, x: Tensor, collective: Tensor, y: Tensor | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Params]:
-        """Return features with what was recalled, logits, and the states after the batch, by name.
+        """Return features plus recalled vector, logits, and the states after the batch by name.
 
         Parameters
         ----------
         x : (B, ...) inputs.
-        collective : (patterns, width), of the server.
-        y : (B,) labels, given in training alone: only then is the memory consolidated.
-        mask : (B,) 0 on rows that pad the batch.
+        collective : (patterns, width), the server's collective memory.
+        y : (B,) labels, given only in training: the memory is consolidated only then.
+        mask : (B,) 0 on padding rows.
         """
         z = self.model.features(x)
-        encoded = self.encoder(z)  # (3)
-        # States are overwritten before the gradient is taken, so not they themselves are used.
+        encoded = self.encoder(z)  # eq. (3)
+        # Copies are used, because states are overwritten before the gradient is computed.
         states = {name: t.clone() for name, t in self.named_buffers(recurse=False)}
         if self.form.kind == "sample":
             centre = states["centre"]
@@ -185,48 +188,48 @@ class Remembering(Headed):
         if y is not None:
             states["long_term"] = self.consolidated(encoded, y, mask, states["long_term"])
         complete = self.fused(states["long_term"], collective)
-        recalled = self.decoder(complete)  # (13)
+        recalled = self.decoder(complete)  # eq. (13)
         if self.form.kind == "class":
             recalled = softmax(self.logits(z), dim=-1) @ recalled
         elif self.form.kind == "sample":
             recalled = self.address(encoded, complete) @ recalled
-        z = z + recalled  # (14)
+        z = z + recalled  # eq. (14)
         return z, self.logits(z), states
 
     def consolidated(
         self, encoded: Tensor, y: Tensor, mask: Tensor | None, before: Tensor
     ) -> Tensor:
-        """Long-term memory after a batch (4)-(9); a pattern that no example bears on stays."""
+        """Long-term memory after a batch, eqs. (4) to (9); a pattern without examples stays."""
         share = self._shares(encoded, y, before)
         if mask is not None:
             share = share * mask[:, None]
         mass = share.sum(0)[:, None]
-        short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # (4)
+        short = share.T @ encoded / mass.clamp(min=torch.finfo(mass.dtype).tiny)  # eq. (4)
         if self.form.ablation != "a":
-            short = torch.sigmoid(self.importance(short)) * short  # (5)(6)
+            short = torch.sigmoid(self.importance(short)) * short  # eqs. (5), (6)
         after = short
         if self.form.ablation != "b":
-            u = torch.cat([short, before], dim=-1)  # (7)
+            u = torch.cat([short, before], dim=-1)  # eq. (7)
             take, forget, output = (
                 torch.sigmoid(g(u)) for g in (self.take, self.forget, self.output)
-            )  # (8)
-            after = output * gate(before, short, forget, take)  # (9)
+            )  # eq. (8)
+            after = output * gate(before, short, forget, take)  # eq. (9)
         return torch.where(mass > 0, after, before)
 
     def fused(self, memory: Tensor, collective: Tensor) -> Tensor:
-        """Complete memory (10)-(12)."""
+        """Complete memory, eqs. (10) to (12)."""
         if self.form.ablation == "c":
             return memory
         v = torch.cat([memory, collective], dim=-1)
         return gate(collective, memory, torch.sigmoid(self.fusion(v)), 1.0)
 
     def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
-        """Weights (B, patterns) with which encoded examples address the patterns."""
-        cosines = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
-        return softmax(self.form.beta * cosines, dim=-1)
+        """Weights (B, patterns) of the exponential memory of the patterns, all of length 1."""
+        rule = Exponential(self.form.beta)
+        return weights(normalize(encoded, dim=-1), normalize(memory, dim=-1), rule)
 
     def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
-        """How much every example bears on every pattern: (B, patterns)."""
+        """Share (B, patterns) of every example in the update of every pattern."""
         if self.form.kind == "common":
             return torch.ones_like(encoded[:, :1])
         if self.form.kind == "class":
@@ -237,12 +240,12 @@ class Remembering(Headed):
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A net that answers (features, logits, ...), as a classifier.
+    """A classifier made of a network that returns (features, logits, ...).
 
     Attributes
     ----------
-    net, params : with these parameters.
-    more : what the net takes besides the inputs.
+    net, params : the network and its parameters.
+    more : further arguments of the network after the inputs.
     """
 
     net: nn.Module
@@ -254,12 +257,12 @@ class Scorer:
         return self.features(x)[1]
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features, with what was recalled, and logits."""
+        """Return features plus recalled vector, and logits."""
         features, logits, *_ = functional_call(self.net.eval(), self.params, (x, *self.more))
         return features, logits
 
 
 def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:
-    """Make a layer whose weights depend on seed, name and sizes, whatever else is made."""
+    """Make a layer whose weights depend only on seed, name and sizes."""
     with drawing(seed, "memory", name):
         return nn.Linear(inside, outside)

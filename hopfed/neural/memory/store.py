@@ -1,10 +1,10 @@
-"""What is kept and what is replaced: blends, gates, and a bounded store.
+"""Blends and gates of an old with a new array, and a store of bounded size.
 
 Source: theory/NOTES.md, "Blends, gates and bounded stores".
 
-The Hopfield federation blends operators, SoHip gates memories, FedSSA fuses head rows and
-kNN-Per keeps examples: all with the three operations of this module, on arrays of NumPy, CuPy or
-torch, answered in kind.
+The Hopfield federation blends operators, SoHip gates memories, FedSSA fuses head rows and kNN-Per
+stores examples with the operations of this module. They take arrays of NumPy, CuPy or torch and
+return arrays of the same library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RULES = ("concatenate", "fifo", "fixed", "reservoir")
 
 
 def blend(old: Array, new: Array, weight: float | Array) -> Array:
-    """Return ``(1 - w) old + w new``, the convex fusion (30, 44, 52).
+    """Return ``(1 - w) old + w new``, as in arXiv:2603.19902, eqs. (30), (44), (52).
 
     Parameters
     ----------
@@ -39,7 +39,9 @@ def blend(old: Array, new: Array, weight: float | Array) -> Array:
 
 
 def gate(old: Array, new: Array, keep: float | Array, take: float | Array) -> Array:
-    """Return ``keep * old + take * new``: gates need not add up to one (SoHip 8, FedSSA 4).
+    """Return ``keep * old + take * new``; `keep` and `take` need not add up to one.
+
+    As in SoHip (arXiv:2603.25614, eq. (9)) and FedSSA (arXiv:2312.09006, eq. (4)).
 
     Examples
     --------
@@ -54,18 +56,18 @@ def gate(old: Array, new: Array, keep: float | Array, take: float | Array) -> Ar
 
 @dataclass(frozen=True)
 class Store:
-    """Rows kept up to a capacity, and the rule by which new ones replace old ones.
+    """Rows up to a capacity, and the rule by which new rows replace old ones.
 
-    Rules: "concatenate" keeps everything (no capacity); "fifo" the last; "fixed" the first;
-    "reservoir" a uniform sample of all that ever came (Vitter's algorithm R).
+    Rules: "concatenate" keeps all rows and has no capacity; "fifo" keeps the last rows; "fixed"
+    keeps the first; "reservoir" keeps a uniform sample of all rows so far (Vitter's algorithm R).
 
     Attributes
     ----------
-    capacity : most rows; None for no limit, with "concatenate" only.
-    rule : what happens when the store is full.
-    seed : of the reservoir's draws.
+    capacity : largest number of rows; None, for "concatenate" only, means no limit.
+    rule : which rows are kept when the store is full.
+    seed : seed of the reservoir's draws.
     columns : name -> array; all have one row per entry, (n, ...).
-    seen : rows that ever came.
+    seen : number of rows that were ever added.
 
     Examples
     --------
@@ -92,7 +94,7 @@ class Store:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def add(self, columns: Mapping[str, Array]) -> Store:
-        """Return the store after the rows of `columns` came, in order."""
+        """Return the store after adding the rows of `columns`, in order."""
         sizes = {len(column) for column in columns.values()}
         if len(sizes) != 1:
             raise ArgumentError("columns", "at least one, all of as many rows", sorted(sizes))
@@ -110,7 +112,7 @@ class Store:
         return replace(self, columns=merged, seen=self.seen + count)
 
     def _chosen(self, held: int, count: int) -> np.ndarray | None:
-        """Rows to keep of those held and those that came; None for all."""
+        """Return which of the stored and new rows to keep; None means all."""
         if self.capacity is None or (held + count <= self.capacity):
             return None
         if self.rule == "fifo":

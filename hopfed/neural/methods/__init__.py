@@ -40,11 +40,11 @@ METHODS = {
 
 
 def method(name: str) -> Any:
-    """Return the class of the method `name`, or of one of yours by ``module:Class``.
+    """Return the class of the method `name`; ``module:Class`` names a method of your own.
 
     Raises
     ------
-    ArgumentError : there is no such method; the nearest is named.
+    ArgumentError : there is no such method; the message suggests the nearest name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A part of one form beside models that may differ: all train it, the server averages it."""
+"""Methods in which each client has its own model and a shared part, which the server averages."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from hopfed.neural.training.task import Params
 
 @dataclass(frozen=True)
 class Auxiliary(FedAvg):
-    """What a client trains has a part ``own``, its model, and a part ``shared``.
+    """A client trains a module with the parts ``own``, its model, and ``shared``.
 
-    The shared part alone crosses the wire, and its size-weighted mean over the participants comes
-    back; everything else is state of the client. With `Training.clip` the norm of a gradient is
-    that of all parts together.
+    Clients send only the shared part; the server returns its size-weighted mean over the
+    participants. Everything else is state of the client. `Training.clip` limits the norm of the
+    gradient of all parts together.
     """
 
     same_model: ClassVar[bool] = False
     shared: ClassVar[bool] = False
-    keeps_shared: ClassVar[bool] = False  # whether the client classifies by its copy of it
+    keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
 
     @abstractmethod
     def wrap(self, model: Model) -> nn.Module:
         """Return the module of both parts."""
 
     def starts(self, state: State, down: Message, client: int) -> Params:
-        """What it has, with the shared part as the server sent it."""
+        """Return the client's own parts, and the shared part from the server."""
         return self.initial(client) | unpack(state) | above(unpack(down), "shared")
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Send the shared part, keep the others."""
+        """Send the shared part and keep the other parts."""
         kept = {n: t for n, t in params.items() if self.keeps_shared or not _is_shared(n)}
         size = np.asarray(len(self.made.split.train[client]))
         return pack(kept), pack(below(params, "shared")) | {"examples": size}
@@ -62,11 +62,11 @@ class Auxiliary(FedAvg):
 
 @dataclass(frozen=True)
 class Proxied(Auxiliary):
-    """The shared part is a small model of its own.
+    """The shared part is a small model.
 
     Attributes
     ----------
-    proxy : its architecture; the published tables take FedSSA's smallest.
+    proxy : architecture of the small model; the published tables use FedSSA's smallest.
     """
 
     proxy: str = "cnn-5"

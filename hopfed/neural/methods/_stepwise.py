@@ -1,4 +1,4 @@
-"""Methods whose rounds are minibatch steps, and those that talk about public minibatches."""
+"""Base of methods whose rounds are minibatch steps, and of those that use public minibatches."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ WHOSE = ("private", "own", "all")
 
 @dataclass(frozen=True)
 class Stepwise(Standalone):
-    """Rounds of minibatch steps; a client's optimizer goes on from round to round.
+    """Rounds of minibatch steps; a client's optimizer keeps its state from round to round.
 
-    One optimizer makes all steps of a client, whatever they minimise; `training.epochs` is not
-    used. Minibatches are drawn without replacement, each anew.
+    One optimizer makes all steps of a client, for all its losses; `training.epochs` is not used.
+    Each minibatch is drawn without replacement, independently of the others.
 
     Attributes
     ----------
-    public : share of a client's examples that everybody knows, alpha; see `public.seed_set`.
-    labelled : whether their labels are known too.
+    public : share alpha of a client's examples that all clients know; see `public.seed_set`.
+    labelled : whether the labels of public examples are known too.
     """
 
     public: float = 0.1
@@ -57,16 +57,16 @@ class Stepwise(Standalone):
         """Rows of the steps of each phase of an exchange."""
 
     def phases(self) -> tuple[Phase, ...]:
-        """One, of the steps planned."""
+        """One phase, which consists of the planned steps."""
         return (Phase(1, self.objective),)
 
     def rows(self, client: int, whose: str) -> np.ndarray:
-        """Return the private examples of a client; with its public ones; with everybody's."""
+        """Return the examples of a client that `whose` names: "private", "own" or "all"."""
         public = {"private": (), "own": self.seeds.public[client : client + 1]}
         return np.concatenate([self.seeds.private[client], *public.get(whose, self.seeds.public)])
 
     def minibatches(self, rows: np.ndarray, rng: np.random.Generator, images: int) -> Plan:
-        """Rows of as many steps as it takes to see `images` examples; the last may be smaller."""
+        """Rows of the steps that cover `images` examples; the last step may be smaller."""
         batch = self.training.batch
         return [draw(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
 
@@ -85,15 +85,15 @@ class Stepwise(Standalone):
 
 @dataclass(frozen=True)
 class Consulting(Stepwise):
-    """In exchange 0 clients say what they think of a public minibatch, in 1 they learn from it.
+    """Clients send outputs for a public minibatch in exchange 0, and learn from them in exchange 1.
 
-    Messages that come late speak of another round's minibatch: nobody is told of them.
+    The server ignores late messages, because they belong to the minibatch of another round.
 
     Attributes
     ----------
-    local : what a client's own steps draw from: its "private" examples; its "own", with those it
-        shows; "all", with those that others show.
-    steps : of its own in a round, E.
+    local : examples of a client's own steps: "private"; "own", private and its own public ones;
+        "all", private and everybody's public ones.
+    steps : number E of a client's own steps in a round.
     """
 
     local: str = "private"
@@ -111,7 +111,7 @@ class Consulting(Stepwise):
 
     @abstractmethod
     def says(self, call: Call, params: Params) -> tuple[Message, int]:
-        """Message of exchange 0, and how many examples were classified for it."""
+        """Return the message of exchange 0, and the number of examples classified for it."""
 
     def own_steps(self, call: Call) -> Plan:
         """Minibatches of the client's own steps."""
@@ -125,7 +125,7 @@ class Consulting(Stepwise):
         return self.seeds.batches(context.seed, context.round, self.training.batch)
 
     def scores(self, client: int, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Logits of a client's model, and labels, of some examples."""
+        """Return logits and labels of the examples `rows` under a client's model."""
         x, y = self.made.tensors.batch(self.made.tensors.rows(rows))
         with torch.inference_mode(), one_thread():
             return Network(self.made.model(client), params)(x), y
@@ -133,7 +133,7 @@ class Consulting(Stepwise):
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer exchange 0; after exchange 1 nothing is left to say, or to be fetched again."""
+        """Answer exchange 0; after exchange 1 there is no answer, and the old one is dropped."""
         if context.exchange:
             return state, {EVERYONE: {}}, {}
         timely = {c: m for c, m in messages.items() if c not in context.ages}
@@ -141,11 +141,11 @@ class Consulting(Stepwise):
         return state, down, {}
 
     def remembers(self, call: Call, job: Job) -> State:  # noqa: ARG002
-        """What exchange 1 has to know of exchange 0."""
+        """State of exchange 0 that exchange 1 needs."""
         return {}
 
     def reports(self, call: Call, job: Job) -> Metrics:  # noqa: ARG002
-        """Metrics; one of exchange 1 takes the place of that of exchange 0."""
+        """Return metrics; those of exchange 1 replace those of exchange 0 with the same name."""
         return {"loss": job.loss}
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
@@ -162,5 +162,5 @@ class Consulting(Stepwise):
 def client_of(context: Context) -> int:
     """Return the client of a client step."""
     if context.client is None:
-        raise ValueError("a client step without a client")
+        raise ValueError("the context of a client step names no client")
     return context.client

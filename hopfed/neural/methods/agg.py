@@ -13,17 +13,17 @@ from hopfed.neural.training.training import Plan
 
 @dataclass(frozen=True)
 class AGG(Stepwise):
-    """Aggregation, the baseline of the FedH2L paper; with `public` 0 it is its IND.
+    """Aggregation, a baseline of FedH2L (arXiv:2101.11296); with `public` 0 it is its baseline IND.
 
     Source: theory/NOTES.md, "Baselines".
 
-    A round of FedH2L learns from ``(E + N - 1) B`` images (E local steps, N nodes, minibatches
-    of B), one step of AGG from B: set `images` for a row at equal images (theory/NOTES.md, "Domains
-    and public data").
+    A round of FedH2L learns from ``(E + N - 1) B`` images for E local steps, N nodes and
+    minibatches of B; one step of AGG learns from B images. Set `images` to compare the two at equal
+    numbers of images (theory/NOTES.md, "Domains and public data").
 
     Attributes
     ----------
-    images : seen in a round, in minibatches of `training.batch`; 0 for one minibatch.
+    images : images per round, in minibatches of `training.batch`; 0 means one minibatch.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class AGG(Stepwise):
         require(self.images >= 0, "images", "at least 0", self.images)
 
     def plans(self, call: Call) -> dict[int, Plan]:
-        """Minibatches of all that it may see."""
+        """Return minibatches from the client's own examples and all public ones."""
         rows = self.rows(client_of(call.context), "all")
         images = self.images or self.training.batch
         return {0: self.minibatches(rows, call.context.rng("minibatches"), images)}

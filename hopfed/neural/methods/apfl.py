@@ -1,4 +1,4 @@
-"""APFL: each client mixes the weights of a local and the global model, and learns how much.
+"""APFL: each client mixes the weights of a local and the global model, and learns the proportion.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -38,19 +38,20 @@ class Mixture(Pair):
 class APFL(Auxiliary):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
-    On each batch w takes FedAvg's step, v that of the mixture's loss (alpha times its gradient),
-    and alpha its own, ``<v - w, gradient of the mixture>``; each at the values before the step. The
-    server averages w. v and alpha are the client's and nothing overwrites them.
+    v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
+    gradient of the mixture's loss, which is alpha times the mixture's gradient. alpha steps along
+    ``<v - w, gradient of the mixture>``. All three use the values before the step. The server
+    averages w; v and alpha stay with the client.
 
-    Decided here: alpha moves on every batch, by the same optimizer (momentum and weight decay
-    too), and is used as clipped to [0, 1]; v starts at the global model that the client receives
-    first; running statistics of a norm are those of the mixture. A client that never took part
-    trains v and alpha for the epochs of a round.
+    Decided here: alpha is updated on every batch by the same optimizer, with momentum and weight
+    decay, and is clipped to [0, 1] where it is used. v starts as the first global model that the
+    client receives. Running statistics of a norm are those of the mixture. A client that never took
+    part trains v and alpha for the epochs of one round.
 
     Attributes
     ----------
-    alpha : what it starts from.
-    learn : whether it is learned; if not, 0 is FedAvg and 1 Standalone, to the bit.
+    alpha : initial weight of the local model.
+    learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, bit for bit.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class APFL(Auxiliary):
         return Mixture(deepcopy(model), deepcopy(model), self.alpha)
 
     def phases(self) -> tuple[Phase, ...]:
-        """All at once."""
+        """One phase, in which both models and alpha are trained together."""
         return (Phase(self.training.epochs, self.objective, () if self.learn else ("alpha",)),)
 
     def starts(self, state: State, down: Message, client: int) -> Params:
@@ -98,10 +99,10 @@ class APFL(Auxiliary):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy of the global model, and of the mixture, from which w learns nothing."""
+        """Cross-entropy of the global model plus that of the mixture, which does not train w."""
         del extra
         raw = params["alpha"]
-        alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, with the slope of one that is not
+        alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1
         own, shared = below(params, "own"), below(params, "shared")
         mixture = self.mixture(own, {n: w.detach() for n, w in shared.items()}, alpha)
         (_, mixed), (_, alone) = forward({**params, **above(mixture, "own")}, x)

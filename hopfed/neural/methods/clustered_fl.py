@@ -1,11 +1,11 @@
-"""Clustered FL: FedAvg, whose clients part where their updates point different ways.
+"""Clustered FL: FedAvg in clusters, which are split when the clients' updates disagree.
 
 Source: theory/NOTES.md, "Baselines".
 
-While the clients of a cluster still have a common way to go, it is FedAvg. When their mean update
-has become small though some of them would move far (a stationary point of the common loss that is
-none of theirs), the cluster is parted in two by the cosine similarity of the updates, and each part
-goes on by itself.
+Each cluster runs FedAvg. A cluster is split when its mean update has become small but some of its
+clients still have large updates: the model is then at a stationary point of the common loss, but
+not of each client's own loss. The cosine similarity of the updates decides the split into two
+parts, which then continue separately.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.task import Params
 
 LINKAGES = ("complete", "single")
-LEAST = 3  # clients of a cluster that can be parted
+LEAST = 3  # smallest number of clients of a cluster that can be split
 
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class ClusteredFL(FedAvg):
-    """Sattler et al. (2020).
+    """Clustered federated learning of Sattler et al. (2020).
 
-    A cluster is parted if ``|mean update| < tol_1`` and ``max |update| > tol_2``, over those heard
-    in time this round, weighed by size. The other members, and clients that never took part,
-    choose the cluster whose model does best on their validation examples: while there is more than
-    one cluster they receive the models of all, and every message names its cluster.
+    A cluster is split if ``|mean update| < tol_1`` and ``max |update| > tol_2``. Both use the
+    updates that arrived in time this round; the mean is weighted by size. The other members of a
+    split cluster, and clients that never took part, choose the cluster whose model is best on their
+    validation examples. For that they receive the models of all clusters while there is more than
+    one, and every message names its cluster.
 
-    Where sources differ: the paper parts by the least similarity across, which is single linkage;
-    the programs, its own and that of kNN-Per, by complete linkage, which is the default here
-    because single linkage tends to cut off one client. The paper's further test (by the norms of
-    the gradients' noise) is in neither program, and not here.
+    Sources differ about the split. The paper uses the smallest similarity across the parts, which
+    is single linkage. The authors' program and that of kNN-Per use complete linkage; it is the
+    default here, because single linkage tends to cut off one client. The paper's further test, on
+    the norms of the gradients' noise, is in neither program and not here.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class ClusteredFL(FedAvg):
         return self.choose(down, client)[1]
 
     def choose(self, down: Message, client: int) -> tuple[int, Params]:
-        """Return the number and the model of the client's cluster: its own, or the best for it."""
+        """Return number and model of the client's cluster; without one, it chooses the best."""
         if "models" not in down:
             return int(down.get("cluster", 0)), super().starts({}, down, client)
         models = [unpack(down, str(k)) for k in range(int(down["models"]))]
@@ -98,19 +99,19 @@ class ClusteredFL(FedAvg):
         return best, models[best]
 
     def closes(self, call: Call, params: Params) -> tuple[State, Message]:
-        """Send the model, and which cluster it is of."""
+        """Send the model and the number of its cluster."""
         client = int(call.context.client or 0)
         state, message = self.ends(call.state, params, client)
         return state, message | {"cluster": np.asarray(self.choose(call.down, client)[0])}
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """What FedAvg does, and the cluster."""
+        """FedAvg's message, and the number of the cluster."""
         return {**super().expects(down, context), "cluster": Field((), "iu")}
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Average within clusters, and part those at rest."""
+        """Average within clusters, and split those that meet the condition."""
         models, cluster_of = self._server(state)
         for k in range(len(models)):
             heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
@@ -122,7 +123,7 @@ class ClusteredFL(FedAvg):
                 models[k] = self._mean(heard) or models[k]
                 continue
             first, second = part
-            cluster_of[cluster_of == k] = -1  # those not heard now will choose
+            cluster_of[cluster_of == k] = -1  # clients that sent no update will choose
             cluster_of[first], cluster_of[second] = k, len(models)
             models.append(self._mean({c: heard[c] for c in second}))
             models[k] = self._mean({c: heard[c] for c in first})
@@ -134,7 +135,7 @@ class ClusteredFL(FedAvg):
     def parts(
         self, messages: Mapping[int, Message], model: Arrays
     ) -> tuple[list[int], list[int]] | None:
-        """Return the two parts of those heard in a cluster, None while they stay together."""
+        """Return the two parts of a cluster's participants, or None if it is not split."""
         if len(messages) < LEAST:
             return None
         gram = self._products(messages, model)
@@ -158,7 +159,7 @@ class ClusteredFL(FedAvg):
         return gram
 
     def _server(self, state: State) -> tuple[list[Arrays], np.ndarray]:
-        """Models of the clusters, and the cluster of each client, -1 where it is not known."""
+        """Models of the clusters, and the cluster of each client, -1 if it is not known."""
         if not state:
             return [pack(self.made.initial(0))], np.full(len(self.made.split), -1)
         models: list[Arrays] = [{} for _ in range(int(state["clusters"]))]
@@ -174,7 +175,7 @@ class ClusteredFL(FedAvg):
         return mean_tree(sent, sizes) if sent else {}
 
     def _down(self, models: list[Arrays], cluster_of: np.ndarray) -> dict[int, Message]:
-        """What each client gets: its cluster's model, or all of them."""
+        """Message of each client: the model of its cluster, or the models of all clusters."""
         messages: list[Message] = [m | {"cluster": np.asarray(k)} for k, m in enumerate(models)]
         if len(models) == 1:
             return {EVERYONE: messages[0]}
@@ -195,13 +196,13 @@ class ClusteredFL(FedAvg):
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:
-    """Return which clients are of the second part: bool (n,), some of each; the first is not.
+    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first.
 
     Parameters
     ----------
     similarity : (n, n) cosines.
-    method : "single", for which the greatest similarity across the parts is the least of all
-        bipartitions, or "complete".
+    method : "single" or "complete" linkage. With "single" the largest similarity across the parts
+        is the smallest that any bipartition has.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ditto: FedAvg's model, and beside it a personal one that is pulled towards it.
+"""Ditto: FedAvg, and for each client a personal model with a penalty on the distance to FedAvg's.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -26,17 +26,18 @@ from hopfed.neural.training.training import Forward, cross_entropy
 class Ditto(Auxiliary):
     """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
 
-    w is the global model as the client received it, before this round's training and mixing. Both
-    models see the same batches and their gradients are independent: the global model is FedAvg's
-    to the bit, and with ``lam = 0`` the personal one is Standalone's.
+    v is the personal model; w is the global model that the client received, before this round's
+    training and averaging. Both models see the same batches, and their gradients are independent:
+    the global model equals FedAvg's bit for bit, and with ``lam = 0`` the personal model equals
+    Standalone's.
 
-    Decided here: the personal model takes as many epochs as the global one; it starts at the
-    global model that the client receives first. A client that never took part tunes a personal
-    model from the global one for the epochs of a round.
+    Decided here: the personal model is trained for as many epochs as the global one. It starts as
+    the first global model that the client receives. A client that never took part trains a personal
+    model from the global one for the epochs of one round.
 
     Attributes
     ----------
-    lam : strength of the pull.
+    lam : strength of the penalty.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Ditto(Auxiliary):
         return found if state else found | above(below(found, "shared"), "own")
 
     def extra(self, state: State, down: Message, client: int) -> Params:
-        """The weights of the global model as it was received."""
+        """Weights of the global model that the client received."""
         received = below(self.starts(state, down, client), "shared")
         return {n: received[n] for n, _ in self.made.model(client).named_parameters()}
 

@@ -35,13 +35,14 @@ from hopfed.neural.training.training import Forward, Job, cross_entropy, masked_
 class FD(Standalone):
     """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
 
-    A client sends, for each class it holds, the mean of its softmax outputs over its examples of
-    the class. The target t_y of class y at a client is the mean of what the *others* sent of y,
-    clients alike, and the server makes it: each participant gets a message of its own, with the
-    classes that it holds and somebody else does, while the absent get the mean of all, themselves
-    not among them. Where nobody else sent a class there is no target. The paper averages outputs
-    while training; here they come from a pass afterwards, by the model that is then there, whose
-    FLOPs, about a third of an epoch's, are counted.
+    For each class that it holds, a client sends the mean softmax output over its examples of the
+    class. The target t_y of class y at a client is the unweighted mean of the outputs that the
+    *other* clients sent for y. The server computes the targets. Each participant gets its own
+    message, for the classes that it and at least one other client hold. Absent clients get the mean
+    over all participants. A class that no other client sent has no target.
+
+    The paper averages outputs during training. Here the trained model computes them in one pass
+    after training; the FLOPs of this pass, about a third of an epoch's, are counted.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class FD(Standalone):
         require(self.lam >= 0, "lam", "at least 0", self.lam)
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The targets, and which classes have one."""
+        """The targets, and a mask of the classes that have one."""
         rows, known = table(down, self.made.classes, self.made.classes)
         return {"targets": rows, "known": known}
 
@@ -83,7 +84,7 @@ class FD(Standalone):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Both cross-entropies; examples of a class without target count with 0 in the second."""
+        """Sum of both cross-entropies; examples without a target add 0 to the second."""
         _, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if not self.lam:
@@ -111,7 +112,7 @@ class FD(Standalone):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Mean rows, class by class, without those of the one they are for."""
+        """Mean rows, class by class; a client's own row is left out of its message."""
         classes = self.made.classes
         sent = by_class(messages, classes)
         down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, classes)}

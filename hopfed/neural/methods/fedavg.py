@@ -1,4 +1,4 @@
-"""FedAvg: the size-weighted mean of the participants' parameters, buffers too.
+"""FedAvg: the size-weighted mean of the participants' parameters and buffers.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -20,7 +20,7 @@ from hopfed.neural.training.task import Params
 
 @dataclass(frozen=True)
 class FedAvg(NeuralMethod):
-    """McMahan et al. (2017); the weights are renormalised over those who were heard.
+    """FedAvg of McMahan et al. (2017); weights are normalised over the clients that answered.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""FedAvg+: FedAvg, and a few epochs on a client's own examples before it classifies.
+"""FedAvg+: FedAvg, then a few epochs on a client's own examples before it classifies.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -20,10 +20,10 @@ from hopfed.neural.training.ways import train
 
 @dataclass(frozen=True)
 class FedAvgPlus(FedAvg):
-    """FedAvg with fine-tuning; what is tuned never leaves the client.
+    """FedAvg with fine-tuning; the fine-tuned model stays with the client.
 
-    Its FLOPs are counted in every round that a client takes part in, as a round is scored by the
-    tuned model.
+    The FLOPs of fine-tuning count in every round in which the client takes part, because a round is
+    scored with the fine-tuned model.
 
     Attributes
     ----------

@@ -1,12 +1,13 @@
-"""FedAvg times the client's label prior: what knowing the client's labels is worth alone.
+"""FedAvg times the client's label prior, a control in kNN-Per's tables.
 
 Source: theory/NOTES.md, "Label prior".
 
-    p(y | x) proportional to p_global(y | x) pi_client(y),
+    p(y | x) proportional to p_global(y | x) pi_client(y)
 
-the control of kNN-Per's tables: no neighbours, only how often a client has seen each label. It is
-what a shift of labels alone asks for if the global model was trained on equally frequent labels;
-if not, what does is ``pi_client / pi_pooled``, and `divide` takes that.
+There are no neighbours, only the frequency of each label at the client. If clients differ only in
+their label frequencies, and the global model was trained on equally frequent labels, this is the
+correct posterior. For other training frequencies the correct factor is ``pi_client / pi_pooled``,
+which `divide` selects.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ __all__ = ["FedAvgPrior"]
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
-    """Scores of another classifier, each class moved by a constant."""
+    """Scores of another classifier plus a constant for each class."""
 
     base: Classifier
     by: Tensor = field(repr=False)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return the moved scores."""
+        """Return the shifted scores."""
         return self.base(x) + self.by.to(x.device)
 
 
 @dataclass(frozen=True)
 class FedAvgPrior(FedAvg):
-    """A control, proposed here.
+    """FedAvg with each client's label prior; a control, proposed here.
 
     Attributes
     ----------
-    smooth : pseudo-examples, shared equally among the labels; at 0 a label that the client has not
-        seen is ruled out.
-    divide : whether the labels of all participants together are divided out. Every client then
-        sends its label frequencies, one number per class, and gets the mean.
+    smooth : number of pseudo-examples, divided equally among the labels. With 0, a label that the
+        client has not seen gets probability 0.
+    divide : whether to divide by the label frequencies of all participants together. Every client
+        then sends its label frequencies, one number per class, and receives their mean.
 
     Examples
     --------
@@ -78,14 +79,14 @@ class FedAvgPrior(FedAvg):
         require(self.smooth > 0 or not self.divide, "smooth", rule, self.smooth)
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the model, and the label frequencies if they are asked for."""
+        """Send the model, and with `divide` the label frequencies."""
         state, message = super().ends(state, params, client)
-        if self.divide:  # FedAvg's mean weighs them by size: the frequencies of all together
+        if self.divide:  # FedAvg's size-weighted mean gives the frequencies of all together
             message["labels"] = self._counts(client) / self._counts(client).sum()
         return state, message
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """What FedAvg does, and the label frequencies."""
+        """FedAvg's message, and the label frequencies."""
         more = {"labels": Field((self.made.classes,), "f")} if self.divide else {}
         return {**super().expects(down, context), **more}
 

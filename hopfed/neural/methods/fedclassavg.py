@@ -1,4 +1,4 @@
-"""FedClassAvg: LG-FedAvg with a pull towards the global head and a contrast of features.
+"""FedClassAvg: LG-FedAvg with a penalty towards the global head and a contrastive loss.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -20,24 +20,25 @@ from hopfed.neural.methods.lg_fedavg import LGFedAvg
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, cross_entropy, masked_mean
 
-FAR = -1e9  # in place of minus infinity, whose gradient would not be a number
+FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
 class FedClassAvg(LGFedAvg):
     """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
 
-    Where sources differ: the paper contrasts two augmented views of every image; here a batch has
-    one view of each, augmented if the task says so, and the positives of an example are the
-    others of its class. The authors' program takes features of any length at temperature 100
-    and the mean of squares; here features have length 1, as in Khosla et al. (2020), and squares
-    are summed, as in FedProx. The weights of the mean are the data sizes, in both.
+    Differences: the paper contrasts two augmented views of every image. Here a batch has one view
+    of each image, augmented if the task asks for it, and the positives of an example are the other
+    examples of its class. The authors' program uses features of any norm at temperature 100, and
+    the mean of squares in the penalty. Here features have norm 1, as in Khosla et al. (2020,
+    arXiv:2004.11362), and squares are summed, as in FedProx. The mean of heads is weighted by the
+    data sizes in both.
 
     Attributes
     ----------
-    rho : strength of the pull, 0.1 as in the program.
-    contrast : weight of the contrastive loss; with both 0 this is LG-FedAvg.
-    temperature : of the contrastive loss.
+    rho : strength of the penalty, 0.1 as in the authors' program.
+    contrast : weight of the contrastive loss; if `rho` and `contrast` are 0, this is LG-FedAvg.
+    temperature : temperature of the contrastive loss.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class FedClassAvg(LGFedAvg):
         require(self.temperature > 0, "temperature", "above 0", self.temperature)
 
     def extra(self, state: State, down: Message, client: int) -> Params:
-        """The head that it starts from, which is the global one once there is one."""
+        """The client's head before training: the global head, once there is one."""
         return above(below(self.starts(state, down, client), "head"), "head")
 
     def objective(
@@ -78,7 +79,7 @@ class FedClassAvg(LGFedAvg):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy, contrast and pull."""
+        """Cross-entropy, contrastive loss and penalty."""
         features, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if self.contrast:
@@ -92,17 +93,17 @@ class FedClassAvg(LGFedAvg):
 def supervised_contrast(
     features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
 ) -> Tensor:
-    """Supervised contrastive loss of a batch: the outer sum of Khosla et al. (2020), their (2).
+    """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
 
-    The mean, over the examples with at least one other of their class, of the mean over those of
-    ``-log softmax(cos / temperature)``, where the softmax runs over all other examples. 0 if no
-    class has two examples.
+    An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
+    its class; the softmax runs over all other examples. The result is the mean over all examples
+    that have another example of their class, and 0 if no class has two examples.
 
     Parameters
     ----------
     features : (B, d).
     y : (B,) labels.
-    mask : (B,) 0 on rows that pad the batch.
+    mask : (B,) 0 on padding rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""FedH2L: peers teach each other by what they predict on public minibatches.
+"""FedH2L: peers learn from each other's predictions on public minibatches.
 
 Source: arXiv:2101.11296, eqs. (1) to (8), (14); theory/NOTES.md, "FedH2L mutual learning".
 """
@@ -30,28 +30,32 @@ RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore
 
 @dataclass(frozen=True)
 class FedH2L(Consulting):
-    """Li et al. (2021). No server: the one of the contract hands each message to the others.
+    """FedH2L of Li et al. (2021). The method has no server; here the server only relays messages.
 
-    Exchange 0, local (1)(2): E steps on the cross-entropy of own examples, then the node classifies
-    a minibatch of its own public examples and broadcasts its posteriors p_j and their accuracy
-    Acc_j, B K + 1 numbers for K classes. Exchange 1, global: on the peers' minibatches,
-    ``1/(N-1) sum_j Acc_j KL(p_j || p_i)`` (3)(4) and the cross-entropy (5) give g_pub (6), which is
-    projected where it conflicts with g_loc (7)(8)(14).
+    Exchange 0 is local, eqs. (1), (2). A node makes E steps on the cross-entropy of its own
+    examples. It then classifies a minibatch of its own public examples, and broadcasts the
+    posteriors p_j and their accuracy Acc_j: B K + 1 numbers for K classes.
 
-    Decided where the paper is silent: g_loc of E = 1 is the minibatch gradient (2), taken before
-    the local step, while g_pub is taken after it; with E > 1 it is the displacement of the E steps,
-    start minus end, which points as a gradient does. The projection is of gradients: what the
-    optimizer makes of them, moments and weight decay, is not constrained. One optimizer state
-    serves both steps. All nodes know the minibatch of a round from the seed. Sums go over
-    the peers that were heard; a node that hears nobody makes its local steps only.
+    Exchange 1 is global. On the peers' minibatches, ``1/(N-1) sum_j Acc_j KL(p_j || p_i)``, eqs.
+    (3), (4), and the cross-entropy, eq. (5), give the gradient g_pub, eq. (6). If g_pub conflicts
+    with the local gradient g_loc, it is projected, eqs. (7), (8), (14).
+
+    Decided where the paper is silent: with E = 1, g_loc is the minibatch gradient of eq. (2) before
+    the local step; g_pub is computed after that step. With E > 1, g_loc is the displacement of the
+    E steps, start minus end, which has the direction of a gradient. The projection applies to
+    gradients; moments and weight decay of the optimizer are not constrained. Both kinds of steps
+    use the same optimizer state. All nodes know the minibatch of a round from the seed. Sums run
+    over the peers whose messages arrived; a node without messages makes only its local steps.
 
     Attributes
     ----------
-    kl : whether posteriors teach; without them nothing is sent at all.
-    conflict : "project"; "pcgrad", which adds g_loc, projected too; "ignore", g_pub as it is.
-    pairs : whether nodes teach each other in random pairs, drawn in every round ("asynchronous");
-        where their number is odd, one is alone.
-    labelled : without labels only KL teaches, and every Acc_j is 1 and not sent.
+    kl : whether nodes learn from posteriors; if False, nodes send no messages.
+    conflict : "project"; "pcgrad", which also projects g_loc and adds it; "ignore", which uses
+        g_pub without projection.
+    pairs : whether nodes learn in random pairs, drawn in every round ("asynchronous" in the paper);
+        with an odd number of nodes one has no partner.
+    labelled : whether public labels are known. If not, only the KL term is used; every Acc_j is
+        then 1 and is not sent.
 
     Examples
     --------
@@ -89,21 +93,21 @@ class FedH2L(Consulting):
         )
 
     def plans(self, call: Call) -> dict[int, Plan]:
-        """Own minibatches; then one step on those of the peers."""
+        """Steps on own minibatches; then one step on the peers' minibatches."""
         if call.context.exchange == 0:
             return {0: self.own_steps(call)}
         batches = [self.batches(call.context)[j] for j in self.peers(call)]
         return {1: [np.concatenate(batches)] if batches else []}
 
     def circles(self, seed: int, t: int) -> list[list[int]]:
-        """Nodes that teach each other in round `t`."""
+        """Groups of nodes that learn from each other in round `t`."""
         if not self.pairs:
             return [list(range(self.task.clients))]
         order = stream(seed, "pairs", t).permutation(self.task.clients).tolist()
         return [sorted(order[i : i + 2]) for i in range(0, len(order), 2)]
 
     def peers(self, call: Call) -> list[int]:
-        """Whom a node learns from: who was heard; without messages, all whom it might hear."""
+        """Nodes whose messages arrived; without `kl`, all nodes of the group."""
         if self.kl:
             return sorted({int(name.partition("/")[0]) for name in call.down})
         me, context = client_of(call.context), call.context
@@ -119,7 +123,7 @@ class FedH2L(Consulting):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Sum of (3) and (5); rows that only pad a batch have no weight."""
+        """Sum of eqs. (3) and (5); padding rows have weight 0."""
         del mask
         logits = forward(params, x)[1]
         share, confidence, p = (extra[n][: len(y)] for n in ("share", "confidence", "posteriors"))
@@ -132,7 +136,7 @@ class FedH2L(Consulting):
         return loss
 
     def directed(self, gradient: Params, extra: Params) -> Params:
-        """What the optimizer is given for g_pub."""
+        """Gradient that the optimizer gets instead of g_pub."""
         rule = RULES[self.conflict]
         return gradient if rule is None else rule(gradient, _local(gradient, extra))
 
@@ -160,7 +164,7 @@ class FedH2L(Consulting):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Hand every message to the others; the name of the sender is in those of the arrays."""
+        """Relay every message to the other nodes; array names start with the sender's number."""
         return state, {
             i: {f"{j}/{name}": a for j, m in messages.items() if j != i for name, a in m.items()}
             for i in messages
@@ -169,7 +173,7 @@ class FedH2L(Consulting):
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Relay within each circle."""
+        """Relay messages within each group."""
         if context.exchange or not self.pairs:
             return super().server_step(state, messages, context)
         down: dict[int, Message] = {}
@@ -186,7 +190,7 @@ class FedH2L(Consulting):
         return pack({n: start[n] - job.params[n] for n in job.trained()}, "local")
 
     def reports(self, call: Call, job: Job) -> Metrics:
-        """Loss of either step, and whether their gradients conflict: 1 or 0."""
+        """Loss of the local and the global step; 1 if their gradients conflict, else 0."""
         if call.context.exchange == 0:
             return {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
         if not job.gradient:
@@ -203,7 +207,7 @@ class FedH2L(Consulting):
         return job
 
     def _signals(self, call: Call) -> Params:
-        """Weights and posteriors of the rows of the global step, as many for every node."""
+        """Weights and posteriors for the rows of the global step, equally many at every node."""
         peers, batches = self.peers(call), self.batches(call.context)
         width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
         share = [np.full(len(batches[j]), 1 / (len(peers) * len(batches[j]))) for j in peers]

@@ -1,4 +1,4 @@
-"""FedKD: mutual distillation at adaptive weights, and updates of the shared model by SVD.
+"""FedKD: mutual distillation with adaptive weights; updates are compressed by an SVD.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -29,13 +29,13 @@ from hopfed.neural.training.training import Forward, cross_entropy, divergence, 
 
 __all__ = ["FedKD"]
 
-LEAST = 0.1  # of CE_own + CE_shared, by which the lessons are divided
+LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
 
 
 class Matched(Pair):
-    """A pair, and the map W_h (own d, shared d) from the shared model's features to the own ones.
+    """A pair of models, and the map W_h (own d, shared d) from shared features to own features.
 
-    W_h starts as the identity on the coordinates that both have.
+    W_h starts as the identity on the coordinates that both models have.
     """
 
     def __init__(self, own: Model, shared: Model):
@@ -43,7 +43,7 @@ class Matched(Pair):
         self.match = nn.Parameter(torch.eye(own.feature_dim, shared.feature_dim))
 
     def forward(self, x: Tensor) -> Any:
-        """Return (features, logits) of the own model, and of the other with its features mapped."""
+        """Return (features, logits) of the own and of the shared model, the latter's mapped."""
         own, (features, logits) = super().forward(x)
         return own, (functional.linear(features, self.match), logits)
 
@@ -52,26 +52,27 @@ class Matched(Pair):
 class FedKD(Proxied):
     """Wu et al. (2022): a local mentor and a small shared mentee.
 
-    Each minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``: KL of its outputs from those
-    of the other, and the mean squared distance between the own features and the shared ones mapped
-    by W_h, a matrix of the client. Whoever teaches is given, and so are the two CE in the divisor;
-    W_h is learnt with the mentee. The divisor is at least 0.1: the paper has no floor, but a client
-    that fits its examples then divides by nothing (one-class clients on digits, five of them, ten
-    epochs at lr 0.05: 3 of 40 client rounds ended in NaN without it, 2 with 0.01, none with 0.1).
+    Each model minimises ``CE + weight (KL + MSE) / (CE_own + CE_shared)``. KL is the divergence of
+    its outputs from those of the other model. MSE is the mean squared distance between the own
+    features and the shared features mapped by W_h, a matrix that stays with the client. No gradient
+    flows into the outputs of the teaching model or into the divisor; W_h is trained with the
+    mentee. The divisor is at least 0.1. The paper has no bound, but then a client that fits its
+    examples divides by almost 0 (five one-class clients on digits, ten epochs at lr 0.05: 3 of 40
+    client rounds ended in NaN without a bound, 2 with 0.01, none with 0.1).
 
-    Updates travel, not models: each tensor with two axes or more as a matrix (first axis, others)
-    truncated to its leading singular directions that hold the share `energy` of its squares, one
-    at least. The client sends that of its training; the server takes the size-weighted mean, and
-    sends it truncated in turn. The server's model moves by what it sends, so that both ends stay
-    equal. A client that missed a broadcast cannot use the next one: it gets the model whole. The
-    share rises linearly over the rounds (the first has `start`, the last `end`), of which the
-    server counts those in which it heard anyone.
+    Clients and server send updates, not models. Each tensor with two axes or more is a matrix
+    (first axis, all other axes); it is truncated to its leading singular directions that hold the
+    share `energy` of its squares, at least one. A client sends the update of its training. The
+    server truncates the size-weighted mean of the updates, sends it, and applies exactly this to
+    its own model, so that server and clients hold equal models. A client that missed a broadcast
+    cannot use the next one; it gets the whole model. The share rises linearly from `start` in the
+    first round to `end` in the last; the server counts only rounds with at least one message.
 
     Attributes
     ----------
-    weight : of the lessons; 0 is Standalone.
-    start, end : share of the squares that is kept, at first and at last.
-    rounds : over which it rises.
+    weight : weight of distillation; 0 is Standalone.
+    start, end : share of the squares that is kept in the first and in the last round.
+    rounds : number of rounds over which the share rises.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class FedKD(Proxied):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Sum of what the two minimise."""
+        """Sum of the losses of both models."""
         del extra
         (mentor, own), (mentee, shared) = forward(params, x)
         loss = cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
@@ -135,12 +136,12 @@ class FedKD(Proxied):
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
     def starts(self, state: State, down: Message, client: int) -> Params:
-        """What it has, with the shared model as the server has it."""
+        """Return the client's own parts, and the server's shared model."""
         shared = unpack(_under("model", self._received(state, down)))
         return self.initial(client) | unpack(state) | above(shared, "shared")
 
     def closes(self, call: Call, params: Params) -> tuple[State, Message]:
-        """Send the update of the shared model, and of which version; keep the others and that."""
+        """Send the update of the shared model and its version; keep the own parts and the base."""
         state, whole = super().closes(call, params)
         base = self._received(call.state, call.down)
         version = np.asarray(call.down.get("version", 0))
@@ -150,14 +151,14 @@ class FedKD(Proxied):
         return state | _under("base", base), message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """The truncated update, the version it is of, and the number of examples."""
+        """The truncated update, the version that it updates, and the number of examples."""
         one = Field((), "iu")
         return _under("update", form(self._first())) | {"version": one, "examples": one}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Move the model by the truncated mean of the updates."""
+        """Add the truncated mean of the updates to the model."""
         if not messages:
             return state, {}
         version = int(state.get("version", 0))
@@ -173,7 +174,7 @@ class FedKD(Proxied):
         return whole, {EVERYONE: whole} | dict.fromkeys(current, step)
 
     def _received(self, state: State, down: Message) -> dict[str, np.ndarray]:
-        """The shared model as the server has it, from a message to the client."""
+        """Reconstruct the server's shared model from a message to the client."""
         if "version" not in down:
             return self._first()
         step = _inside("update", down)

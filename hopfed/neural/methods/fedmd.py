@@ -1,4 +1,4 @@
-"""FedMD: clients match the mean of all clients' logits on public data, then train on their own."""
+"""FedMD: clients match the mean logits of all clients on public data, then train on own data."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class FedMD(Consulting):
 
     Source: theory/NOTES.md, "Baselines".
 
-    In steps, as FedH2L: the public minibatch of a round is that of all nodes together; its logits
-    go up, their mean comes down to all, and a client makes `digest` steps on it and then `steps`
-    on its own examples. The loss of digesting is the mean absolute difference of the logits, as in
-    the authors' program. Before its first round a client is transferred: `transfer` steps on the
-    labelled public examples, then as many on its own.
+    Rounds consist of steps, as in FedH2L. The public minibatches of all nodes together form the
+    public minibatch of a round. Clients send their logits on it; the server sends the mean to all.
+    A client then makes `digest` steps towards the mean, and `steps` steps on its own examples. The
+    loss of the first is the mean absolute difference of the logits, as in the authors' program.
+    Before its first round a client makes `transfer` steps on the labelled public examples, then as
+    many on its own.
 
     Attributes
     ----------
-    digest : steps towards the consensus in a round.
-    transfer : steps on public, then on own examples beforehand; 0 for none.
+    digest : steps towards the mean logits (the consensus) in a round.
+    transfer : steps on public and then on own examples before the first round; 0 means none.
 
     Examples
     --------
@@ -64,7 +65,7 @@ class FedMD(Consulting):
         require(known, "transfer", "0 where public data have no labels", self.transfer)
 
     def phases(self) -> tuple[Phase, ...]:
-        """Transfer from public to own examples; digest, revisit."""
+        """Transfer on public and on own examples; then digest and revisit."""
         return (
             Phase(1, self.objective, exchange=0),
             Phase(1, self.objective, exchange=0),
@@ -73,7 +74,7 @@ class FedMD(Consulting):
         )
 
     def plans(self, call: Call) -> dict[int, Plan]:
-        """Steps of each phase; those of the transfer only where a client begins."""
+        """Steps of each phase; transfer has steps only in a client's first round."""
         if call.context.exchange:
             digest = self.digest if call.down else 0
             return {2: [self._shown(call.context)] * digest, 3: self.own_steps(call)}

@@ -1,4 +1,4 @@
-"""FedMRL: own and shared features, projected, under two heads of nested width.
+"""FedMRL: a projection of own and shared features, read by two heads of nested width.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -25,9 +25,10 @@ __all__ = ["FedMRL"]
 
 
 class Matryoshka(nn.Module):
-    """An own and a shared model whose heads read one projection of both features.
+    """A client's own and the shared model; both heads read one projection of both features.
 
-    The own head reads all of it, as long as the own features; the shared one its beginning.
+    The projection is as long as the own features. The own head reads all of it, the shared head
+    only its first coordinates.
     """
 
     def __init__(self, own: Model, shared: Model):
@@ -44,7 +45,7 @@ class Matryoshka(nn.Module):
 
 
 class _Own(nn.Module):
-    """The net as a classifier: the logits of the own head."""
+    """The network as a classifier, with the logits of the own head."""
 
     def __init__(self, net: nn.Module):
         super().__init__()
@@ -57,18 +58,18 @@ class _Own(nn.Module):
 
 @dataclass(frozen=True)
 class FedMRL(Proxied):
-    """Yi et al. (2024), Matryoshka representations: both heads' cross-entropies, weighed alike.
+    """Yi et al. (2024), Matryoshka representations; the loss is the sum of both cross-entropies.
 
-    The small model, extractor and head, is shared; the projector is the client's, kept from
-    round to round. The client classifies by its own head, on its own copy of the small model as
-    it trained it: the projector was trained with that and not with the next mean, and so do the
-    authors' programs. The paper's small model has narrower features than any client's; a proxy of
-    any width serves here, since only its head need be narrow.
+    The small model, extractor and head, is shared. The projector stays with the client from round
+    to round. The client classifies with its own head and with the small model as it last trained
+    it, because the projector was trained with that copy and not with the next mean; the authors'
+    programs do the same. In the paper the small model has narrower features than every client.
+    Here it may have any width, because only its head must be narrow.
 
     Attributes
     ----------
-    width : coordinates of the projection that the shared head reads; 0 for as many as the
-        shortest features in the federation have.
+    width : number of coordinates of the projection that the shared head reads; 0 takes the length
+        of the shortest features in the federation.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class FedMRL(Proxied):
         return cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """The own head, on the projection as it was trained last."""
+        """The own head, with the projection and the small model as last trained."""
         del down
         params = self.starts(state, {}, client)
         return Network(_Own(self.net(client)), {f"net.{n}": t for n, t in params.items()})

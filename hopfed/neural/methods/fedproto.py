@@ -1,4 +1,4 @@
-"""FedProto: features are drawn to the class prototypes of all clients.
+"""FedProto: a penalty on the distance of features to the class prototypes of all clients.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -40,19 +40,19 @@ __all__ = ["FedProto"]
 class FedProto(Standalone):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
-    A client's prototypes are the mean features of its classes, from a pass over its training
-    examples when it has trained, not while it does: about a third of an epoch's FLOPs, which are
-    counted. The server's prototype C of a class is the mean over the clients that hold the
-    class, weighed by their examples of it, as in the paper's (6) without its second division by
-    the number of clients, which the authors' program does not make either. A class nobody sent
-    this round keeps its last prototype; one that nobody ever sent pulls nobody. The squared
-    distance is divided by the feature length d, as in that program, so that `lam` means the same
-    for wide and narrow features; d must be one for all clients.
+    A client's prototypes are the mean features of its classes. They are computed in one pass over
+    its training examples after training; its FLOPs, about a third of an epoch's, are counted. The
+    server's prototype C of a class is the mean over the clients that hold the class, weighted by
+    their examples of it. This is the paper's eq. (6) (arXiv:2105.00243) without its second division
+    by the number of clients, which the authors' program leaves out too. A class that nobody sent
+    this round keeps its last prototype; a class that nobody ever sent has no penalty. The squared
+    distance is divided by the feature length d, as in that program, so that `lam` has the same
+    effect for wide and narrow features. All clients must have the same d.
 
     Attributes
     ----------
-    lam : strength of the pull; 0 is Standalone.
-    nearest : classify by the nearest prototype, as the paper has it, instead of by the head.
+    lam : strength of the penalty; 0 is Standalone.
+    nearest : classify by the nearest prototype, as in the paper, instead of by the head.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class FedProto(Standalone):
         return as_rows({}, self.made.feature_dim)
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The prototypes, and which classes have one."""
+        """The prototypes, and a mask of the classes that have one."""
         rows, known = table(down, self.made.classes, self.made.feature_dim)
         return {"prototypes": rows, "known": known}
 
@@ -96,7 +96,7 @@ class FedProto(Standalone):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy and the pull; examples of a class without prototype count with 0."""
+        """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
         features, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if not self.lam:
@@ -105,7 +105,7 @@ class FedProto(Standalone):
         return loss + self.lam * masked_mean(far, mask)
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the mean features of the classes held, and their examples."""
+        """Send the mean features of the client's classes, and their numbers of examples."""
         state, _ = super().ends(state, params, client)
         features, _ = outputs(self.made, client, params)
         return state, class_means(features, labels_of(self.made, client))

@@ -1,4 +1,4 @@
-"""FedProx: FedAvg with a pull towards the global model, gradient + mu (w - w_global).
+"""FedProx: FedAvg with a penalty towards the global model, ``mu / 2 |w - w_global|^2``.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -20,11 +20,11 @@ from hopfed.neural.training.training import Forward, cross_entropy
 
 @dataclass(frozen=True)
 class FedProx(FedAvg):
-    """Li et al. (2020).
+    """FedProx of Li et al. (2020).
 
     Attributes
     ----------
-    mu : strength of the pull; 0 is FedAvg.
+    mu : strength of the penalty; 0 is FedAvg.
 
     Examples
     --------

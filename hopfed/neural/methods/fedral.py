@@ -1,4 +1,4 @@
-"""FedRAL: a shared square matrix that turns the features of clients with unlike models.
+"""FedRAL: clients with different models share a square matrix that rotates their features.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -29,7 +29,7 @@ MATRIX = "shared.weight"
 
 
 class Turned(nn.Module):
-    """A model whose head reads turned features: the direction of ``A z``, the length of z.
+    """A model whose head reads features with the direction of ``A z`` and the length of z.
 
     Examples
     --------
@@ -55,22 +55,24 @@ class Turned(nn.Module):
 
 @dataclass(frozen=True)
 class FedRAL(Auxiliary):
-    """Yi et al. (2025), representation angle learning, from the abstract; their text is not public.
+    """Representation angle learning of Yi et al. (2025), built from its abstract.
 
-    What the abstract says: a square matrix of one form for all is embedded into every client's
-    model, where it learns the angles of the representations; clients of less resources send a
-    matrix made sparse about its diagonal; the server averages entry by entry, with weights. What
-    was decided here: the matrix A (d, d) stands between extractor and head and starts as the
-    identity; it changes the direction of a feature vector and not its length, so that angles alone
-    are shared, at any scale of the features; it is trained with the model on cross-entropy; a
-    client keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``; an
-    entry's mean is over those who sent it, by size, and one that nobody sent stays. The whole
-    matrix comes down. A client classifies by its copy as it trained it.
+    The text of the paper is not public. According to the abstract, every client's model contains a
+    square matrix of the same shape, which learns the angles of the representations. Clients with
+    fewer resources send a matrix that is sparse around its diagonal. The server takes weighted
+    means entry by entry.
+
+    Decided here: the matrix A (d, d) stands between extractor and head and starts as the identity.
+    It changes the direction of a feature vector but not its length, so that clients share only
+    angles, at any scale of the features. It is trained with the model on cross-entropy. A client
+    keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``. The mean of an
+    entry is over the clients that sent it, weighted by size; an entry that nobody sent keeps its
+    value. The server sends the whole matrix. A client classifies with its own trained copy.
 
     Attributes
     ----------
-    least, levels : clients have, by turns, one of so many levels of resources; the first level has
-        all diagonals, the last the share `least` of them, those between are evenly spaced.
+    least, levels : clients take in turn one of `levels` levels of resources. The first level has
+        all diagonals, the last has the share `least` of them; the others are evenly spaced.
 
     Examples
     --------
@@ -98,7 +100,7 @@ class FedRAL(Auxiliary):
         require(self.levels >= 1, "levels", "at least 1", self.levels)
 
     def server_start(self, seed: int) -> State:
-        """The identity, whose entries stay until somebody sends them."""
+        """The identity; an entry keeps its value until a client sends it."""
         del seed
         return {"model/weight": np.eye(self.made.feature_dim, dtype=np.float32)}
 
@@ -114,7 +116,7 @@ class FedRAL(Auxiliary):
         return np.abs(np.subtract.outer(np.arange(d), np.arange(d))) <= width
 
     def starts(self, state: State, down: Message, client: int) -> Params:
-        """Its model, and the entries it has of the matrix as the server sent it."""
+        """The client's model, and its entries of the server's matrix."""
         params = super().starts(state, down, client)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client))}
 
@@ -131,7 +133,7 @@ class FedRAL(Auxiliary):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy, through no entry but those of the band."""
+        """Cross-entropy, with a gradient only for the entries of the band."""
         params = params | {MATRIX: params[MATRIX] * extra["band"]}
         return cross_entropy(forward(params, x), y, mask)
 
@@ -148,7 +150,7 @@ class FedRAL(Auxiliary):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Average each entry over those who sent it."""
+        """Average each entry over the clients that sent it."""
         if not messages:
             return state, {}
         bands = [self.band(c) for c in messages]
@@ -162,6 +164,6 @@ class FedRAL(Auxiliary):
         return new, {EVERYONE: new}
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """The model with its matrix as it was trained last."""
+        """The model with its matrix as last trained."""
         del down
         return Network(self.net(client), self.starts(state, {}, client))

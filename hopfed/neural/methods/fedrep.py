@@ -1,4 +1,4 @@
-"""FedRep: the body is averaged, the head stays local; they are trained in turn.
+"""FedRep: the body is averaged, the head stays local; the two are trained alternately.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -21,16 +21,16 @@ from hopfed.neural.training.training import Phase
 
 @dataclass(frozen=True)
 class FedRep(FedAvg):
-    """Collins et al. (2021).
+    """FedRep of Collins et al. (2021).
 
-    In each round a participant trains its head on the global body, which is frozen, then the
-    body below its head, which is frozen, and sends the body. What is frozen does not move, running
-    statistics included. A client classifies by its head on the latest global body; one that never
-    took part trains a head on it first.
+    In each round a participant first trains its head with the global body frozen. It then trains
+    the body with its head frozen, and sends the body. Frozen parts do not change, running
+    statistics included. A client classifies with its head on the latest global body. A client that
+    never took part first trains a head on it.
 
     Attributes
     ----------
-    head : epochs of the head; those of the body are the training's.
+    head : epochs of training the head; the body is trained for `training.epochs`.
 
     Examples
     --------
@@ -79,5 +79,5 @@ class FedRep(FedAvg):
         return spec_of(body, "body") | {"examples": Field((), "iu")}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its head on the global body."""
+        """The client's head on the global body."""
         return self.starts(self.settled(state, down, client), down, client)

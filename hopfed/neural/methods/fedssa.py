@@ -2,28 +2,28 @@
 
 Source: arXiv:2312.09006, eqs. (3) to (6); theory/NOTES.md, "FedSSA head aggregation".
 
-A client sends the rows of its head for the classes it has seen, with their biases; the server
-averages every class over the participants that hold it (3); next time the client blends its own
-rows with those of the server (4), and trains all of its model (6). Rows of classes it has not
-seen keep their local history.
+A client sends the rows of its head, with their biases, for the classes that it has seen. The server
+averages every class over the participants that hold it, eq. (3). In its next round the client
+blends its own rows with those of the server, eq. (4), and trains its whole model, eq. (6). Rows of
+classes that it has not seen are not replaced.
 
-What was decided where the source is silent, or unsafe (theory/NOTES.md, "FedSSA head
+Decisions where the paper is silent or its formula is unsafe (theory/NOTES.md, "FedSSA head
 aggregation"):
 
-- (4) as printed is a sum, ``theta^s + mu_t theta_k^s``, which multiplies the rows by
+- Eq. (4) as printed is a sum, ``theta^s + mu_t theta_k^s``, which multiplies the rows by
   prod(1 + mu_t): with T_stable = 20 accuracy fell by 18 and 39 points in trials. With T_stable = 2
-  a single round has a positive mu_t; above that `fusion="literal"` is refused, and "normalised"
-  divides the sum by ``1 + mu_t``.
-- t counts rounds from 0. In round 0 there is no global row and nothing is blended; so mu_0 itself
-  never enters. A class that nobody held this round keeps its last global row; until somebody sends
-  one, its row is zero, and a client takes that as no answer.
-- Which classes a client has seen is told to the server once, before the first round, as one bit
-  for each class (`server_start`); it is not in the messages, which are then
-  ``|S_k| (dim + 1)`` numbers each way. Who sends which rows says as much in any case.
-- The mean is over those heard in this round, as in the paper; the authors' program takes all
-  clients. A client classifies by its own model as it left training ("each client's final local
+  only one round has a positive mu_t. For larger T_stable `fusion="literal"` is refused;
+  "normalised" divides the sum by ``1 + mu_t``.
+- t counts rounds from 0. In round 0 there is no global row and nothing to blend, so mu_0 itself is
+  never used. A class that nobody held this round keeps its last global row. A class that nobody
+  ever sent has a zero row, which clients ignore.
+- A client tells the server once, before the first round, which classes it has seen, as one bit for
+  each class (`server_start`). So a message holds only ``|S_k| (dim + 1)`` numbers each way. The
+  rows that a client sends would reveal these classes in any case.
+- The mean is over the clients that answered this round, as in the paper; the authors' program uses
+  all clients. A client classifies with its own model after training ("each client's final local
   model is used for inference").
-- Clients of one architecture start equal, and heads equal for all.
+- Clients of one architecture start with equal models; all clients start with equal heads.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ from hopfed.neural.training.task import Params
 
 FUSIONS = ("literal", "normalised")
 ABLATIONS = ("", "m1-a", "m1-b", "m2-a", "m2-b")
-LITERAL = 2  # most rounds of the literal sum
+LITERAL = 2  # largest T_stable with the literal sum
 
 
 @dataclass(frozen=True)
 class FedSSA(Standalone):
-    """Yi et al. (IJCAI 2024).
+    """FedSSA of Yi et al. (IJCAI 2024).
 
     Attributes
     ----------
-    fusion : "literal" (4), or "normalised", the same divided by ``1 + mu_t``.
+    fusion : "literal", eq. (4), or "normalised", eq. (4) divided by ``1 + mu_t``.
     mu_0 : in [0, 1]; ``mu_t = mu_0 cos(pi t / (2 T_stable))`` until round T_stable, then 0.
     stable : T_stable in rounds, at most 2 with "literal".
-    ablation : "" is case C of both families. Of the first, which takes away the aggregation by
-        class (all rows are sent and averaged): "m1-a" LG-FedAvg, "m1-b" LG-FedAvg with blending.
-        Of the second, which takes away the blending: "m2-a" the whole global head replaces the
-        client's, "m2-b" its rows of seen classes do. What goes down is what the client reads: the
-        whole head in "m1-a" and "m2-a", otherwise the rows of seen classes.
+    ablation : "" is the full method, case C of both families of the paper. The first family omits
+        the aggregation by class, so all rows are sent and averaged: "m1-a" is LG-FedAvg, "m1-b"
+        LG-FedAvg with blending. The second family omits the blending: in "m2-a" the whole global
+        head replaces the client's; in "m2-b" only its rows of seen classes do. The server sends
+        the whole head in "m1-a" and "m2-a", otherwise the rows of seen classes.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class FedSSA(Standalone):
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
     def begins(self, call: Call) -> Params:
-        """Its own model, the rows that the server sent blended in (4)."""
+        """The client's own model, its head blended with the server's rows, eq. (4)."""
         params = super().begins(call)
         client = call.context.client
         if "rows" not in call.down or client is None:
@@ -126,7 +126,7 @@ class FedSSA(Standalone):
         }
 
     def fused(self, own: Tensor, rows: Tensor, t: int) -> Tensor:
-        """Blend `own` rows of a client with the server's in round t (4)."""
+        """Blend `own` rows of a client with the server's in round t, eq. (4)."""
         mu = self.mu(t)
         total = 1 + mu if self.fusion == "normalised" else 1.0
         return gate(own, rows, mu / total, 1 / total)
@@ -145,7 +145,7 @@ class FedSSA(Standalone):
         return {"rows": Field((count, self.made.model(0).head.in_features + 1), "f")}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """What clients told of their classes, (clients, classes), and no rows yet."""
+        """The classes that clients have seen, (clients, classes), and no rows yet."""
         seen = np.stack([self.seen(c) for c in range(len(self.made.split))])
         width = self.made.model(0).head.in_features + 1
         return {"seen": seen, "head": np.zeros((self.made.classes, width), np.float32)}
@@ -153,7 +153,7 @@ class FedSSA(Standalone):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Average class by class over those who hold the class (3)."""
+        """Average class by class over the clients that hold the class, eq. (3)."""
         if not messages:
             return state, {}
         masks = [self._sent(state["seen"][c]) for c in messages]
@@ -169,14 +169,14 @@ class FedSSA(Standalone):
         return {**state, "head": head}, down
 
     def _sent(self, seen: np.ndarray) -> np.ndarray:
-        """Classes whose rows a client sends, of those it has seen."""
+        """Classes whose rows a client sends, given the classes that it has seen."""
         return np.ones_like(seen) if self.ablation in ("m1-a", "m1-b") else seen
 
     def _read(self, seen: np.ndarray) -> np.ndarray:
-        """Classes whose rows it reads."""
+        """Classes whose rows a client receives, given the classes that it has seen."""
         return np.ones_like(seen) if self.ablation in ("m1-a", "m2-a") else seen
 
 
 def _rows(params: Params) -> Tensor:
-    """Head as one row for each class, (classes, dim + 1), the bias last."""
+    """Return the head as one row for each class, (classes, dim + 1), with the bias last."""
     return torch.cat([params["head.weight"], params["head.bias"][:, None]], dim=1)

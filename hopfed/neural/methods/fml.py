@@ -1,4 +1,4 @@
-"""FML: a client's model and a small shared one learn from each other.
+"""FML: a client's own model and a small shared model learn from each other.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -21,15 +21,16 @@ from hopfed.neural.training.training import Forward, cross_entropy, divergence
 class FML(Proxied):
     """Shen et al. (2020), federated mutual learning.
 
-    On each batch the two models minimise ``(1 - weight) CE + weight KL(p_shared || p_own)`` and
-    ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``; whoever teaches in a KL does
-    not learn by it. One optimizer steps both. The clients classify by their own models.
+    On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
+    the shared model ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``. No gradient
+    of a KL flows into the teaching model. One optimizer steps both. Clients classify with their own
+    models.
 
     Attributes
     ----------
-    weight : of what the own model learns from the shared one, 1 - alpha in the paper; 0 is
+    weight : weight of the KL in the loss of the own model, 1 - alpha in the paper; 0 is
         Standalone.
-    weight_shared : of what the shared model learns from the own one, 1 - beta in the paper.
+    weight_shared : weight of the KL in the loss of the shared model, 1 - beta in the paper.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class FML(Proxied):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Sum of what the two minimise."""
+        """Sum of the losses of both models."""
         del extra
         (_, own), (_, shared) = forward(params, x)
 

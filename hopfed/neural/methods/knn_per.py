@@ -1,28 +1,30 @@
-"""kNN-Per: a global model and, at each client, a memory of its own examples.
+"""kNN-Per: a global model, mixed at each client with a memory of its own examples.
 
 Source: arXiv:2111.09360, eqs. (3), (6), (7), (13); theory/NOTES.md, "kNN-Per interpolation".
 
-The global model h comes from FedAvg (13). A client stores (h's features, label) of its training
-examples (3); an example is classified by (7)
+FedAvg trains the global model h, eq. (13). A client stores h's features and the label of its
+training examples, eq. (3). It classifies an example by eq. (7):
 
-    lam p_memory(y | x) + (1 - lam) p_h(y | x),
+    lam p_memory(y | x) + (1 - lam) p_h(y | x).
 
-where p_memory are the labels of its k nearest neighbours, weighed by a kernel of their distance
-(6). Nothing of it crosses the wire, so messages are FedAvg's, and a client that never took part
-has a personal model as soon as it has the global one.
+p_memory are the labels of the k nearest neighbours, weighted by a kernel of their distance, eq.
+(6). The memory is never sent, so messages are those of FedAvg. A client that never took part has a
+personal model as soon as it has the global one.
 
-Where sources differ (theory/NOTES.md, "kNN-Per interpolation"): defaults are the paper's, kernel
-``exp(-d / sigma)`` of the Euclidean distance and a mix of probabilities; the authors' program has
-``exp(-D / (dim scale))`` of the squared distance, k = 7, and adds probabilities to raw logits.
-Decided here: lam is the one of the grid that meets most labels of the client's validation examples,
-which no training ever saw; on training examples the global model is overconfident and pulls lam to
-itself, and a store that is asked for its own points answers perfectly and pulls lam up
-(theory/NOTES.md, "kNN-Per interpolation"), so there each point is left out of the search for
-itself. Of several lam that do equally well it is the middle one. A handful of validation examples
-may choose any; the mean of lam given them is steadier (proposed here, ``tune=posterior``).
+Paper and program differ (theory/NOTES.md, "kNN-Per interpolation"). The defaults are the paper's:
+the kernel ``exp(-d / sigma)`` of the Euclidean distance, and a mixture of probabilities. The
+authors' program has the kernel ``exp(-D / (dim scale))`` of the squared distance and k = 7, and
+adds probabilities to raw logits.
 
-Beyond the paper: the store may be compressed to prototypes, or read as a Hopfield network, of all
-examples or of class archetypes; see `hopfed.neural.memory.prototypes` and
+Decided here: lam is the value of a grid with most correct answers on the client's validation
+examples, which are never trained on; of tied values the middle one is taken. Training examples
+would mislead. The global model is overconfident on them, which makes lam too small. A store that is
+searched for its own points answers perfectly, which makes lam too large; leave-one-out tuning
+therefore excludes each point from its own search. A handful of validation examples does not
+determine lam well; its posterior mean varies less (proposed here, ``tune=posterior``).
+
+Extensions: the store may be compressed to prototypes, or read as a Hopfield network of all examples
+or of class archetypes; see `hopfed.neural.memory.prototypes` and
 `hopfed.neural.memory.associative`.
 """
 
@@ -68,28 +70,28 @@ _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
 
 
 class Memory(Protocol):
-    """What a client keeps of its examples."""
+    """Memory of a client's examples."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Bytes of the memory."""
         ...
 
     def __len__(self) -> int: ...
 
     def __call__(self, queries: np.ndarray) -> np.ndarray:
-        """Features (Q, d) to probabilities (Q, classes)."""
+        """Map features (Q, d) to probabilities (Q, classes)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Interpolation:
-    """A global model and a memory, mixed (7).
+    """A mixture of a global model and a memory, eq. (7).
 
     Attributes
     ----------
     extractor : the global model.
-    memory : None for a client without examples, which falls back to the global model.
+    memory : None for a client without examples, which uses only the global model.
     weight : lambda.
     mixing : see `hopfed.neural.memory.neighbours.mix`.
     """
@@ -107,34 +109,37 @@ class Interpolation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the client keeps beside the global model."""
+        """Bytes of the memory, which the client stores in addition to the global model."""
         return 0 if self.memory is None else self.memory.nbytes
 
 
 @dataclass(frozen=True)
 class KNNPer(FedAvg):
-    """Marfoq et al. (2022).
+    """kNN-Per of Marfoq et al. (2022).
 
     Attributes
     ----------
-    k : neighbours; a store with fewer examples uses all of them, with a warning.
+    k : number of neighbours; a store with fewer examples uses all of them, with a warning.
     sigma : scale of the kernel.
-    lam : weight of the memory in (7), or -1 for the best on the client's own data, by `tune`.
-    tune : how it is chosen: "validation", to meet most labels of these; "posterior", its mean given
-        them (proposed here); or "leave-one-out", to meet most of the stored examples, each without
-        itself (not with prototypes and archetypes, which were made from them).
-    capacity : most examples kept, or prototypes made: up to 1 a share of the client's training
-        examples, above 1 their number.
-    spread : clients of even number keep that share less and those of odd number that share more
-        than `capacity`: weak and strong hardware. A client that keeps nothing has the global model.
-    rule : which examples stay, see `hopfed.neural.memory.store.Store`; they arrive in random order.
+    lam : weight of the memory in eq. (7); -1 lets each client choose it by `tune`.
+    tune : how a client chooses lam: "validation", by most correct answers on validation examples;
+        "posterior", the mean given these answers (proposed here); or "leave-one-out", by most
+        correct answers on the stored examples, each excluded from its own search. The last does
+        not apply to prototypes and archetypes, which were made from the stored examples.
+    capacity : largest number of stored examples or prototypes; a value up to 1 is a share of the
+        client's training examples.
+    spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
+        numbers ``capacity + spread``, as weak and strong hardware. A client with capacity 0 uses
+        only the global model.
+    rule : which examples are kept, see `hopfed.neural.memory.store.Store`; they arrive in random
+        order.
     index : "exact", "hnsw[:EF]" or "ivf[:LISTS]", see `hopfed.neural.memory.neighbours.Index`.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
         "archetypes", sign patterns of the classes.
-    dim, steps : of prototypes: length of their projection, 0 for none; steps of learning, 0 for
-        those of k-means.
+    dim, steps : settings of prototypes: length of their projection, 0 means none; steps of
+        learning, 0 means k-means prototypes.
     beta : inverse temperature of "hopfield" and "archetypes".
 
     Examples
@@ -190,7 +195,7 @@ class KNNPer(FedAvg):
         parse_index(self.index)
         rule = "1 with the rule concatenate, which keeps all"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)
-        most = min(self.capacity, 1 - self.capacity) + 1e-9  # 1 - .9 is a little below .1
+        most = min(self.capacity, 1 - self.capacity) + 1e-9  # in floats 1 - .9 is just below .1
         inside = self.spread == 0 or 0 < self.spread <= most
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
@@ -213,12 +218,12 @@ class KNNPer(FedAvg):
         rows: np.ndarray | None = None,
         store: Store | None = None,
     ) -> Store:
-        """Return the client's store after the examples `rows` came: "key" and "label".
+        """Return the client's store, columns "key" and "label", after adding the examples `rows`.
 
         Parameters
         ----------
-        rows : of the dataset, in order of arrival; left out, the client's training examples.
-        store : what it held before, for streams: `rule` decides what stays.
+        rows : rows of the dataset, in order of arrival; by default the client's training examples.
+        store : previous store, for streams; `rule` decides which rows are kept.
         """
         if rows is None:
             found = self.embedded(down, client, "train")
@@ -231,7 +236,7 @@ class KNNPer(FedAvg):
         return store.add({"key": found.features[seen], "label": found.labels[seen]})
 
     def mixed(self, store: Store, down: Message, client: int) -> Interpolation:
-        """Return the global model mixed with a store; lambda as `lam` and `tune` say."""
+        """Return the global model mixed with a store; `lam` and `tune` determine lambda."""
         extractor = shared_extractor(self, down)
         if len(store) == 0:
             what = "an empty store: the global model alone classifies"
@@ -267,7 +272,7 @@ class KNNPer(FedAvg):
         return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
-        """Return the client's examples of a part, "train" or "validation", as h sees them."""
+        """Return h's features of the client's examples of a part, "train" or "validation"."""
         rows = getattr(self.made.split, part)[client]
         found: Embedded = _EMBEDDED.get(
             (self.task, digest(down), client, part),
@@ -276,7 +281,7 @@ class KNNPer(FedAvg):
         return found
 
     def _room(self, count: int, client: int) -> int:
-        """Examples or prototypes that the client's capacity allows of `count` examples."""
+        """Number of examples or prototypes that the client's capacity allows, given `count`."""
         if self.capacity > 1:
             return min(int(self.capacity), count)
         share = self.capacity + (self.spread if client % 2 else -self.spread)
@@ -286,14 +291,14 @@ class KNNPer(FedAvg):
         if self.rule == "concatenate":
             return Store()
         count = len(self.made.split.train[client])
-        # Prototypes are made from all examples: they are what there is little room for.
+        # Prototypes are made from all examples; the capacity limits the prototypes only.
         room = self._room(count, client)
         if self.store == "prototypes" and room:
             room = count
         return Store(room, self.rule, derive(self.task.seed, "store", client))
 
     def _left_out(self, memory: Memory, store: Store, extractor: Extractor) -> float:
-        """Lambda by the stored examples, each asked for without itself; 1/2 for a single one."""
+        """Lambda by leave-one-out on the stored examples; 1/2 if there is only one example."""
         keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
         if len(keys) == 1:
             return 0.5

@@ -24,18 +24,18 @@ SCORED = ("local", "global")
 
 @dataclass(frozen=True)
 class LGFedAvg(Standalone):
-    """Liang et al. (2020), with the last layer as what is shared.
+    """LG-FedAvg of Liang et al. (2020); the shared part is the last layer.
 
-    A participant replaces its head by the mean of those sent last, trains all of its model, and
-    sends the head: ``classes (dim + 1)`` numbers each way, and its size with it if `weights`
-    is "size".
+    A participant replaces its head by the latest mean of heads, trains its whole model, and sends
+    the head: ``classes (dim + 1)`` numbers each way. It also sends its number of examples if
+    `weights` is "size".
 
     Attributes
     ----------
-    weights : of the mean: "size", as in the paper, or "equal".
-    scored : by what a client classifies: "local", its model as it left training, which is what
-        FedSSA's paper says of all it compares; or "global", with the latest mean head put in,
-        as the authors' program does it.
+    weights : weights of the mean: "size", as in the paper, or "equal".
+    scored : model with which a client classifies: "local" is its model after training, as FedSSA's
+        paper states for all methods that it compares; "global" is its body with the latest mean
+        head, as in the authors' program.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class LGFedAvg(Standalone):
         require_one_head(self)
 
     def starts(self, state: State, down: Message, client: int) -> Params:
-        """Its own body and the global head."""
+        """The client's own body and the global head."""
         own = super().starts(state, down, client)
         return own | above(unpack(down, "head"), "head")
 
@@ -77,7 +77,7 @@ class LGFedAvg(Standalone):
         return kept, message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """A head, and the number of examples if they are the weights."""
+        """A head, and the number of examples if `weights` is "size"."""
         head = spec_of(below(self.initial(0), "head"), "head")
         return head | ({"examples": Field((), "iu")} if self.weights == "size" else {})
 
@@ -95,14 +95,14 @@ class LGFedAvg(Standalone):
         return mean, {EVERYONE: mean}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its own model, or with the global head."""
+        """The client's own model; with `scored` "global" it has the global head."""
         if self.scored == "global":
             return self.starts(state, down, client)
         return super().personal(state, down, client)
 
 
 def require_one_head(method: NeuralMethod) -> None:
-    """Raise ArgumentError if the heads of the clients' models are of different shapes."""
+    """Raise ArgumentError if the heads of the clients' models have different shapes."""
     inputs = {name: model.head.in_features for name, model in method.made.templates.items()}
     got = ", ".join(f"{name} {width}" for name, width in inputs.items())
     rule = f"of one feature dimension for {method.name}, which shares the head"

@@ -1,4 +1,4 @@
-"""pFedES: a small shared extractor before each client's model, trained in turn with it.
+"""pFedES: a small shared extractor before each client's model; the two are trained alternately.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -22,33 +22,33 @@ __all__ = ["PFedES"]
 
 
 class Preceded(nn.Module):
-    """A model, and an extractor from images to images of the same size that may come before it."""
+    """A model, and an optional extractor before it from images to images of the same size."""
 
     def __init__(self, own: Model, shared: nn.Module):
         super().__init__()
         self.own, self.shared = own, shared
 
     def forward(self, x: Tensor, extracted: bool) -> Tensor:
-        """Return the model's logits (B, classes), of the images or of what is extracted of them."""
+        """Return the model's logits (B, classes) of the images or of the extracted images."""
         logits: Tensor = self.own(self.shared(x) if extracted else x)
         return logits
 
 
 @dataclass(frozen=True)
 class PFedES(Auxiliary):
-    """Yi et al. (2025), proxy extractor sharing; details are those of the authors' program.
+    """Proxy extractor sharing of Yi et al. (2025), with the details of the authors' program.
 
-    The extractor G is two convolutions of 3 x 3, each with ReLU, from the image's channels to
-    `kernels` and back. A round has two phases: with G frozen the model F minimises
-    ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``; with F frozen G minimises ``CE(F(G(x)))``. The server
-    averages G by size. A client classifies by F alone. Running statistics of F, where it has
-    batch norms, are those of plain images.
+    The extractor G has two 3 x 3 convolutions, each with ReLU, from the image's channels to
+    `kernels` and back. A round has two phases. With G frozen, the model F minimises
+    ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``. With F frozen, G minimises ``CE(F(G(x)))``. The server
+    takes the size-weighted mean of G. A client classifies with F alone. If F has batch norms, their
+    running statistics are those of plain images.
 
     Attributes
     ----------
-    mu : share of the extracted images in the loss of the model; 0 is Standalone.
-    kernels : channels between the convolutions.
-    turns : epochs of the second phase; 0 for as many as the first (the program has 10 more).
+    mu : weight of the extracted images in the loss of the model; 0 is Standalone.
+    kernels : number of channels between the two convolutions.
+    turns : epochs of the second phase; 0 means as many as the first (the program has 10 more).
 
     Examples
     --------
@@ -77,7 +77,7 @@ class PFedES(Auxiliary):
         require(self.turns >= 0, "turns", "at least 0", self.turns)
 
     def server_start(self, seed: int) -> State:
-        """Refuse what is not images."""
+        """Raise ArgumentError if the data are not images."""
         data = self.made.split.dataset
         require(data.is_images, "data", "images for pfedes", self.task.data)
         return super().server_start(seed)
@@ -111,7 +111,7 @@ class PFedES(Auxiliary):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Loss of the model, on the images and on what is extracted of them."""
+        """Loss of the model on the images and on the extracted images."""
         plain = cross_entropy(forward(params, x, False), y, mask)
         if not self.mu:
             return plain
@@ -126,7 +126,7 @@ class PFedES(Auxiliary):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy on what is extracted of the images."""
+        """Cross-entropy on the extracted images."""
         del extra
         buffers = {f"own.{n}" for m in self.made.templates.values() for n, _ in m.named_buffers()}
         own = {n: params[n].clone() for n in buffers & params.keys()}

@@ -1,4 +1,4 @@
-"""pFedGP: a shared kernel on learned features, and at each client a Gaussian process.
+"""pFedGP: a shared kernel on learned features, and a Gaussian process at each client.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -28,7 +28,7 @@ __all__ = ["PFedGP"]
 
 
 class DeepKernel(nn.Module):
-    """A feature extractor, and length and scale of a kernel on its features, as logarithms (1,)."""
+    """A feature extractor, and the log-length and log-scale (1,) of a kernel on its features."""
 
     def __init__(self, features: nn.Module, scale: float):
         super().__init__()
@@ -44,7 +44,7 @@ class DeepKernel(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Personal:
-    """A client's process on the shared features."""
+    """A client's Gaussian process on the shared features, as a classifier."""
 
     extractor: Extractor
     process: Process
@@ -56,22 +56,22 @@ class Personal:
 
 @dataclass(frozen=True)
 class PFedGP(FedAvg):
-    """Achituve et al. (2021), with another Gaussian process.
+    """pFedGP of Achituve et al. (2021), with a simpler Gaussian process.
 
-    The clients maximise the evidence of their batches; features and kernel are averaged by size,
-    and there is no head. A client classifies by the posterior given its own examples, also one
-    that never took part.
+    The clients maximise the evidence of their batches. The server takes size-weighted means of
+    features and kernel; there is no head. A client classifies with the posterior given its own
+    examples, even if it never took part.
 
-    What differs from the paper: there each client has a tree of binary processes, with
-    Polya-Gamma variables and Gibbs sampling; here one regression on transformed labels for each
-    class, in closed form (see `hopfed.neural.memory.gaussian`), which needs no inducing points up
-    to some hundred examples and takes a random sample of them above. Class probabilities are the
-    softmax of the posterior means.
+    In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
+    sampling. Here it has one regression on transformed labels for each class, in closed form (see
+    `hopfed.neural.memory.gaussian`). It uses all examples up to `most`, without inducing points,
+    and a random sample of that size above. Class probabilities are the softmax of the posterior
+    means.
 
     Attributes
     ----------
-    most : examples that a client's process takes at most; its cost is their third power.
-    scale : prior variance of the latent functions to start from.
+    most : largest number of examples of a client's process; its cost is cubic in this number.
+    scale : initial prior variance of the latent functions.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class PFedGP(FedAvg):
         require(0 < self.scale < np.inf, "scale", "a number above 0", self.scale)
 
     def wrap(self, model: Model) -> nn.Module:
-        """The features with a kernel on them."""
+        """The feature extractor with a kernel on its features."""
         return DeepKernel(model.features, self.scale)
 
     def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
@@ -126,7 +126,7 @@ class PFedGP(FedAvg):
         return -classes * log_evidence(forward(params, x), y, classes, *kernel, mask)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """The global features; the head is the initial one and in no use."""
+        """The global features; the head is the initial one and is not used."""
         features = below(self.starts(state, down, client), "features")
         return self.made.initial(client) | above(features, "features")
 

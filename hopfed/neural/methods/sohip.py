@@ -1,28 +1,27 @@
-"""SoHip: clients exchange what they remember, m numbers each way, and nothing else.
+"""SoHip: clients exchange only memories, vectors of m numbers each way.
 
 Source: arXiv:2603.25614, eqs. (2) to (16); theory/NOTES.md, "SoHip memory".
 
-As printed (Alg. 1): a batch's encoded features are averaged and gated to a short-term memory, which
-is consolidated into the client's long-term memory; that is fused with the collective memory of the
-server, decoded, and added to the features of every example of the batch. The server averages the
-long-term memories.
+Algorithm 1 of the paper: the encoded features of a batch are averaged and gated to a short-term
+memory. This is consolidated into the client's long-term memory. The long-term memory is fused with
+the server's collective memory, decoded, and added to the features of every example of the batch.
+The server averages the long-term memories.
 
-What the paper leaves open, and what is done here:
+Decisions where the paper leaves room:
 
-- The long-term memory is a state, detached after every batch, and zero before the first one, as is
-  the collective memory. It is consolidated over every training batch of every epoch, and the last
-  one is sent.
-- A client classifies by its last long-term memory and the latest collective one; test examples
-  change neither. The memory is then a constant, and with a linear head no more than an offset
-  of the logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``: the function class is Standalone's
+- The long-term memory is a state without gradient from earlier batches. It and the collective
+  memory start at zero. Every training batch of every epoch updates it; the client sends its last
+  value.
+- A client classifies with its last long-term memory and the latest collective memory; test examples
+  change neither. The memory is then a constant. With a linear head it only adds an offset to the
+  logits, ``H(Z + R(M)) = H(Z) + W_H R(M)``, so the function class is that of Standalone
   (theory/NOTES.md, "SoHip with a linear head"). The method `standalone-bias` is the control for
-  that; `head="mlp"` leaves the argument behind.
-- The weights p_i are inputs of Alg. 1: data sizes that the server was told beforehand, once. They
-  are not sent with the memories, so a message is m numbers and nothing else.
-- Encoders start from equal weights (of equal shapes). Nothing else aligns the memory spaces of
-  clients of different architectures: their mean has no meaning that the paper would give a reason
-  for.
-- m is not given in the paper; 64 is below the feature dimension of every model here.
+  this; the argument does not apply to `head="mlp"`.
+- The weights p_i are inputs of Algorithm 1: data sizes that each client tells the server once,
+  before the first round. A message therefore holds only the m numbers of a memory.
+- Encoders of equal shapes start with equal weights. Nothing else aligns the memory spaces of
+  clients with different architectures, and the paper gives no reason why their mean is meaningful.
+- The paper does not give m; 64 is below the feature dimension of every model here.
 """
 
 from __future__ import annotations
@@ -52,27 +51,27 @@ AGGREGATIONS = ("mean", "hopfield")
 
 @dataclass(frozen=True)
 class SoHip(Standalone):
-    """Social Hippocampus Memory Learning (Yi et al., 2026), and what we put beside it.
+    """Social Hippocampus Memory Learning (Yi et al., 2026), with extensions proposed here.
 
     Attributes
     ----------
-    m : numbers in a memory; the most that crosses the wire in a message.
-    ablation : "a" no importance gate, "b" no consolidation (the long-term memory is the last
-        short-term one), "c" no fusion with the collective memory, "d" no memory, which is
-        Standalone. With "c" and "d" no message has anything in it, since nobody would read it.
-    head : "linear", or "mlp", a hidden layer before the classes.
-    memory : "common", the paper's, one memory for all examples. The others go beyond it, and share
-        the m numbers out among p patterns of ``m // p``: "class" has a pattern for each class,
-        recalled by how likely the head finds the class; "sample" has `patterns` of them,
-        recalled by how near the encoded example is to each. See `hopfed.neural.memory.recall.Form`.
-    patterns, beta : of "sample": their number, and the inverse temperature of recalling.
-    aggregation : "mean" (16); or "hopfield", proposed here: archetypes of the binarised memories
-        that the clients last sent (the server keeps them), by
-        `hopfed.neural.memory.archetypes.group`. Every client gets, for each of its patterns, the
-        mean over the patterns of the same archetype: again m numbers. Where too few or too unlike
-        memories show no archetype for certain, everyone gets the mean (16). The server's metric
-        `archetypes` says how many there are, 0 for the mean. With "class" it is refused: a pattern
-        must stay with its class.
+    m : numbers in a memory, and so the largest number of numbers in a message.
+    ablation : "a" without importance gate; "b" without consolidation, so the long-term memory is
+        the last short-term memory; "c" without fusion with the collective memory; "d" without
+        memory, which is Standalone. With "c" and "d" messages are empty, because they are not used.
+    head : "linear", or "mlp" with a hidden layer before the classes.
+    memory : "common", as in the paper, is one memory for all examples. The extensions divide the m
+        numbers among p patterns of ``m // p``. "class" has one pattern for each class, weighted by
+        the head's probability of the class. "sample" has `patterns` patterns, weighted by their
+        similarity to the encoded example. See `hopfed.neural.memory.recall.Form`.
+    patterns, beta : number of patterns and inverse temperature of "sample".
+    aggregation : "mean", eq. (16); or "hopfield", proposed here. The latter groups the memories
+        that the clients last sent, which the server keeps, by the archetypes of their binary form
+        (`hopfed.neural.memory.archetypes.group`). Every client gets, for each of its patterns, the
+        mean over the patterns of the same archetype, again m numbers. If no archetype is certain,
+        every client gets the mean of eq. (16). The server's metric `archetypes` is the number of
+        archetypes, or 0 for the mean. "class" does not allow "hopfield", because a pattern must
+        stay with its class.
 
     Examples
     --------
@@ -118,13 +117,13 @@ class SoHip(Standalone):
 
     @property
     def form(self) -> Form:
-        """What the memory is like."""
+        """Settings of the memory."""
         count = self._count()
         return Form(self.memory, count, self.m // count, self.beta, self.ablation)
 
     @property
     def silent(self) -> bool:
-        """Whether there is nothing to send."""
+        """Whether messages are empty."""
         return self.ablation in ("c", "d")
 
     def wrap(self, model: Model) -> nn.Module:
@@ -150,7 +149,7 @@ class SoHip(Standalone):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Cross-entropy with the memory of this batch, which is kept."""
+        """Cross-entropy with the memory after this batch; the new memory is stored."""
         if self.ablation == "d":
             return super().objective(forward, params, x, y, mask, extra)
         _, logits, states = forward(params, x, extra["collective"], y, mask)
@@ -171,11 +170,11 @@ class SoHip(Standalone):
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
-        """Average (16), a pattern by class over those who hold the class."""
+        """Average as in eq. (16); a pattern by class over the clients that hold the class."""
         if self.silent or not messages:
             return state, {}
         parts = [m["memory"] for m in messages.values()]
-        # A pattern that no example has borne on is zero, and so is no part of a mean.
+        # A pattern without examples is zero; the mean leaves it out.
         held = [(part != 0).any(axis=1) for part in parts] if self.memory == "class" else None
         last = state.get("memory", np.zeros(self.form.shape, np.float32))
         mean = weighted_mean(parts, self._sizes(list(messages)), masks=held, default=last)
@@ -184,12 +183,12 @@ class SoHip(Standalone):
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer the clients, each by its archetype if that is asked for."""
+        """Answer the clients; with aggregation "hopfield" each gets the mean of its group."""
         state, down, metrics = super().server_step(state, messages, context)
         if self.aggregation == "mean" or not down:
             return state, down, metrics
         from hopfed.neural.memory.archetypes import (
-            group,  # loads Numba, which the mean does not need
+            group,  # imported here, because it loads Numba
         )
 
         kept = {f"of/{c}": m["memory"] for c, m in messages.items()}
@@ -205,16 +204,16 @@ class SoHip(Standalone):
         return state, {**down, **mine}, metrics | {"archetypes": groups.count}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its model, without the memory."""
+        """The client's model without the memory."""
         return below(self.starts(state, down, client), "model")
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """The model with the client's last memory and the server's latest."""
+        """The model with the client's last memory and the server's latest collective memory."""
         more = tuple(self.extra(state, down, client).values())
         return Scorer(self.net(client), self.starts(state, down, client), more)
 
     def _count(self) -> int:
-        """Patterns of a memory."""
+        """Number of patterns in a memory."""
         if self.memory == "class":
             return self.made.classes
         return self.patterns if self.memory == "sample" else 1

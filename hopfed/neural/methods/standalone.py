@@ -1,4 +1,4 @@
-"""Every client trains on its own examples alone: the floor of every table.
+"""Standalone: every client trains only on its own examples; the lower baseline of every table.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -17,7 +17,7 @@ from hopfed.neural.training.task import Params
 
 @dataclass(frozen=True)
 class Standalone(NeuralMethod):
-    """No exchange at all; also called IND and Local.
+    """Training without any exchange; also called IND and Local.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Standalone(NeuralMethod):
     source: ClassVar[str] = "baseline"
 
     def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """What it trained last."""
+        """The client's model after its last training."""
         return unpack(state) or self.initial(client)
 
     def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002

@@ -1,10 +1,10 @@
-"""Standalone with a learned vector added to the features: the control of SoHip's tables.
+"""Standalone with a learned vector added to the features: the control in SoHip's tables.
 
 Source: theory/NOTES.md, "SoHip with a linear head".
 
-A memory common to all examples ends as a constant added to the features, so its gain, if there is
-one, comes from training with that constant there. Here it is a parameter, zero at the start,
-without memory, gates or exchange.
+After training, SoHip's memory for all examples (arXiv:2603.25614) is a constant added to the
+features. Any gain must come from training with this constant. Here the constant is a parameter that
+starts at zero, without memory, gates or exchange.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hopfed.neural.training.task import Params
 
 @dataclass(frozen=True)
 class StandaloneBias(Standalone):
-    """No exchange; a control, proposed here.
+    """Training with a learned vector and without exchange; a control, proposed here.
 
     Attributes
     ----------
-    head : "linear", or "mlp", a hidden layer before the classes, as SoHip has it.
+    head : "linear", or "mlp" with a hidden layer before the classes, as in SoHip.
 
     Examples
     --------
@@ -57,11 +57,11 @@ class StandaloneBias(Standalone):
         require(self.head in HEADS, "head", f"one of {known}", repr(self.head))
 
     def wrap(self, model: Model) -> nn.Module:
-        """The model, its features shifted."""
+        """The model with the vector added to its features."""
         return Shifted(model, self.head, self.task.seed)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its model, without the vector."""
+        """The client's model without the vector."""
         return below(self.starts(state, down, client), "model")
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:

@@ -1,14 +1,14 @@
 """Architectures by name, each split into a feature extractor and a classification head.
 
-    base        Model and Shape: what a model is, and what it is built for
+    base        Model (extractor and head), and Shape (inputs and classes of a model)
     plain       MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11
     residual    ResNet-18 and 34, MobileNet-v2
     recurrent   the two-layer LSTM for characters
     registry    MODELS, build, assign
 
-All are defined here in a form for small images, run under ``torch.func.vmap`` with stacked
-parameters, and hold no layer that draws numbers: dropout, which some of the originals have, would
-take its masks from the global generator.
+All architectures have a form for small images and run under ``torch.func.vmap`` with stacked
+parameters. None contains a layer that draws random numbers. Some of the originals have dropout; it
+is left out, because its masks would come from the global generator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model is, what it is built for, and the layers that several architectures share."""
+"""`Model`, `Shape`, and layers that several architectures share."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from torch import nn
 from hopfed._lib.settings import check_types, require
 
 NORMS = ("group", "batch")
-GROUPS = 8  # divides every normalised width here, and leaves at least two channels to a group
+GROUPS = 8  # divides every normalised width here, with at least two channels per group
 LARGE = 32  # pixels; the stems of the residual networks halve larger images
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a model is built for.
+    """Inputs and classes of a model.
 
     Attributes
     ----------
-    channels : of the images; for text the number of different tokens.
+    channels : channels of the images; for text the number of different tokens.
     size : side of the square images in pixels; for text the number of tokens.
     classes : number of labels.
     norm : "group" or "batch", for the architectures that normalise. Group normalisation has no
-        state: there is nothing to average over unlike clients, and rows that pad a ragged batch
-        cannot leak into the others. Batch normalisation is what the originals have; its running
-        statistics are buffers, which a stacked step must get stacked too and then updates in
-        place.
+        state to average over different clients, and padding rows of a batch cannot affect the
+        other rows. The originals have batch normalisation; its running statistics are buffers,
+        which a stacked step must receive stacked and then updates in place.
 
     Raises
     ------
@@ -64,8 +63,8 @@ class Model(nn.Module):
 
     Attributes
     ----------
-    features : module; input (B, C, S, S), or tokens (B, T), to features (B, feature_dim).
-    head : module; features to logits (B, classes).
+    features : module that maps inputs (B, C, S, S), or tokens (B, T), to (B, feature_dim).
+    head : module that maps features to logits (B, classes).
     feature_dim : length of a feature vector.
 
     Examples
@@ -96,11 +95,11 @@ class SpatialMean(nn.Module):
 
 
 def rectified(features: nn.Module) -> None:
-    """Draw the weights of convolutions and dense layers by the law of He et al. (2015); biases 0.
+    """Initialise convolutions and dense layers as He et al. (2015); biases are 0.
 
-    Normal of variance 2 / fan-in, which keeps the scale of a signal through rectified layers.
-    Under PyTorch's default it falls by more than half at each, and networks without batch
-    normalisation stand still for their first epochs at the learning rates in use.
+    The weights are normal with variance 2 / fan-in, which keeps the scale of a signal through ReLU
+    layers. With PyTorch's default the scale falls by more than half at each layer; networks
+    without batch normalisation then learn nothing in their first epochs at usual learning rates.
     """
     for layer in features.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
@@ -112,7 +111,7 @@ def rectified(features: nn.Module) -> None:
 def normalised(
     norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
-    """Return a convolution that keeps the size (over `stride`), without bias, and its norm."""
+    """Return a convolution without bias and its norm; the size changes only by `stride`."""
     convolution = nn.Conv2d(
         inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False
     )

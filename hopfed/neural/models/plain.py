@@ -1,7 +1,6 @@
 """Networks without shortcuts: MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11.
 
-Each constructor takes the `Shape` it builds for. All activations are ReLU, all pools take a
-maximum over 2 x 2.
+Each constructor takes a `Shape`. All activations are ReLU; all pools take a maximum over 2 x 2.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
 def lenet(shape: Shape) -> Model:
     """LeNet-5 (LeCun et al., 1998) in today's form: 6 and 16 filters of 5 x 5, widths 120 and 84.
 
-    It was drawn for 32 x 32; smaller images are padded in the first convolution, those under
-    16 x 16 in the second too.
+    It was designed for 32 x 32. Smaller images are padded in the first convolution; images under
+    16 x 16 are also padded in the second.
     """
     return _two_convolutions(shape, "lenet", (6, 16), (120, 84), unpadded_from=(32, 16))
 
 
 def fedssa_cnn(number: int, shape: Shape) -> Model:
-    """CNN-`number` of FedSSA: they differ in the second convolution and in FC1.
+    """CNN-`number` of FedSSA; the five differ in the second convolution and in FC1.
 
     Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
-    Convolutions are unpadded, which gives the sizes in megabytes of that table for CIFAR-10 but
-    for CNN-4 (printed 3.81, where its rows give 4.05). Images under 16 x 16 would shrink to
-    nothing: there both convolutions are padded.
+    Convolutions are unpadded. This gives the table's sizes in megabytes for CIFAR-10, except for
+    CNN-4: the table prints 3.81, but its rows give 4.05. Images under 16 x 16 would shrink to
+    nothing, so both convolutions are padded for them.
     """
     maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
     return _two_convolutions(
@@ -58,9 +57,9 @@ def fedssa_cnn(number: int, shape: Shape) -> Model:
 def alexnet(shape: Shape) -> Model:
     """AlexNet's five convolutions in the form customary for CIFAR, without its wide dense layers.
 
-    The first has 11 x 11 filters at stride 4, less for images under 32 x 32 so that 8 pixels are
-    left to a side. Three pools follow, the last of which then leaves one pixel; what other images
-    leave is averaged, so features are 256 numbers. Neither normalisation nor dropout.
+    The first convolution has 11 x 11 filters at stride 4. Images under 32 x 32 get a smaller
+    stride, which leaves a side of 8 pixels. Three pools follow. If more than one pixel remains, the
+    average is taken, so there are always 256 features. There is no normalisation and no dropout.
     """
     shape.require_side(8, "alexnet")
     features = nn.Sequential(
@@ -80,8 +79,8 @@ def alexnet(shape: Shape) -> Model:
 def vgg11(shape: Shape) -> Model:
     """VGG-11's eight convolutions, each normalised, in the form customary for CIFAR.
 
-    Five pools leave one pixel of a 32 x 32 image, and what larger images leave is averaged: the
-    512 features go straight to the head, without the dense layers of the original.
+    Five pools leave one pixel of a 32 x 32 image; the remaining pixels of larger images are
+    averaged. The 512 features go straight to the head, without the dense layers of the original.
     """
     shape.require_side(8, "vgg-11")
     layers: list[nn.Module] = []
@@ -102,9 +101,9 @@ def _two_convolutions(
     widths: tuple[int, int],
     unpadded_from: tuple[int, int],
 ) -> Model:
-    """Twice convolution and pool, then two dense layers.
+    """Two pairs of convolution and pool, then two dense layers.
 
-    `unpadded_from` : least side of the images for which each convolution goes without padding.
+    `unpadded_from` : smallest side of the images for which each convolution has no padding.
     """
     shape.require_side(4, name)
     layers: list[nn.Module] = []

@@ -2,10 +2,10 @@
 
 Source: theory/NOTES.md, "Text of the neural experiments".
 
-The cell is written out rather than taken from `nn.LSTM`: the fused kernels behind that have no
-batching rule, so that under `vmap` they run client by client, and their operations are not
-counted. On one CPU core the step of one client takes about a sixth longer for it; that of five
-clients together takes about a third of the time at batch 8, three quarters at batch 64.
+The cell is written out instead of taken from `nn.LSTM`. The fused kernels of `nn.LSTM` have no
+batching rule: under `vmap` they run client by client, and their operations are not counted. On one
+CPU core the written-out cell makes the step of one client about a sixth longer. A step of five
+clients together takes about a third of the time at batch 8, and three quarters at batch 64.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hopfed.neural.models.base import Model, Shape
 
 
 class LSTMLayer(nn.RNNCellBase):
-    """One layer; names, shapes and initial law of its parameters are those of `nn.LSTMCell`."""
+    """One layer, with the parameter names, shapes and initialisation of `nn.LSTMCell`."""
 
     def __init__(self, inside: int, width: int):
         super().__init__(inside, width, bias=True, num_chunks=4)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Map (B, T, inside) to the hidden states (B, T, width) and the last cell state."""
-        # The input's part of the gates needs no recurrence: one product for all times.
+        # One product computes the input's part of the gates for all times: it has no recurrence.
         driven = linear(inputs, self.weight_ih, self.bias_ih + self.bias_hh)
         h = c = driven.new_zeros(driven.shape[0], self.hidden_size)
         hidden = []
@@ -41,9 +41,9 @@ class LSTMLayer(nn.RNNCellBase):
 
 
 class StackedLSTM(nn.Module):
-    """Tokens (B, T) to the last states of all layers (B, 2 layers width).
+    """Module from tokens (B, T) to the last states of all layers (B, 2 layers width).
 
-    First the hidden states, from the top layer down, then the cell states in the same order.
+    The hidden states come first, from the top layer down, then the cell states in the same order.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class StackedLSTM(nn.Module):
         self.layers = nn.ModuleList(LSTMLayer(a, b) for a, b in pairwise(widths))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run over the tokens from states zero and return the last states."""
+        """Run over the tokens from zero states and return the last states."""
         sequence = self.embedding(x)
         hidden: list[Tensor] = []
         memory: list[Tensor] = []
@@ -72,7 +72,7 @@ class StackedLSTM(nn.Module):
 
 
 class TopHidden(nn.Linear):
-    """Linear in the leading `in_features` numbers, the hidden state of the top layer, alone."""
+    """Linear layer that reads only the first `in_features` numbers: the top hidden state."""
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the logits (B, out_features) of features (B, at least in_features)."""
@@ -80,11 +80,11 @@ class TopHidden(nn.Linear):
 
 
 def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
-    """Two layers of `width` units; features are both hidden and both cell states, 4 width numbers.
+    """LSTM of two layers of `width` units; its 4 width features are all hidden and cell states.
 
-    As in the base model of kNN-Per, the head reads the hidden state of the top layer only,
-    while a datastore keeps all the features. The paper does not give the length of an embedding;
-    8 is that of LEAF.
+    As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
+    top layer, but a datastore keeps all features. The paper does not give the embedding length; 8
+    is the value of LEAF.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From names to models, and which client has which."""
+"""Registry of architectures by name, and the assignment of architectures to clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODELS: dict[str, Callable[..., Model]] = {
     "lstm": lstm,
 }
 
-# Architecture -> the setting that its name may carry, and how that is written.
+# Architecture -> the setting that its name may contain, its pattern, and an example.
 WIDTHS = {"mlp": ("hidden", r"\d+(x\d+)*", "mlp:200x100"), "lstm": ("width", r"\d+", "lstm:64")}
 
 
@@ -50,23 +50,23 @@ def build(
 ) -> Model:
     """Return the architecture `name` with initial weights drawn from `seed`, on the CPU.
 
-    Convolutions and dense layers of the extractor follow the law of He et al. (`base.rectified`),
-    the LSTM and the head PyTorch's default. Weights depend on the arguments alone, not on the
-    global generator, which is left as it was. Under one seed the heads of architectures with
-    equal features and classes start equal, as methods that average heads want it.
+    Convolutions and dense layers of the extractor are initialised as by He et al.
+    (`base.rectified`), the LSTM and the head by PyTorch's default. Weights depend only on the
+    arguments; the global generator is left unchanged. With the same seed, architectures with equal
+    numbers of features and classes start with equal heads, as methods that average heads need.
 
     Parameters
     ----------
-    name : one of `MODELS`; mlp and lstm also with their widths, as mlp:200x100 and lstm:64.
+    name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
-    settings : further ones of the architecture: `hidden` of an mlp; `embedding` and `width` of an
-        lstm.
+    settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
+        an lstm.
 
     Raises
     ------
-    ArgumentError : an unknown architecture or setting (the nearest is suggested), or a size too
-        small for the architecture.
+    ArgumentError : an unknown architecture or setting (the nearest is suggested), or images that
+        are too small for the architecture.
 
     Examples
     --------
@@ -100,8 +100,8 @@ def assign(
     ----------
     names : the architectures in use.
     clients : number of clients.
-    rule : "cycle", by which client k has ``names[k % len(names)]`` (arXiv:2312.09006, Table 3;
-        theory/NOTES.md, "FedSSA models"), or a list with one of `names` for each client.
+    rule : "cycle" gives client k the architecture ``names[k % len(names)]`` (arXiv:2312.09006,
+        Table 3; theory/NOTES.md, "FedSSA models"); or a list with one of `names` per client.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def assign(
 
 
 def check_name(name: str, argument: str = "model") -> str:
-    """Return `name` if there is such a model; otherwise an error suggests the nearest.
+    """Return `name` if there is such a model; otherwise raise ArgumentError with the nearest name.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def reads_text(name: str) -> bool:
 
 
 def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
-    """Return the architecture of a name, and the widths that it carries as settings."""
+    """Split a name into its architecture and its widths, returned as settings."""
     base, colon, text = str(name).partition(":")
     _check_known(argument, base, list(MODELS))
     if not colon:
@@ -159,7 +159,7 @@ def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     held = re.fullmatch(pattern, text, re.ASCII)
     require(bool(held), argument, f"of the form {form}", repr(name))
     widths = tuple(whole(argument, width, most=MOST) for width in text.split("x"))
-    for wide, next_wide in pairwise((1, *widths)):  # of numbers in float32, and their gradients
+    for wide, next_wide in pairwise((1, *widths)):  # weights in float32, and their gradients
         require_memory(8 * wide * next_wide, f"{argument} {name}")
     return base, {setting: widths if base == "mlp" else widths[0]}
 
@@ -173,8 +173,8 @@ def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
 
 @contextmanager
 def drawing(seed: int, *path: str) -> Iterator[None]:
-    """Draw from the stream `path` what layers draw on construction; then restore the generator."""
-    # devices=[] and the CPU: no other generator is touched, whatever device is the default.
+    """Let layers draw their weights from the stream `path`; then restore the global generator."""
+    # devices=[] and the CPU: the generators of other devices are not touched.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(derive(seed, "model", *path))
         yield

@@ -1,8 +1,8 @@
 """Networks with shortcuts: ResNet-18 and 34, MobileNet-v2, in the form customary for CIFAR.
 
 The stem is one 3 x 3 convolution without a pool. It keeps the size of images up to 32 x 32 and
-halves larger ones; after it three stages halve, where the originals for 224 x 224 halve five
-times in all. Strides do not change the number of parameters.
+halves larger ones. Three later stages halve the size again. The originals for 224 x 224 halve the
+size five times in all. Strides do not change the number of parameters.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from torch.nn.functional import relu
 
 from hopfed.neural.models.base import LARGE, Model, Shape, SpatialMean, normalised
 
-# MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2;
-# the stride of the second row is 2 there).
+# MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
+# where the stride of the second row is 2).
 STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 1),
@@ -26,7 +26,7 @@ STAGES = (
 
 
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions and a shortcut, projected where the shape changes."""
+    """Two 3 x 3 convolutions and a shortcut, with a projection if the shape changes."""
 
     def __init__(self, inside: int, outside: int, stride: int, norm: str):
         super().__init__()
@@ -40,7 +40,7 @@ class BasicBlock(nn.Module):
         self.shortcut = nn.Sequential(*projection)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the rectified sum of body and shortcut."""
+        """Return ReLU of the sum of body and shortcut."""
         return relu(self.body(x) + self.shortcut(x))
 
 
@@ -60,7 +60,7 @@ class InvertedResidual(nn.Module):
         self.same = stride == 1 and inside == outside
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the body, plus the input where the shape stays."""
+        """Return the output of the body, plus the input if the shape is the same."""
         return x + self.body(x) if self.same else self.body(x)
 
 

@@ -1,4 +1,4 @@
-"""Local training: one client after the other or all of one architecture at once.
+"""Local training: client by client, or all clients of one architecture at once.
 
-Networks, data and an optimiser's settings come in; trained parameters, losses and costs go out.
+Networks, data and an optimizer's settings come in; trained parameters, losses and costs go out.
 """

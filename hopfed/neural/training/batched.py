@@ -1,9 +1,9 @@
-"""Layers for many clients at once: the same values, by operations that batch well over clients.
+"""Layers that compute the same values as PyTorch's, but batch well over many clients.
 
-`torch.func.vmap` gives every layer a batched form, but some are slow on a CPU: a convolution
-becomes one of as many groups as there are clients, the gradient of a dense weight comes transposed,
-and pooling visits pixel by pixel. Here these layers are written as products and maxima of whole
-arrays. Layers of other kinds, and settings that are not handled, stay as they are.
+`torch.func.vmap` gives every layer a batched form, but three of these are slow on a CPU. A
+convolution becomes a grouped convolution with one group per client, the gradient of a dense weight
+comes transposed, and pooling runs pixel by pixel. This module computes these layers by products and
+maxima of whole arrays. Other layers, and layers with other settings, stay as they are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from torch.nn.functional import conv2d, pad
 
 __all__: list[str] = []
 
-BLOCK = 8  # channels that the convolutions of a CPU take at once; groups of other sizes are slow
-FEW = 4  # channels below which filling up a block would cost more than patches do
+BLOCK = 8  # channels that a CPU's convolution processes at once; other group sizes are slow
+FEW = 4  # with fewer channels, patches cost less than padding to a whole block
 
 
 def batched(net: nn.Module) -> nn.Module:
-    """Return a twin of `net` that shares its tensors, with layers that batch well over clients.
+    """Return a copy of `net` that shares its tensors, with layers that batch well over clients.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def batched(net: nn.Module) -> nn.Module:
 
 
 def _pool_first(layers: nn.Sequential) -> None:
-    """Swap ReLU and the maximum after it, which leaves a quarter to rectify and the same result."""
+    """Swap ReLU and the maximum after it: the result is the same, with a quarter of the ReLUs."""
     for a, b in pairwise(range(len(layers))):
         pool = layers[b]
         if type(layers[a]) is nn.ReLU and type(pool) is nn.MaxPool2d and not pool.return_indices:
@@ -54,18 +54,18 @@ def _pool_first(layers: nn.Sequential) -> None:
 
 
 class Dense(nn.Linear):
-    """A linear layer; examples run along the last axis in memory, as its products want it."""
+    """A linear layer whose products have the examples along the last axis in memory."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, in_features) to (B, out_features)."""
         if x.ndim != 2:
             return super().forward(x)
-        y = torch.mm(self.weight, x.mT)  # the gradient of the weight comes in its own layout
+        y = torch.mm(self.weight, x.mT)  # the gradient of the weight has the weight's layout
         return (y if self.bias is None else y + self.bias[:, None]).mT
 
 
 class Convolution(nn.Conv2d):
-    """A convolution whose channels per client are whole blocks, or of few: by its patches."""
+    """A convolution with channels padded to whole blocks; with few channels it uses patches."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images (B, in_channels, H, W)."""
@@ -112,9 +112,9 @@ _TWINS: WeakKeyDictionary[nn.Module, nn.Module] = WeakKeyDictionary()
 class _Patches(Function):
     """Convolution of images (clients, B, I, H, W) with weights (clients, O, I, k, l) and biases.
 
-    Under `vmap` the axis of the clients is out of sight, and comes back for the computation. That
-    goes client by client, since the patches of one fit into a cache, and twice, since keeping
-    those of all costs more than to cut them out again.
+    `vmap` hides the axis of the clients; the rule `vmap` below restores it. The computation runs
+    client by client, because the patches of one client fit into a cache. The backward pass cuts
+    the patches again, which costs less than keeping those of all clients.
     """
 
     @staticmethod
@@ -154,7 +154,7 @@ class _Patches(Function):
 
 
 def _patches(x: Tensor, taps: torch.Size, stride: tuple[int, int]) -> Tensor:
-    """Patches of images (B, I, H, W): (I times taps, B h w)."""
+    """Patches of images (B, I, H, W), as (I times taps, B h w)."""
     windows = x.unfold(2, taps[0], stride[0]).unfold(3, taps[1], stride[1])
     return windows.permute(1, 4, 5, 0, 2, 3).flatten(3).flatten(0, 2)
 
@@ -176,7 +176,7 @@ def _overlaid(
 
 
 class _Halves(Function):
-    """Maxima of 2 x 2 pixels over the last axes; of equal ones the first gets the gradient."""
+    """Maxima of 2 x 2 pixels over the last axes; the first of equal pixels gets the gradient."""
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ class _Halves(Function):
 
 
 def _lead(inputs: Any, dims: Any, clients: int) -> list[Any]:
-    """Inputs, the tensors among them with the axis of the clients first."""
+    """Return the inputs; in the tensors the axis of the clients comes first."""
     return [
         value
         if not isinstance(value, Tensor)

@@ -1,13 +1,14 @@
-"""What a model costs: parameters, bytes, and floating-point operations, counted by running it.
+"""Cost of a model: parameters, bytes, and floating-point operations (FLOPs), counted by running it.
 
-Counted are the products, that is matrix multiplications and convolutions, forward and backward,
-with two operations for a multiplication and its addition: `FlopCounterMode` of PyTorch, but with
-a formula of our own for the gradient of a convolution. PyTorch's (2.13) leaves out that the
-weight of a grouped convolution meets one group of channels only, and so gives MobileNet-v2's
-training step seven times its FLOPs. Not counted are biases, activations, norms, pools, embeddings
-and the loss; `Cost.uncounted` says how many numbers each of them makes. A fused operator that
-hides its products, such as that behind `nn.LSTM` on a CPU, would appear there too; the LSTM of
-`models` is written out and is counted in full.
+FLOPs are counted for matrix multiplications and convolutions, forward and backward; a
+multiplication with its addition counts as two. PyTorch's `FlopCounterMode` counts them, but this
+module replaces its formula for the gradient of a convolution. PyTorch's formula (2.13) ignores that
+a weight of a grouped convolution acts on one group of channels only: it counts MobileNet-v2's
+training step seven times too high.
+
+Biases, activations, norms, pools, embeddings and the loss are not counted; `Cost.uncounted` gives
+the number of their outputs. A fused operator that contains products, such as `nn.LSTM` on a CPU,
+would appear there too. The LSTM of `models` is written out and is counted in full.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from hopfed.neural.training.training import Job, Objective, forward_of
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model costs.
+    """Cost of a model.
 
     Attributes
     ----------
-    parameters : numbers in its parameters.
-    trainable : those of them that require gradients.
-    buffers : numbers in its buffers, such as running statistics.
+    parameters : count of all parameters.
+    trainable : count of the parameters that require gradients.
+    buffers : count of the numbers in buffers, such as running statistics.
     nbytes : bytes of parameters and buffers as stored.
-    forward : FLOPs of one example through the model.
-    training : FLOPs of one example in a training step: forward and backward; the update of the
-        weights, a few operations per parameter and batch, is not in it.
-    uncounted : operators of the training step that have no formula, and how many numbers each
-        makes for one example; what is made once for the batch is shared among its examples.
+    forward : FLOPs of a forward pass, per example.
+    training : FLOPs of the forward and backward pass of a training step, per example. The update
+        of the weights, a few operations per parameter and batch, is not included.
+    uncounted : operator of the training step without a FLOP formula -> numbers that it outputs
+        per example. Outputs made once per batch are divided by the number of examples.
     """
 
     parameters: int
@@ -57,13 +58,13 @@ class Cost:
 
 
 def measure(model: nn.Module, batch: Tensor) -> Cost:
-    """Return the cost of `model`, which stays as it is.
+    """Return the cost of `model`, which is not changed.
 
     Parameters
     ----------
-    model : inputs to logits; gradients that a frozen parameter spares are not counted.
-    batch : (B, ...) inputs, whose values do not matter; two are enough, and batch normalisation
-        may need them.
+    model : module from inputs to logits; gradients of frozen parameters are not counted.
+    batch : (B, ...) inputs; their values do not matter. Use two, since batch normalisation may
+        refuse a single one.
 
     Examples
     --------
@@ -86,11 +87,11 @@ def measure(model: nn.Module, batch: Tensor) -> Cost:
 
 
 def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
-    """FLOPs of one example in a training step of `job`: `objective`, forward and backward.
+    """FLOPs per example of a training step of `job`: forward and backward pass of `objective`.
 
     Parameters
     ----------
-    x, y : a batch of the size in use, since an objective may do some work once per batch.
+    x, y : a batch of the usual size, because an objective may do some work once per batch.
     """
     params = {n: t.detach().clone() for n, t in job.params.items()}
     weights = [params[n].requires_grad_() for n in job.trained()]
@@ -103,7 +104,7 @@ def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
 
 @lru_cache(32)
 def forward_flops(spec: TaskSpec, architecture: str) -> int:
-    """FLOPs of one example of a task through a model, as of a client's pass after training.
+    """FLOPs per example of a forward pass of an architecture on the data of a task.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
 
 
 class _Made(TorchDispatchMode):
-    """Numbers made by each operator that is not a view."""
+    """Counts the output numbers of each operator that is not a view."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ class _Made(TorchDispatchMode):
 def _convolution_backward(
     gradient: Sequence[int], x: Sequence[int], weight: Sequence[int], *args: Any, **_results: Any
 ) -> int:
-    """FLOPs from the shapes: either gradient needs the products of the forward pass once more."""
+    """FLOPs from the shapes: each of the two gradients costs as much as the forward pass."""
     *_, transposed, _output_padding, _groups, wanted = args
     positions = x if transposed else gradient
     products = prod(positions[2:]) * positions[0] * prod(weight)

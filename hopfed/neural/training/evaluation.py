@@ -1,4 +1,4 @@
-"""How well clients classify: every client scored on all of its examples, none dropped."""
+"""Evaluation of classifiers: every client is scored on all of its examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Network:
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """Which of the examples `rows` are classified right: bool (n,)."""
+    """Whether each of the examples `rows` is classified correctly: bool (n,)."""
     if len(rows) == 0:
         return np.zeros(0, dtype=bool)
     with torch.inference_mode():
@@ -44,9 +44,9 @@ def accuracies(
     data: Tensors,
     parts: Sequence[Sequence[np.ndarray]],
 ) -> np.ndarray:
-    """Share of right answers of every client in every part, (parts, clients).
+    """Accuracy of every client in every part, (parts, clients).
 
-    Clients with one and the same classifier are scored together, in full batches.
+    Clients that share one classifier object are scored together, in full batches.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def accuracies(
 
 @dataclass(frozen=True, eq=False)
 class Domains:
-    """How every client's model does in every domain.
+    """Accuracy of every client's model in every domain.
 
     Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public data".
 
     Attributes
     ----------
-    accuracy : (clients, domains) share of right answers on the domain's examples.
-    sizes : (domains,) how many examples that are.
+    accuracy : (clients, domains) share of the domain's examples classified correctly.
+    sizes : (domains,) number of examples of each domain.
     own : (clients,) domain of each client.
     """
 
@@ -115,7 +115,7 @@ class Domains:
 
 
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
-    """Domain (clients,) of each client; each its own where they are not of one domain each."""
+    """Domain (clients,) of each client; if clients mix domains, every client is its own domain."""
     rows, code = getattr(split, part), split.dataset.domain
     if code is None or any(len(np.unique(code[r])) != 1 for r in rows):
         return np.arange(len(split))
@@ -130,7 +130,7 @@ def domains(
     Parameters
     ----------
     classifiers : of each client.
-    part : "test" or "validation": a domain's examples are those of all its clients.
+    part : "test" or "validation"; a domain's examples are this part of all its clients.
     """
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
@@ -143,7 +143,7 @@ def domains(
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
-    """Mean over the worst tenth of the clients, one at least: over the last axis.
+    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
 
 
 def _sharing(classifiers: Sequence[Classifier]) -> list[list[int]]:
-    """Clients by the classifier they share, which is the same object then."""
+    """Group clients that share the same classifier object."""
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
         groups.setdefault(id(classifier), []).append(c)

@@ -1,8 +1,8 @@
-"""Optimizers on plain lists of tensors, so that one client and many stacked ones step alike.
+"""Optimizers on plain lists of tensors, for one client and for many stacked clients.
 
-PyTorch's own keep one state per parameter object; stacked clients leave a step early, and theirs
-are views of the first clients. The arithmetic is PyTorch's, in the same order, to the bit, unless
-it is `fused`.
+PyTorch's optimizers keep one state per parameter object. That does not fit stacked clients: some
+finish earlier, and later steps get views of the remaining clients. The arithmetic is PyTorch's in
+the same order, equal bit for bit, unless it is `fused`.
 
 An optimizer's state is a dict of tensors, so that a client can keep it from round to round.
 """
@@ -18,7 +18,7 @@ from torch.optim.sgd import sgd
 
 State = Mapping[str, Tensor]
 
-COUNT = "count"  # the one entry that stacked clients have in common
+COUNT = "count"  # the only entry that stacked clients share
 
 
 class Optimizer(Protocol):
@@ -29,19 +29,19 @@ class Optimizer(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """What the next step depends on; empty before the first."""
+        """Arrays on which the next step depends; empty before the first step."""
         ...
 
     def resume(self, state: State) -> None:
-        """Go on from `state`, which stays as it is."""
+        """Continue from `state`, which is not changed."""
         ...
 
 
 class SGD:
     """Gradient descent with momentum and weight decay: the arithmetic of `torch.optim.SGD`.
 
-    With `fused` it is done in one pass over the memory, which for some numbers ends in another
-    last bit; parameters must be contiguous then.
+    With `fused` it makes one pass over the memory; the last bit of some numbers then differs, and
+    parameters must be contiguous.
     """
 
     def __init__(self, *, lr: float, momentum: float, weight_decay: float, fused: bool = False):
@@ -51,7 +51,7 @@ class SGD:
 
     def step(self, params: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
         """Make one step in place."""
-        if self.fused:  # it is blind to strides
+        if self.fused:  # the fused kernel ignores strides
             grads = [g.contiguous() for g in grads]
         pairs = zip(self.buffers, grads, strict=True)
         buffers = [_leading(b, g) for b, g in pairs] if self.buffers else [None] * len(grads)
@@ -76,7 +76,7 @@ class SGD:
         return _numbered("momentum", self.buffers)
 
     def resume(self, state: State) -> None:
-        """Go on from a momentum."""
+        """Continue from a momentum."""
         self.buffers = _copies(state, "momentum")
 
 
@@ -126,7 +126,7 @@ class Adam:
         return moments | largest | {COUNT: torch.tensor(self.count)}
 
     def resume(self, state: State) -> None:
-        """Go on from moments and a number of steps."""
+        """Continue from moments and a number of steps."""
         if state:
             self.first, self.second = _copies(state, "first"), _copies(state, "second")
             self.largest = _copies(state, "largest") if self.amsgrad else self.second  # unused
@@ -154,12 +154,12 @@ def _copies(state: State, name: str) -> list[Tensor]:
 
 
 def age(state: State) -> int:
-    """Return what two states must have in common to be stacked: how many steps old they are."""
+    """Return the number of steps behind a state; states are stacked only with equal numbers."""
     return int(state[COUNT]) if COUNT in state else int(bool(state))
 
 
 def stack(states: Sequence[State]) -> dict[str, Tensor]:
-    """Return the state of stacked clients of one age.
+    """Stack the states of clients that made equally many steps.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def stack(states: Sequence[State]) -> dict[str, Tensor]:
 
 
 def of_client(state: State, client: int, early: int = 0) -> dict[str, Tensor]:
-    """Return the state of one of stacked clients, which left some steps `early`."""
+    """Return the state of one stacked client, which stopped `early` steps before the end."""
     return {n: t - early if n == COUNT else t[client].clone() for n, t in state.items()}
 
 

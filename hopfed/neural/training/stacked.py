@@ -1,9 +1,9 @@
 """Local training of many clients of one architecture together, step by step.
 
-Their parameters lie along a first axis and the objective goes through `torch.func.vmap`, with the
-layers of `batched`. Clients do not see each other, so the gradient of the sum of their losses is
-every one's own, and ordinary automatic differentiation of the stacked arrays finds it. Batches of
-unequal size are padded and masked, and clients with fewer steps leave early.
+Parameters are stacked along a first axis, and `torch.func.vmap` maps the objective over it, with
+the layers of `batched`. The loss of a client depends only on its own parameters, so the gradient
+of the sum of all losses holds the gradient of each client. Batches of unequal size are padded and
+masked. Clients with fewer steps leave the stack earlier.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hopfed.neural.training.training import Forward, Job, Objective, Training, c
 
 __all__: list[str] = []
 
-# Bytes of parameters, gradients and moments that are stacked at once. On a CPU a wider stack gains
-# nothing more and leaves the caches; elsewhere this is about memory.
+# Largest number of bytes of parameters, gradients and moments in one stack. On a CPU a wider stack
+# gains nothing and does not fit into the caches; on other devices the limit is their memory.
 ROOM = {"cpu": 1 << 26}
 MOST = 1 << 30
 
@@ -37,9 +37,9 @@ def train_stacked(
     objective: Objective,
     augment: Augment | None = None,
 ) -> None:
-    """Train jobs of one architecture together, their optimizers as many steps old."""
+    """Train jobs of one architecture together; their optimizers made equally many steps before."""
     planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
-    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # fewer steps leave first
+    plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
     forward, names = _forward(jobs[0], data, training), jobs[0].trained()
     stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
     extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
@@ -79,7 +79,7 @@ def train_stacked(
 
 
 def _forward(job: Job, data: Tensors, training: Training) -> Forward:
-    """Return the forward pass of the architecture, in layers made for a CPU where it is one."""
+    """Return the forward pass of the architecture; on a CPU it uses the layers of `batched`."""
     net = job.net.train()
     fits = data.device.type == "cpu" and training.precision == "float32"
     return forward_of(batched(net) if fits else net)
@@ -101,7 +101,7 @@ def _batch(
         index[mask] = np.concatenate(rows)
         x, y = data.batch(data.rows(index))
         return x, y, weights
-    # Every client draws from its own generator, as many as it has examples: as when alone.
+    # Every client draws from its own generator, once per example, exactly as if trained alone.
     parts = [data.batch(data.rows(r), augment, g) for r, g in zip(rows, draws, strict=False)]
     x = torch.stack(
         [torch.cat([p[0], p[0][:1].expand(width - len(p[0]), *p[0].shape[1:])]) for p in parts]
@@ -111,9 +111,9 @@ def _batch(
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Jobs in groups of one architecture, as equal as can be, that fit into `room` bytes together.
+    """Divide jobs into groups of one architecture and similar size that fit into `room` bytes.
 
-    Optimizers that go on must be as many steps old in a group.
+    In a group all optimizers that continue from a state have made equally many steps.
     """
     groups: list[list[Job]] = []
     by_net: dict[tuple[int, int], list[Job]] = {}

@@ -1,7 +1,7 @@
-"""What is learned: data divided among clients, their models, and how a client trains.
+"""`TaskSpec` and `Task`: the data of a federation, divided among clients, and their models.
 
-A `TaskSpec` is a name for all of it, small enough to travel to worker processes; `Task` is the
-thing itself, made once in every process that needs it.
+A `TaskSpec` names data, partition and models; it is small enough to send to worker processes. A
+`Task` holds the data and models themselves; every process that needs it makes it once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class TaskSpec:
     data : what `hopfed.neural.data.load` takes.
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
-    models : architectures, by turns over the clients; mlp:200x100 and lstm:64 have these widths.
+    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths.
     norm : "group" or "batch".
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
-    shares : training, validation and test examples of a client, as 8:1:1.
-    augment : random crops and flips of training images.
-    seed : of partition and initial weights.
+    shares : shares of training, validation and test examples of a client, as 8:1:1.
+    augment : whether training images are cropped and flipped at random.
+    seed : seed of partition and initial weights.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class Task:
 
     Attributes
     ----------
-    spec : its name.
+    spec : the `TaskSpec` that names it.
     split : the partition.
     tensors : the data on the device.
     names : architecture of each client.
@@ -101,7 +101,7 @@ class Task:
 
     @property
     def feature_dim(self) -> int:
-        """Length of the features of every client; an error where they differ."""
+        """Length of the features, common to all clients; ArgumentError if they differ."""
         lengths = {name: model.feature_dim for name, model in self.templates.items()}
         got = ", ".join(f"{name} of {length}" for name, length in lengths.items())
         require(len(set(lengths.values())) == 1, "models", "of one feature length", got)
@@ -109,15 +109,15 @@ class Task:
 
     @property
     def augment(self) -> Augment | None:
-        """What is done to training images."""
+        """Augmentation of training images; None without one."""
         return Augment() if self.spec.augment and self.tensors.mean is not None else None
 
     def model(self, client: int) -> Model:
-        """Architecture of a client."""
+        """Model of a client's architecture."""
         return self.templates[self.names[client]]
 
     def build(self, architecture: str) -> Model:
-        """Make a model for the data, such as a small one that all clients share."""
+        """Make a further model for the data, such as a small model that all clients share."""
         data = self.split.dataset
         rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
         require(reads_text(architecture) != data.is_images, "model", rule, repr(architecture))
@@ -135,7 +135,7 @@ class Task:
         )
 
     def initial(self, client: int) -> Params:
-        """Initial parameters and buffers of a client, its own copy."""
+        """Copy of the initial parameters and buffers of a client."""
         return {name: t.detach().clone() for name, t in self.model(client).state_dict().items()}
 
 
@@ -145,11 +145,11 @@ def task_of(spec: TaskSpec) -> Task:
 
     Parameters
     ----------
-    spec : names of it; the last two tasks are kept.
+    spec : names of data, partition and models; the last two tasks are kept in memory.
 
     Raises
     ------
-    ArgumentError, DataError : data, partition or model that are not there or do not fit.
+    ArgumentError, DataError : data, partition or model do not exist, or do not fit together.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Local training: what a client minimises and how, and the loop over clients, one after the other.
+"""Local training: settings, objectives, jobs, and training of clients one after the other.
 
-`stacked` has the other way, all clients of one architecture at once. Both take the same batches of
-the same clients in the same order and differ by the rounding of their sums only.
+`stacked` trains all clients of one architecture at once. Both ways use the same batches in the same
+order; the results differ only by rounding.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "mas
 PRECISIONS = ("float32", "bfloat16")
 WAYS = ("auto", "sequential", "stacked")
 
-Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or what a net answers
-Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> what the optimizer is given
+Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
+Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> gradient for the optimizer
 Plan = Sequence[np.ndarray]  # rows of every step
 
 
 class Objective(Protocol):
-    """What a client minimises.
+    """Loss that a client minimises.
 
     Examples
     --------
@@ -53,22 +53,22 @@ class Objective(Protocol):
         mask: Tensor | None,
         extra: Params,
     ) -> Tensor:
-        """Loss of a batch; `mask` is 0 on rows that only pad it, None where none do."""
+        """Loss of a batch; `mask` is 0 on padding rows, or None without padding."""
         ...
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a client trains in a round.
+    """Settings of a client's training in a round.
 
     Attributes
     ----------
     optimizer : "sgd", "adam" or "amsgrad".
-    lr, momentum, weight_decay : of the optimizer; momentum of sgd only.
+    lr, momentum, weight_decay : settings of the optimizer; only sgd uses momentum.
     epochs : passes over the client's training examples.
-    batch : examples of a step.
-    clip : largest norm of a gradient, 0 for none.
-    way : "sequential", "stacked", or "auto", the faster by measurement.
+    batch : number of examples in a step.
+    clip : largest norm of a gradient; 0 means no limit.
+    way : "sequential", "stacked", or "auto", which measures both and takes the faster.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
 
@@ -117,16 +117,16 @@ class Training:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a client's training in a round; the optimizer begins anew in each.
+    """A part of a client's training in a round; each part starts with a fresh optimizer.
 
     Attributes
     ----------
     epochs : passes over the client's training examples.
-    objective : what is minimised.
-    frozen : prefixes of parameters that stay as they are.
-    exchange : of the round in which it is trained; in every one when None.
-    augment : whether images are augmented, where the task says so.
-    direct : what is done to a gradient before the optimizer is given it; nothing when None.
+    objective : loss that is minimised.
+    frozen : prefixes of the names of parameters that are not trained.
+    exchange : exchange of the round in which this phase is trained; None means all exchanges.
+    augment : whether images are augmented if the task asks for it.
+    direct : function applied to a gradient before the optimizer's step; None for no function.
 
     Examples
     --------
@@ -148,17 +148,17 @@ class Job:
 
     Attributes
     ----------
-    net : what is trained: a model, or a module that holds one and more.
-    params : parameters and buffers it starts from; replaced by those it ends with.
-    rows : its training examples.
-    path : names its batches: seed, round and client.
-    extra : what else its objective looks at.
-    frozen : prefixes of parameters that stay as they are.
-    plans : rows of every step of each phase by its number, where steps are not passes over `rows`.
-    moments : state of the optimizer that it goes on from, replaced by the one it ends with; None
-        for one that begins anew and is forgotten.
-    gradient : of the last step before anything was done to it, afterwards, where moments are kept.
-    loss : mean over the last epoch's steps, afterwards.
+    net : the module that is trained: a model, or a module that contains one.
+    params : parameters and buffers; training replaces the initial ones by the final ones.
+    rows : indices of its training examples.
+    path : seed, round and client, which name the random stream of its batches.
+    extra : further tensors that its objective uses.
+    frozen : prefixes of the names of parameters that are not trained.
+    plans : phase number -> rows of every step, for steps that are not passes over `rows`.
+    moments : state of the optimizer; training replaces the initial one by the final one. None
+        means a fresh optimizer whose state is not kept.
+    gradient : unmodified gradient of the last step; set by training if `moments` are kept.
+    loss : mean loss over the steps of the last epoch; set by training.
     """
 
     net: nn.Module
@@ -175,7 +175,7 @@ class Job:
     direct: Direct | None = None
 
     def begin(self, phase: Phase, number: int) -> None:
-        """Make ready for a phase of a round; its batches are its own."""
+        """Prepare for a phase of the round; each phase has its own batches."""
         self.frozen, self.direct = phase.frozen, phase.direct
         if self.plans:
             self.plan = self.plans[number]
@@ -184,7 +184,7 @@ class Job:
             self.path = (*self.path[:4], "phase", number)
 
     def steps(self, training: Training) -> list[np.ndarray]:
-        """Rows of every step: as planned, or epoch after epoch, each in an order of its own."""
+        """Rows of every step: those of the plan, or all rows in a new random order per epoch."""
         if self.plan is not None:
             return list(self.plan)
         seed, *path = self.path
@@ -195,7 +195,7 @@ class Job:
         return found
 
     def trained(self) -> list[str]:
-        """Names of the parameters that move."""
+        """Names of the parameters that are trained."""
         return [n for n, _ in self.net.named_parameters() if not self.stays(n)]
 
     def stays(self, name: str) -> bool:
@@ -203,19 +203,19 @@ class Job:
         return name.startswith(self.frozen or ("\0",))
 
     def finish(self, params: Params, losses: Sequence[float], steps: int) -> None:
-        """Take over what training ended with, but what is frozen: its buffers move when it runs.
+        """Store the results of training, except for frozen parts, whose buffers may have changed.
 
         Parameters
         ----------
-        losses : of all steps.
-        steps : those of the last epoch.
+        losses : losses of all steps.
+        steps : number of steps of the last epoch.
         """
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
         self.loss = float(np.mean(losses[-steps:])) if losses else float("nan")
 
 
 class Both(nn.Module):
-    """A model that answers features and logits, not logits alone."""
+    """A model that returns features and logits, not only logits."""
 
     def __init__(self, model: Model):
         super().__init__()
@@ -228,9 +228,9 @@ class Both(nn.Module):
 
 
 def forward_of(net: nn.Module) -> Forward:
-    """Return the function from parameters and inputs to what `net` answers.
+    """Return the function from parameters and inputs to the output of `net`.
 
-    That is features and logits of a model; any other module answers what its objective expects.
+    For a `Model` the output is (features, logits). Other modules return what their objective needs.
     """
     if not isinstance(net, Model):
         return lambda params, *inputs: functional_call(net, params, inputs)
@@ -246,7 +246,7 @@ def forward_of(net: nn.Module) -> Forward:
 
 
 def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of logits (B, classes) to labels y (B,) over the rows that `mask` counts.
+    """Mean cross-entropy of logits (B, classes) and labels y (B,) over the rows where `mask` is 1.
 
     Examples
     --------
@@ -256,14 +256,14 @@ def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tens
     """
     if mask is None:
         return functional.cross_entropy(logits, y)
-    # Written out: under `vmap` PyTorch takes its own form apart in Python, step by step.
+    # Written out, because under `vmap` PyTorch decomposes its own function slowly in Python.
     return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
 
 
 def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean KL(teacher || student) of the softmaxes of logits (B, classes); the teacher is given.
+    """Mean KL(teacher || student) of the softmaxes of logits (B, classes).
 
-    `mask` (B,) as in `cross_entropy`.
+    No gradient flows into the teacher. `mask` (B,) is as in `cross_entropy`.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> T
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` (B,) over the rows that `mask` (B,) counts; all where it is None.
+    """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def train_sequential(
 
 
 def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
-    """Gradients scaled to a norm of at most `clip`, client by client where `lead` is 1."""
+    """Scale gradients to a norm of at most `clip`; each client separately if `lead` is 1."""
     if clip == 0:
         return list(grads)
     squares = sum((g**2).flatten(lead).sum(-1) for g in grads)

@@ -1,9 +1,9 @@
-"""Which way of training is faster here: measured once for every model, cohort and batch, and kept.
+"""Choice between sequential and stacked training, measured once per model, cohort and batch size.
 
-Measured are a step of one client alone and steps of stacks of two sizes, in turn and several times,
-of which the shortest count: whatever else the machine does only makes them longer. The answer is
-written to a file of the user's cache, so that two runs on one machine go the same
-way and end in the same bits.
+The measurement times a step of one client alone and steps of stacks of two sizes, in turn and
+several times. The shortest times count, because other work of the machine only makes times longer.
+The times are stored in a file of the user's cache, so that two runs on one machine train the same
+way and give the same bits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hopfed.neural.data.tensors import Augment, Tensors
 from hopfed.neural.training.stacked import MOST, ROOM, stacks, train_stacked
 from hopfed.neural.training.training import Job, Objective, Training, train_sequential
 
-TRIAL = 5  # steps that are timed at once
-REPEATS = 5  # of every timing at most
-PATIENCE = 1.0  # seconds after which two repeats are enough
-FEW = 24  # steps of a group below which measuring costs more than it can save
+TRIAL = 5  # steps in one timing
+REPEATS = 5  # largest number of repeats of every timing
+PATIENCE = 1.0  # after this many seconds two repeats are enough
+FEW = 24  # with fewer steps in a group, measuring costs more than it can save
 
-# Seconds of a step: of one client alone, of a stack whatever its size, and of each client in it.
+# Seconds of a step: of one client alone; of a stack of any size; of each client in a stack.
 Timing = tuple[float, float, float]
 
 
@@ -41,7 +41,7 @@ def train(
     objective: Objective,
     augment: Augment | None = None,
 ) -> None:
-    """Train every job, by the way that `training` names or that is the faster one."""
+    """Train every job in the way that `training` names; "auto" takes the faster way."""
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
             way = training.way
@@ -53,9 +53,9 @@ def train(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: the order of its sums depends on their number.
+    """Let PyTorch use one thread, because the order of its sums depends on the number of threads.
 
-    On small networks a second thread also costs more than it gains; processes gain more.
+    On small networks a second thread also costs more than it gains; more processes gain more.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -66,7 +66,7 @@ def one_thread() -> Iterator[None]:
 
 
 def cache_file() -> Path:
-    """Where measurements are kept: below XDG_CACHE_HOME or ~/.cache."""
+    """Path of the file of measurements, below XDG_CACHE_HOME or ~/.cache."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "hopfed" / "ways.json"
 
@@ -78,8 +78,8 @@ def _faster(
     objective: Objective,
     augment: Augment | None,
 ) -> str:
-    """Compare the predicted seconds of the whole group."""
-    planned = group[0].plan is not None  # and so will the next rounds be: measuring pays
+    """Return the way with fewer predicted seconds for the whole group."""
+    planned = group[0].plan is not None  # later rounds have plans too, so measuring pays
     counts = [
         -(-len(job.rows) // training.batch) * training.epochs if job.plan is None else len(job.plan)
         for job in group
@@ -119,7 +119,7 @@ def _measure(
     objective: Objective,
     augment: Augment | None,
 ) -> Timing:
-    """Time a client alone, half of the group and all of it."""
+    """Time a client alone, half of the group, and the whole group."""
     trial = replace(training, epochs=1)
     rows = max((job.rows for job in group), key=len)[: training.batch * TRIAL]
     if group[0].plan is None:
@@ -136,7 +136,7 @@ def _measure(
 
     everyone, half = len(group), len(group) // 2
     calls = (train_sequential, 1), (train_stacked, half), (train_stacked, everyone)
-    for way, count in calls:  # imports and allocations
+    for way, count in calls:  # warm-up: imports and allocations
         seconds(way, count, 1)
     best, began = [float("inf")] * len(calls), time.perf_counter()
     for repeat in range(REPEATS):
@@ -149,7 +149,7 @@ def _measure(
 
 
 def _first(job: Job, training: Training) -> np.ndarray:
-    """Rows of a first step."""
+    """Rows of the first step."""
     return job.rows[: training.batch] if job.plan is None else job.plan[0]
 
 
@@ -159,7 +159,7 @@ def _read() -> dict[str, Timing]:
         held = json.loads(cache_file().read_text())
         return {str(k): (float(a), float(b), float(c)) for k, (a, b, c) in held.items()}
     except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # no measurement yet, or a file that is not ours: measure again
+        return {}  # no measurement yet, or an unreadable file: measure again
 
 
 def _write(known: dict[str, Timing]) -> None:
@@ -169,4 +169,4 @@ def _write(known: dict[str, Timing]) -> None:
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(known))
     except OSError:
-        return  # a read-only home only means that the next process measures again
+        return  # with a read-only home the next process measures again

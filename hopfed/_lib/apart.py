@@ -1,0 +1,211 @@
+"""Reading that may loop for ever or crash: done apart, in a process that can be ended.
+
+The HDF5 library does not return from some damaged files and dies of others
+(https://github.com/HDFGroup/hdf5/issues/1707), and no signal of Python gets through to it. So it
+reads in a fork of this process, which takes some milliseconds, and what it finds comes back through
+a pipe. Where there is no fork, as on Windows, the reading is done here.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import math
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.memory_limits import require_memory, used_data
+
+SECONDS = 2  # of processor time, beside that for the bytes
+SPEED = 10_000_000  # bytes in a second, of a slow filter on a slow machine
+ROOM = 1 << 30  # bytes of memory, beside that for the bytes
+BLOCK = 1 << 24  # bytes of an array that are sent together
+COPIES = 4  # of a block, on its way
+
+_END = ...  # sent last; there is one in every process
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2")
+
+# Of a process that reads: limit -> what it may be raised to, and bytes that raise it by one.
+_raisable: dict[int, tuple[int, int]] = {}
+
+
+def apart(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, None]:
+    """Yield what `work` yields, which goes on in another process.
+
+    Parameters
+    ----------
+    work : reads, and yields what can be pickled; the modules that it needs are loaded already.
+    size : bytes that it has to look at; they decide, with those that it asks for by :func:`allow`,
+        how long it may take.
+
+    Raises
+    ------
+    RuntimeError : it crashed, or did not end in its time. Errors of `work` come as they are.
+
+    Examples
+    --------
+    >>> list(apart(lambda: iter([1, 2]), size=0))
+    [1, 2]
+    """
+    ours, theirs = Pipe(duplex=False)
+    with ours, theirs:
+        process = _fork()
+        if process == 0:
+            try:
+                _send(work, size, theirs)
+            finally:
+                os._exit(0)
+        theirs.close()
+        if process is None:
+            yield from work()
+        else:
+            yield from _received(ours, process)
+
+
+def allow(size: int) -> None:
+    """Let the process that reads take as much more time and memory as `size` bytes need.
+
+    Parameters
+    ----------
+    size : bytes that are known to be in bounds.
+    """
+    if not _raisable:
+        return
+    import resource
+
+    for which, (most, per) in _raisable.items():
+        soft, hard = resource.getrlimit(which)
+        resource.setrlimit(which, (min(soft + -(-size // per), most), hard))
+
+
+def blocks(dataset: Any, what: str) -> Iterator[Any]:
+    """Yield the shape and the type of a dataset, then its values some rows at a time.
+
+    Parameters
+    ----------
+    dataset : of an open HDF5 file.
+    what : it is called in an error.
+
+    Raises
+    ------
+    DataError : it does not fit into the memory that is free.
+    """
+    shape, chunk, item = dataset.shape, dataset.chunks or (1,), dataset.dtype.itemsize
+    width = item * math.prod(shape[1:]) if shape else 0
+    rows = max(BLOCK // max(chunk[0] * width, 1), 1) * chunk[0]  # each chunk is unpacked once
+    needed = item * math.prod(shape)
+    needed += COPIES * min(rows * width, needed) + item * math.prod(chunk)
+    require_memory(needed, what)
+    allow(needed)
+    yield shape, dataset.dtype
+    if 0 in (*shape, len(shape)):
+        yield dataset[()]
+        return
+    for start in range(0, shape[0], rows):
+        yield dataset[start : start + rows]
+
+
+def filled(parts: Iterator[Any]) -> Any:
+    """Return the array, or the scalar, that :func:`blocks` sends, in this machine's byte order.
+
+    Parameters
+    ----------
+    parts : those of the array are the next ones.
+    """
+    shape, dtype = next(parts)
+    if 0 in (*shape, len(shape)):
+        return next(parts)
+    array, start = np.empty(shape, dtype.newbyteorder("=")), 0
+    while start < len(array):
+        part = next(parts)
+        array[start : start + len(part)] = part
+        start += len(part)
+    return array
+
+
+def _fork() -> int | None:
+    """Fork: 0 in the child, its id here, and None where none can be had."""
+    if not hasattr(os, "fork"):
+        return None
+    with warnings.catch_warnings():  # of other threads, which the child does not need
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return os.fork()
+        except OSError:  # as where a second process of this size might not fit
+            return None
+
+
+def _received(pipe: Any, process: int) -> Iterator[Any]:
+    """What the child sends; it is gone afterwards, however this ends."""
+    ended = None
+    try:
+        error, value = pipe.recv()
+        while error is None and value is not _END:
+            yield value
+            error, value = pipe.recv()
+        if error is not None:
+            raise error
+    except EOFError:
+        ended = _status(process)
+        raise RuntimeError(f"the file is damaged: {_cause(ended)}") from None
+    finally:
+        if ended is None:
+            os.kill(process, signal.SIGKILL)
+            _status(process)
+
+
+def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:
+    """Be the child."""
+    try:
+        _prepare(size)
+        for value in work():
+            pipe.send((None, value))
+        pipe.send((None, _END))
+    except Exception as error:
+        pipe.send((error, None))
+
+
+def _prepare(size: int) -> None:
+    """Obey no handler of the parent, write nothing on its streams, and be limited."""
+    import resource
+
+    for name in _SIGNALS:
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    gc.disable()  # what the parent left for it, such as its temporary folders, is not ours to end
+    faulthandler.disable()
+    silent = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silent, stream)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    limits = [(resource.RLIMIT_CPU, SECONDS, SPEED)]
+    if sys.platform == "linux":
+        limits.append((resource.RLIMIT_DATA, used_data() + ROOM, 1))
+    for which, first, per in limits:
+        soft, hard = resource.getrlimit(which)
+        most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
+        resource.setrlimit(which, (min(first, most), hard))
+        _raisable[which] = most, per
+    allow(size)
+
+
+def _status(process: int) -> int:
+    with suppress(ChildProcessError):  # where a program ignores what becomes of its children
+        return os.waitpid(process, 0)[1]
+    return 0
+
+
+def _cause(status: int) -> str:
+    if not os.WIFSIGNALED(status):
+        return "its reader ended"
+    number = os.WTERMSIG(status)
+    if number == signal.SIGXCPU:
+        return "reading it does not come to an end"
+    return f"its reader ended with {signal.Signals(number).name}"

@@ -1,0 +1,169 @@
+"""Reading in a process of its own: what comes back, and how it ends."""
+
+import ctypes
+import gc
+import os
+import signal
+import threading
+
+import h5py
+import numpy as np
+import pytest
+
+from hopfed._lib import apart as module
+from hopfed._lib.apart import apart, blocks, filled
+from hopfed.errors import DataError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+def test_what_is_yielded_comes_back_from_another_process():
+    assert next(apart(lambda: iter([os.getpid()]), 0)) != os.getpid()
+    assert list(apart(lambda: iter(["a", None, np.ones(2).sum()]), 0)) == ["a", None, 2.0]
+
+
+def test_errors_come_as_they_are():
+    def work():
+        yield 1
+        raise DataError("it is broken")
+
+    parts = apart(work, 0)
+    assert next(parts) == 1
+    with pytest.raises(DataError, match="it is broken"):
+        next(parts)
+
+
+def looping():
+    while True:
+        pass
+    yield
+
+
+def crashing():
+    yield ctypes.string_at(0)
+
+
+def leaving():
+    yield os._exit(0)
+
+
+def greedy():
+    yield len(bytearray(3 << 30))
+
+
+def waiting():
+    yield 1
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "message"),
+    [
+        (looping, RuntimeError, "reading it does not come to an end"),
+        (crashing, RuntimeError, "its reader ended with SIGSEGV"),
+        (leaving, RuntimeError, "its reader ended"),
+        (greedy, MemoryError, None),
+    ],
+)
+def test_what_does_not_end_well_is_an_error(work, error, message, capfd):
+    with pytest.raises(error, match=message):
+        list(apart(work, 0))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nobody_stays_behind(monkeypatch):
+    seen, status = [], module._status
+
+    def counted(process):
+        seen.append(process)
+        return status(process)
+
+    monkeypatch.setattr(module, "_status", counted)
+    for take in (list, next):
+        take(apart(lambda: iter([1]), 0))
+    with pytest.raises(RuntimeError):
+        list(apart(leaving, 0))
+    parts = apart(waiting, 0)
+    next(parts)
+    parts.close()
+    assert len(seen) == 4
+    for process in seen:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+
+
+def test_handlers_of_the_parent_are_not_the_childs():
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        held = next(apart(lambda: iter([signal.getsignal(signal.SIGINT)]), 0))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert held == signal.SIG_DFL
+
+
+def test_what_the_parent_left_behind_is_not_ended_by_the_child(tmp_path):
+    class Left:
+        def __del__(self):
+            (tmp_path / str(os.getpid())).touch()
+
+    def work():
+        circles = [[] for _ in range(10_000)]
+        for circle in circles:
+            circle.append(circle)
+        yield len(circles)
+
+    gc.disable()
+    try:
+        left = Left()
+        left.itself = left
+        del left
+        gc.enable()
+        assert list(apart(work, 0)) == [10_000]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
+
+
+def test_time_and_memory_grow_with_what_is_allowed():
+    import resource
+
+    def work():
+        for _ in range(2):
+            yield [resource.getrlimit(r)[0] for r in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)]
+            module.allow(50 * module.SPEED)
+
+    first, second = apart(work, 0)
+    assert [b - a for a, b in zip(first, second, strict=True)] == [50, 50 * module.SPEED]
+    assert module._raisable == {}
+
+
+@pytest.mark.parametrize("reason", ["no fork", "no room"])
+def test_without_a_fork_it_is_read_here(monkeypatch, reason):
+    def refuse():
+        raise OSError("no room")
+
+    if reason == "no fork":
+        monkeypatch.delattr(os, "fork")
+    else:
+        monkeypatch.setattr(os, "fork", refuse)
+    assert list(apart(lambda: iter([os.getpid()]), 0)) == [os.getpid()]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0), (1,), (7, 5), (40, 3, 2)])
+@pytest.mark.parametrize("chunks", [None, True])
+@pytest.mark.parametrize("kind", ["i1", ">f8", "?", "S3"])
+def test_datasets_arrive_in_blocks(tmp_path, monkeypatch, shape, chunks, kind):
+    monkeypatch.setattr(module, "BLOCK", 24)
+    array = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3).astype(kind)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=array, chunks=chunks if array.size and shape else None)
+
+    def work():
+        with h5py.File(tmp_path / "a.h5") as file:
+            yield from blocks(file["x"], "x")
+
+    found = filled(apart(work, 0))
+    assert found.shape == shape
+    assert found.dtype.isnative or not array.size or not shape
+    np.testing.assert_array_equal(found, array)
