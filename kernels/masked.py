@@ -23,6 +23,8 @@ from hopfed.kernels.bits import PackedBits, check_packed
 from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import on_device
 
+_WORDS = 1 << 16  # compared at a time: half a megabyte
+
 
 @dataclass(frozen=True, eq=False)
 class MaskedBits:
@@ -54,8 +56,10 @@ class MaskedBits:
             raise ArgumentError("seen", f"of shape {self.signs.shape} like signs", self.seen.shape)
         if on_device(self.signs) or self.seen is self.signs:
             return
-        if np.any(self.signs.words & ~self.seen.words):
-            raise ArgumentError("signs", "0 where nothing is seen", "set bits")
+        signs, seen = self.signs.words, self.seen.words
+        for start, stop in spans(len(signs), max(1, _WORDS // max(signs.shape[1], 1))):
+            if np.any(signs[start:stop] & ~seen[start:stop]):
+                raise ArgumentError("signs", "0 where nothing is seen", "set bits")
 
     @property
     def shape(self) -> tuple[int, int]:
