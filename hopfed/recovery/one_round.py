@@ -5,8 +5,8 @@
    product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
    its N (N + 1) / 2 sums where those are fewer bytes.
 2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, and how much
-   its rows differ in it, one number, which tell good clients from noisy ones; and the K x K projections of random groups (joint
-   diagonalisation).
+   its rows differ in it, one number, which tell good clients from noisy ones; and the K x K
+   projections of random groups (joint diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
 4. If asked for: archetypes down, sums of the examples nearest to each up (theory/NOTES.md, "Refit
 by one more exchange").

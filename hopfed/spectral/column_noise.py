@@ -139,7 +139,7 @@ def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
     side = short.shape[1]
     if side <= EXPLICIT:
         with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
-            G = (short.T @ short).astype(np.float64)
+            G: np.ndarray = (short.T @ short).astype(np.float64)
             last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
         return float(last[0]) / M
     product = scipy.sparse.linalg.LinearOperator(

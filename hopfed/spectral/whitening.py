@@ -171,7 +171,8 @@ class _FixedPoint:
     products: int = 0
 
     def run(self) -> Whitened:
-        v, counts, previous = self.spread.copy(), [], None
+        v, previous = self.spread.copy(), None
+        counts: list[int] = []
         pace, last = np.ones_like(v), np.zeros_like(v)
         if self.about is not self.raw:  # the columns' noise, if there is one class
             self.columns = self.noise(v)
