@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from hopfed._lib.arrays import blas_threads
+from hopfed._lib.arrays import Array, blas_threads
 from hopfed._lib.random import stream
 from hopfed.theory import tracy_widom
 
@@ -132,14 +132,14 @@ class ColumnNoise:
         return up, np.where(up + full == M, np.maximum(full, 1), full)
 
 
-def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
+def _largest(Z: Array, rng: np.random.Generator) -> float:
     """Largest eigenvalue of ``Z^T Z / M``."""
     M, N = Z.shape
     short = Z if N <= M else Z.T
     side = short.shape[1]
     if side <= EXPLICIT:
         with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
-            G: np.ndarray = (short.T @ short).astype(np.float64)
+            G = (short.T @ short).astype(np.float64)
             last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
         return float(last[0]) / M
     product = scipy.sparse.linalg.LinearOperator(
