@@ -43,6 +43,7 @@ from hopfed.theory import spikes
 ROUNDS = 40
 WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: of the first, and beside the vectors at hand
 STILL = 1e-3  # relative change of every variance at which a count that stands still is final
+SETTLED = 8  # rounds after which the law of the rows' noise stays as it is
 FREE = 3  # rounds until the noise of the columns is known well enough to be simulated
 LEAST = 0.1  # share of a column's variance that classes never explain (Heywood's case)
 UNKNOWN = 0.02  # of its second moment, where its mean is not known
@@ -186,6 +187,7 @@ class _FixedPoint:
                 break
             if i == FREE - 1:
                 self.columns = self.noise(new)
+            if FREE - 1 <= i < SETTLED:  # again: false pairs of the first rounds hide it in part
                 self.profile = self.uneven(v, spectrum)
             move = np.log(new / v)
             pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
@@ -235,7 +237,8 @@ class _FixedPoint:
             start=start,
         )
         self.products += found.products
-        return count.estimate, replace(found, n_sites=n)
+        kept = like((scale > 0).astype(np.float64), found.vectors)[:, None]
+        return count.estimate, replace(found, n_sites=n, vectors=found.vectors * kept)
 
     def left(self, v: np.ndarray, spectrum: Spectrum, rank: RankEstimate) -> np.ndarray:
         """What the counted pairs leave of the diagonal."""
