@@ -122,13 +122,14 @@ def column_moments(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | N
     >>> [x.tolist() for x in column_moments(gaps)]
     [[1.0, 0.5], [0.0, 0.5]]
     """
-    rows, weights = operator.rows, operator.weights[:, None] / operator.mass
+    rows: Array = operator.rows
+    weights = operator.weights[:, None] / operator.mass
     n = operator.n_sites
     if not hasattr(rows, "dtype"):
         presence = getattr(rows, "presence", None)
-        complete = presence is None
-        seen = np.full(n, float(weights.sum())) if complete else _sums(presence, weights)
-        return seen, _sums(rows, weights)
+        if presence is None:
+            return np.full(n, float(weights.sum())), _sums(rows, weights)
+        return _sums(presence, weights), _sums(rows, weights)
     xp = namespace(rows)
     seen, mean, signs = np.empty(n), np.empty(n), True
     for a in range(0, n, SITES):
@@ -139,5 +140,5 @@ def column_moments(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | N
     return seen, mean if signs else None
 
 
-def _sums(rows: PackedBits, weights: Array) -> np.ndarray:
+def _sums(rows: PackedBits | Array, weights: Array) -> np.ndarray:
     return to_host(transposed_times(rows, weights))[:, 0]

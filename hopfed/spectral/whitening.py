@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import derive
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
@@ -41,7 +41,9 @@ from hopfed.spectral.sketch import SketchOperator
 from hopfed.theory import spikes
 
 ROUNDS = 40
+WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: of the first, and beside the vectors at hand
 STILL = 1e-3  # relative change of every variance at which a count that stands still is final
+SETTLED = 8  # rounds after which the law of the rows' noise stays as it is
 FREE = 3  # rounds until the noise of the columns is known well enough to be simulated
 LEAST = 0.1  # share of a column's variance that classes never explain (Heywood's case)
 UNKNOWN = 0.02  # of its second moment, where its mean is not known
@@ -171,12 +173,13 @@ class _FixedPoint:
     products: int = 0
 
     def run(self) -> Whitened:
-        v, counts, previous = self.spread.copy(), [], None
+        v, start = self.spread.copy(), None
+        counts: list[int] = []
         pace, last = np.ones_like(v), np.zeros_like(v)
-        if self.about is not self.raw:  # the columns' noise, if there is one class
+        if self.mean is not None:  # the columns' noise, if there is one class
             self.columns = self.noise(v)
         for i in range(ROUNDS):
-            rank, spectrum = self.counted(self.about, v, previous, i)
+            rank, spectrum = self.counted(self.about, v, start, i)
             new = self.left(v, spectrum, rank)
             step = float(np.abs(new / v - 1)[self.varying].max())
             still = rank.n_detected in counts[-1:] and step < STILL
@@ -184,14 +187,17 @@ class _FixedPoint:
                 break
             if i == FREE - 1:
                 self.columns = self.noise(new)
+            if FREE - 1 <= i < SETTLED:  # again: false pairs of the first rounds hide it in part
                 self.profile = self.uneven(v, spectrum)
             move = np.log(new / v)
             pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
-            v, last, previous = v * np.exp(pace * move), move, spectrum
+            v, last, start = v * np.exp(pace * move), move, spectrum.vectors
             counts.append(rank.n_detected)
         self.columns = self.columns or self.noise(v)
-        if self.about is not self.raw:
-            rank, spectrum = self.counted(self.raw, v, None, i + 1)
+        if self.mean is not None:
+            lead = like(self.scale(v) * self.mean, spectrum.vectors)[:, None]
+            start = namespace(lead).concat([lead, spectrum.vectors], axis=1)
+            rank, spectrum = self.counted(self.raw, v, start, i + 1)
         return Whitened(
             variances=v,
             diagonal=self.diagonal,
@@ -216,19 +222,23 @@ class _FixedPoint:
         return "converged"
 
     def counted(
-        self, operator: HebbianOperator, v: np.ndarray, previous: Spectrum | None, i: int
+        self, operator: HebbianOperator, v: np.ndarray, start: Array | None, i: int
     ) -> tuple[RankEstimate, Spectrum]:
         scale = self.scale(v)
         n, m = int(self.varying.sum()), operator.n_examples
         count = Counting(
             self.rule, lambda w, whole: _sample(w, whole, n, m, self.columns, self.profile)
         )
-        start = None if previous is None else previous.vectors
         found = eigenpairs(
-            scaled(operator, scale), count, seed=derive(self.seed, "whitened", i), start=start
+            scaled(operator, scale),
+            count,
+            seed=derive(self.seed, "whitened", i),
+            width=WIDTH if start is None else min(WIDTH, start.shape[1] + BESIDE),
+            start=start,
         )
         self.products += found.products
-        return count.estimate, replace(found, n_sites=n)
+        kept = like((scale > 0).astype(np.float64), found.vectors)[:, None]
+        return count.estimate, replace(found, n_sites=n, vectors=found.vectors * kept)
 
     def left(self, v: np.ndarray, spectrum: Spectrum, rank: RankEstimate) -> np.ndarray:
         """What the counted pairs leave of the diagonal."""
