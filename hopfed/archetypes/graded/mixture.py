@@ -9,11 +9,12 @@ How many classes there are is decided by the evidence, the likelihood averaged o
 the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
 exact where every row is sure of its class::
 
-    log p(rows | T, pi) + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
+    log p(rows | T, pi)
+        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
 
 with n+- the observed +-1 of a class in a column. The bracket is about ``-log(n) / 2`` for a column
-that tells classes apart, as in BIC with n the *observed* entries of that class, and nearly 0 for one
-that does not.
+that tells classes apart, as in BIC with n the *observed* entries of that class, and nearly 0 for
+one that does not.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class Prior:
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
         if len(sums.seen) == 1:
-            means = 2 * self.rates[None] - 1
+            means = sums.signed / (sums.seen + 1)
         else:
             c = self.concentration
             means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class Owners:
     seed: int
     traffic: Traffic
     exchanges: int = 0
-    heard: object = None
+    heard: Any = None
 
     @classmethod
     def of(cls, rows: Sequence[PackedBits | Array], seed: int) -> Owners:
@@ -112,9 +113,7 @@ class Owners:
         """(L,) rows of each owner."""
         return np.array([owner.rows.shape[0] for owner in self.members])
 
-    def ask(
-        self, question: Question, shared: Message, own: Message | None = None
-    ) -> list[Message]:
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every owner: one exchange.
 
         Parameters

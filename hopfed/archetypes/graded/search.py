@@ -120,7 +120,9 @@ def merge_gains(fit: Fit) -> tuple[float, tuple[int, int]]:
     best, pair = -np.inf, (0, 1)
     for k in range(fit.size - 1):
         rest = slice(k + 1, None)
-        both = ClassSums(sums.counts, sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest])
+        both = ClassSums(
+            sums.counts, sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest]
+        )
         gains = prior.gain(both) - alone[k] - alone[rest]
         for j, gain in enumerate(gains, k + 1):
             left = np.delete(n, j)

@@ -88,9 +88,7 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
     n, a, b = (s.counts.sum(axis=0) for s in (whole, upper, lower))
     K = len(n)
     now = label_gain(n)
-    named = [
-        label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)
-    ]
+    named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
     found: np.ndarray = entries + np.array(named) + np.log(K + 1)
     return found
 

@@ -5,7 +5,8 @@ noise has unit variance and a class sits at ``V^T T``.
 
 - *Joint diagonalisation.* Second moments of random groups of rows are diagonalised together. The
   common vectors are ``+-sqrt(pi) V^T T``; the mean of all rows, a positive combination of the
-  classes, gives their signs and shares. Source: theory/NOTES.md, "Joint diagonalisation". No search.
+  classes, gives their signs and shares: no search. Source: theory/NOTES.md, "Joint
+  diagonalisation".
 - *k-means.* Every owner sums up its rows as a few centres, each of several rows; the server
   clusters the centres. Then centres go down, and sums over the nearest rows come up.
 """
@@ -73,7 +74,9 @@ def joint_start(
     return Mixture(np.clip(means, -0.98, 0.98), every)
 
 
-def kmeans_start(owners: Owners, V: np.ndarray, size: int, prior: Prior, draw: int = 0) -> ClassSums:
+def kmeans_start(
+    owners: Owners, V: np.ndarray, size: int, prior: Prior, draw: int = 0
+) -> ClassSums:
     """Sums over `size` clusters of the whitened projections.
 
     Parameters

@@ -1,0 +1,83 @@
+"""Which channel fits classes: +-1 patterns with one quality, with one for each column, or graded.
+
+All three are special cases of classes with independent columns:
+
+- *symmetric*: ``T = r xi`` with xi of +-1 and one r;
+- *by column*: ``T_mu,j = r_j xi_mu,j``;
+- *graded*: any T.
+
+Each is averaged over what it leaves open (patterns over both signs, means over their prior; a
+quality costs ``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hopfed.archetypes.graded.em import Fit
+from hopfed.archetypes.graded.mixture import ClassSums
+
+QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
+NAMES = ("symmetric", "by column", "graded")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The channel that won.
+
+    Attributes
+    ----------
+    name : one of NAMES.
+    gains : evidence of each channel, by name, up to what they share.
+    means, errors : (K, N) of the classes in that channel, and their standard errors, as if rows
+        were sure of their class.
+    quality : r, a number or one for each column; None where graded.
+    """
+
+    name: str
+    gains: dict[str, float]
+    means: np.ndarray
+    errors: np.ndarray
+    quality: np.ndarray | None
+
+
+def choose(fit: Fit) -> Channel:
+    """Compare the channels on the sums of fitted classes.
+
+    Parameters
+    ----------
+    fit : classes; a single one is graded.
+    """
+    sums = fit.sums
+    own = {"graded": float(fit.prior.gain(sums).sum())}
+    means = fit.classes.means
+    weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
+    graded = Channel("graded", own, means, np.sqrt((1 - means**2) / (weighed + 1)), None)
+    if fit.size == 1:
+        return graded
+    table = np.array([_pattern_gain(sums, r).sum(axis=0) for r in QUALITIES])  # (R, N)
+    entries = sums.seen.sum(axis=0)
+    whole = table.sum(axis=1)
+    best, each = int(whole.argmax()), table.argmax(axis=0)
+    gains = {
+        "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
+        "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
+        **own,
+    }
+    name = max(gains, key=lambda n: gains[n])
+    if name == "graded":
+        return replace(graded, gains=gains)
+    quality = QUALITIES[best] if name == "symmetric" else QUALITIES[each]
+    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed)
+    return Channel(name, gains, quality * sign, quality * np.sqrt(1 - sign**2), np.asarray(quality))
+
+
+def _pattern_gain(sums: ClassSums, r: float) -> np.ndarray:
+    """(K, N) log-likelihood of the entries for either sign of a pattern at quality r."""
+    high, low = np.log((1 + r) / 2), np.log((1 - r) / 2)
+    found: np.ndarray = np.logaddexp(
+        sums.plus * high + sums.minus * low, sums.plus * low + sums.minus * high
+    ) - np.log(2)
+    return found

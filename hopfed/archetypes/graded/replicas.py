@@ -1,0 +1,104 @@
+"""Replicas: tables that the owners draw from the fitted classes, with the gaps of their own rows.
+
+What a statistic should be when the classes are true is read off replicas that were fitted like the
+rows: no edge and no error has to be derived for rare columns, gaps, or the freedom that the fit
+used up. Replicas stay with the owners like the rows; the server hears sums of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.random import stream
+from hopfed.archetypes.graded.em import Fit, told
+from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums
+from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
+from hopfed.kernels import PackedBits
+from hopfed.spectral.rows import held
+
+BLOCK = 1 << 22  # entries drawn at a time
+STEPS = 2  # of expectation maximisation: from the truth they reach what rows were fitted to
+
+
+def replicas(owners: Owners, fit: Fit, number: int) -> list[Owners]:
+    """Draw so many tables at the owners; each counts on the owners' traffic.
+
+    Each comes from classes of its own, drawn from what is known of the fitted ones: fitted means
+    are shrunk, and means that were shrunk twice would be those of another table.
+    """
+    worlds = []
+    for b in range(number):
+        classes = plausible(fit, owners.seed, b)
+        members = [
+            Owner(drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b), i)
+            for i, o in enumerate(owners.members)
+        ]
+        worlds.append(Owners(members, owners.seed, owners.traffic, heard=classes))
+    return worlds
+
+
+def plausible(fit: Fit, seed: int, number: int) -> Mixture:
+    """Classes drawn from the posterior of the fitted ones, given who is in which."""
+    rng, c, sums = stream(seed, "plausible", number), fit.prior.concentration, fit.sums
+    c = 1.0 if np.isinf(c) else c
+    a, b = c * fit.prior.rates + sums.plus, c * (1 - fit.prior.rates) + sums.minus
+    return replace(fit.classes, means=2 * rng.beta(a, b) - 1)
+
+
+def drawn(
+    rows: PackedBits | Array,
+    means: np.ndarray,
+    shares: np.ndarray,
+    seed: int,
+    owner: int = 0,
+    number: int = 0,
+) -> PackedBits | Array:
+    """Rows of the classes with the gaps of `rows`, in the form of `rows`.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, 0, 1], [0, 1, 1]], np.float32)
+    >>> drawn(rows, np.array([[-1.0, -1.0, -1.0]]), np.ones(1), seed=0).tolist()
+    [[-1.0, 0.0, -1.0], [0.0, -1.0, -1.0]]
+    """
+    rng = stream(seed, "replica", owner, number)
+    M, N = rows.shape
+    labels = rng.choice(len(means), M, p=shares / shares.sum())
+    rates = ((1 + means) / 2).astype(np.float32)
+    parts, step = [], max(1, BLOCK // N)
+    for first in range(0, M, step):
+        part = slice(first, min(first + step, M))
+        up = rng.random((part.stop - first, N), dtype=np.float32) < rates[labels[part]]
+        parts.append(_formed(rows, part, up))
+    if isinstance(rows, PackedBits):
+        return kernels.concatenate(parts)
+    return namespace(rows).concat(parts)
+
+
+def _formed(rows: PackedBits | Array, part: slice, up: np.ndarray) -> PackedBits | Array:
+    if isinstance(rows, PackedBits):
+        return kernels.pack(like(up, held(rows)))
+    signs = like(np.where(up, np.float32(1), np.float32(-1)), rows)
+    return namespace(rows).where(rows[part] == 0, rows[part], signs)
+
+
+def settle(worlds: Sequence[Owners], fit: Fit) -> list[Mixture]:
+    """Fit each replica as the rows were, from the classes that it was drawn from.
+
+    The first of `worlds` are the rows themselves, which stay at `fit`.
+    """
+    classes = [fit.classes] + [w.heard for w in worlds[1:]]
+    prior: Prior = fit.prior
+    for step in range(STEPS + 1):
+        shared, own = zip(*(told(c) for c in classes), strict=True)
+        answers = ask_together(worlds, class_sums, shared, own)
+        if step < STEPS:
+            classes = [fit.classes] + [prior.mixture(prior.collect(a)) for a in answers[1:]]
+    for world, known in zip(worlds, classes, strict=True):
+        world.heard = known
+    return classes

@@ -1,0 +1,243 @@
+"""Whether classes are the right model, in numbers and in words.
+
+Two tests, both against replicas of the fitted classes (`replicas`):
+
+- *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
+  depend on each other within classes, and the leading eigenvectors say which.
+- *rows*: rows between classes make the surest responsibility lower than classes would, and rows of
+  different quality, or that depend on themselves, spread their likelihoods and overlaps otherwise
+  than rows of a class do. Second moments do not see this: a trait cut into enough classes leaves
+  white residuals.
+
+A table is "ok" only if it passes both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.graded.em import Fit, remind
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.replicas import replicas, settle
+from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
+from hopfed.theory import tracy_widom
+
+LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
+DIRECTIONS = 6  # leading residual eigenvectors that are looked at
+LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
+NAMED = 8  # columns that a sentence names
+CROWD = 5  # rows that a class must have
+SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
+
+# Row tests: name, side from which it tells against classes, finest difference that counts.
+ROW_TESTS = (("spread", 0, 1e-3), ("certainty", -1, 1e-3), ("overlap spread", 0, 1e-4))
+
+
+@dataclass(frozen=True)
+class Test:
+    """How the tests are made.
+
+    Attributes
+    ----------
+    replicas : tables drawn from the fitted classes.
+    deviations : standard deviations of the replicas beyond which a statistic speaks against
+        classes.
+    """
+
+    replicas: int = 20
+    deviations: float = 3.5
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.replicas >= 5, "replicas", "at least 5", self.replicas)
+        require(self.deviations > 0, "deviations", "above 0", self.deviations)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Largest eigenvalue of the standardised residuals, over the edge of white noise.
+
+    Attributes
+    ----------
+    ratio : of the rows.
+    expected, error : mean and standard deviation over replicas.
+    columns : indices of columns that depend on each other within classes, strongest first; empty
+        where none do.
+    """
+
+    ratio: float
+    expected: float
+    error: float
+    columns: np.ndarray = field(repr=False)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviations of the ratio above what is expected."""
+        return (self.ratio - self.expected) / self.error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tests say.
+
+    Attributes
+    ----------
+    status : "ok", "one class", "structure, but not classes", "copies".
+    advice : the sentence that explains it.
+    residual : of the columns.
+    rows : deviation of each row statistic from that of replicas, by name.
+    """
+
+    status: str
+    advice: str
+    residual: Residual
+    rows: dict[str, float]
+
+
+def judge(owners: Owners, fit: Fit, test: Test) -> Verdict:
+    """Test fitted classes against their replicas.
+
+    Parameters
+    ----------
+    fit : the classes.
+    test : how.
+    """
+    remind(owners, fit)
+    worlds = [owners, *replicas(owners, fit, test.replicas)]
+    settle(worlds, fit)
+    values, vectors, squares = residual_edge(worlds, owners.seed, DIRECTIONS)
+    centre, scale = tracy_widom.wishart_scaling(int(owners.sizes.sum()), owners.n_columns)
+    edge = (centre + scale * tracy_widom.critical_value(LEVEL)) / owners.sizes.sum()
+    ratios = values / edge
+    expected, error = _usual(ratios[1:, 0], 1e-3)
+    limit = expected + test.deviations * error
+    loud = vectors[0][ratios[0] > limit]
+    residual = Residual(float(ratios[0, 0]), expected, error, dependent_columns(loud))
+    rows = {}
+    found = row_statistics(worlds)
+    for name, side, finest in ROW_TESTS:
+        column = found[name]
+        usual, spread = _usual(column[1:], finest)
+        deviation = float((column[0] - usual) / spread)
+        rows[name] = deviation if side == 0 or deviation * side > 0 else 0.0
+    within = float(squares[0].sum() / max(_whole(fit), 1e-12))
+    status, advice = _words(fit, residual, rows, within, test)
+    directions = spanned(fit, squares[0])
+    if status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
+        status, advice = "structure, but not classes", _degrees(fit.size, directions)
+    return Verdict(status, advice, residual, rows)
+
+
+def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
+    """Centre and standard deviation of values of replicas, of which a few may lie far off."""
+    centre = float(np.median(values))
+    spread = 1.4826 * float(np.median(np.abs(values - centre)))
+    # The median deviation of a score of values is itself uncertain: the larger of two estimates.
+    near = np.abs(values - centre) < 5 * max(spread, finest)
+    spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
+    return centre, spread * np.sqrt(1 + 1 / len(values))
+
+
+def _whole(fit: Fit) -> float:
+    """Mean squares of the entries about the columns' own means, added up over columns."""
+    prior = fit.prior
+    return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
+
+
+def dependent_columns(vectors: np.ndarray) -> np.ndarray:
+    """Columns that carry residual eigenvectors (k, N), strongest first.
+
+    Examples
+    --------
+    >>> dependent_columns(np.array([[0.1, 0.7, 0.0, -0.7], [0.99, 0.0, 0.1, 0.0]])).tolist()
+    [0, 1, 3]
+    """
+    if len(vectors) == 0:
+        return np.zeros(0, dtype=int)
+    squares = vectors**2
+    loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
+    strength = np.where(loaded, squares, 0.0).max(axis=0)
+    order = np.argsort(-strength, kind="stable")
+    found: np.ndarray = order[strength[order] > 0]
+    return found
+
+
+def spanned(fit: Fit, variances: np.ndarray) -> int:
+    """Directions that the means of classes span, of those that second moments can show.
+
+    K classes of different kinds span K - 1; degrees of one trait lie along a line, more or less.
+
+    Parameters
+    ----------
+    variances : (N,) mean squares of the residuals.
+    """
+    n = fit.sums.counts.sum(axis=0)
+    shares = n / n.sum()
+    means = fit.classes.means * fit.prior.observed
+    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
+    spikes = np.linalg.svd(scaled * np.sqrt(shares)[:, None], compute_uv=False) ** 2
+    return int((spikes > np.sqrt(means.shape[1] / n.sum())).sum())
+
+
+def _degrees(K: int, directions: int) -> str:
+    return (
+        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
+        "often between them: they look like degrees of a trait, not like kinds."
+    )
+
+
+def _words(
+    fit: Fit, residual: Residual, rows: dict[str, float], within: float, test: Test
+) -> tuple[str, str]:
+    K = fit.size
+    if K > 1 and within < COPIES:
+        return "copies", (
+            f"The table is explained by {K} rows that come back: within classes the entries vary "
+            f"by {within:.1%} of what they vary in all. These are copies of rows, not kinds."
+        )
+    if residual.deviation > test.deviations:
+        classes = "one class" if K == 1 else f"each of {K} classes"
+        return "structure, but not classes", (
+            f"{_named(residual.columns)} depend on each other within {classes}: the residuals "
+            f"reach {residual.ratio:.2f} of the edge of noise, where {residual.expected:.2f} +- "
+            f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
+            "classes as a summary only."
+        )
+    odd = {name: z for name, z in rows.items() if abs(z) > test.deviations}
+    if odd:
+        return "structure, but not classes", _odd_rows(K, odd)
+    if K == 1:
+        return "one class", "One class: columns are independent; there is nothing to recover."
+    least = fit.sums.counts.sum(axis=0).min()
+    if least < CROWD:
+        return "structure, but not classes", (
+            f"The smallest of {K} classes has {least:.0f} rows, and fewer than {CROWD} are not a "
+            "kind of their own."
+        )
+    return "ok", f"{K} classes explain how the columns depend on each other."
+
+
+def _named(columns: np.ndarray) -> str:
+    if len(columns) > 4 * NAMED:
+        return f"{len(columns)} columns"
+    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+    return f"Columns {', '.join(str(c) for c in columns[:NAMED])}{more}"
+
+
+def _odd_rows(K: int, odd: dict[str, float]) -> str:
+    says = {
+        "certainty": "rows lie between the classes, as with a trait of degrees or mixed membership",
+        "spread": "rows fit their class {} evenly than rows of classes do",
+        "overlap spread": "the likeness of rows to their class varies {} than in classes",
+    }
+    name = max(odd, key=lambda n: (n == "certainty", abs(odd[n])))
+    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    return (
+        f"{K} classes leave no dependence between columns, but {says[name].format(how)} "
+        f"({abs(odd[name]):.1f} standard deviations): the classes summarise a continuum or rows "
+        "of different quality."
+    )

@@ -1,0 +1,194 @@
+"""`recover_graded`: from rows with gaps, in one place or several, to classes and a verdict.
+
+What owners and server say to each other, each line one kind of exchange (`Owners` counts them):
+
+1. column sums up;
+2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
+   sums over the nearest rows up; K x K sums of random groups up;
+3. classes down; per class the count, the N sums and numbers of observed entries, and one
+   log-likelihood up. This is a step of expectation maximisation, and most exchanges are it;
+4. for each class a direction down, its product with the class's residual moment up (splitting);
+5. the verdict: the same of the residuals of all rows, and five sums over rows; of the rows and of
+   replicas that the owners draw themselves.
+
+The operator, from which the whitened spectrum comes, travels before that, as in
+`hopfed.recovery.one_round`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, to_host
+from hopfed._lib.settings import require
+from hopfed.archetypes.graded.channel import choose
+from hopfed.archetypes.graded.em import Fit
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.search import Search, find_classes
+from hopfed.archetypes.graded.verdict import Residual, Test, judge
+from hopfed.federation.messages import Traffic
+from hopfed.kernels import PackedBits
+
+
+class Spectral(Protocol):
+    """What a spectrum must have: leading eigenvectors."""
+
+    @property
+    def vectors(self) -> Array:
+        """(N, K)."""
+
+
+class Whitened(Protocol):
+    """What is needed of a count in whitened coordinates."""
+
+    @property
+    def variances(self) -> np.ndarray:
+        """(N,) noise variance of each zero-filled column."""
+
+    @property
+    def spectrum(self) -> Spectral:
+        """Counted eigenpairs of the whitened second moment."""
+
+
+@dataclass(frozen=True)
+class GradedArchetypes:
+    """Classes of binary columns, heaviest first, and whether they are the right model.
+
+    Attributes
+    ----------
+    means : (K, N) mean of each column in each class, in [-1, 1].
+    errors : (K, N) standard errors of the means.
+    shares : (K,) part of all rows in each class.
+    owner_shares : (L, K) the same at each owner.
+    patterns : (K, N) int8 signs of the means.
+    channel : "symmetric" (``T = r xi``), "by column" (``T = r_j xi``) or "graded".
+    quality : r, or r_j (N,); None in the graded channel.
+    gains : evidence of each channel, by name, up to a constant.
+    residual : largest eigenvalue of the residuals, over the edge of noise, with its error.
+    rows : deviation of each row statistic from its replicas, in standard deviations.
+    status, advice : the verdict in a word and in a sentence.
+    log_likelihood : nats for each observed entry.
+    evidence : log evidence of so many classes, in nats.
+    n_detected : directions of the whitened spectrum above the noise; the number of classes may
+        differ from it.
+    n_examples : rows of each owner.
+    traffic, exchanges : bytes and numbers each way, and how often the server asked.
+    """
+
+    means: np.ndarray = field(repr=False)
+    errors: np.ndarray = field(repr=False)
+    shares: np.ndarray
+    owner_shares: np.ndarray = field(repr=False)
+    patterns: np.ndarray = field(repr=False)
+    channel: str
+    quality: np.ndarray | None = field(repr=False)
+    gains: dict[str, float]
+    residual: Residual
+    rows: dict[str, float]
+    status: str
+    advice: str
+    log_likelihood: float
+    evidence: float
+    n_detected: int
+    n_examples: list[int]
+    traffic: Traffic = field(repr=False)
+    exchanges: int
+
+    @property
+    def size(self) -> int:
+        """Number of classes K."""
+        return len(self.means)
+
+    def responsibilities(self, rows: PackedBits | Array, owner: int | None = None) -> np.ndarray:
+        """Probability (M, K) of each class for rows, computed where the rows are.
+
+        Parameters
+        ----------
+        rows : (M, N) of -1, 0 (missing) and +1.
+        owner : whose shares to use; those of all owners together when None.
+        """
+        shares = self.shares if owner is None else self.owner_shares[owner]
+        place = Owners.of([rows], seed=0).members[0]
+        place.learn(self.means, shares)
+        return to_host(place.posterior)
+
+
+def recover_graded(
+    rows: Sequence[PackedBits | Array],
+    *,
+    seed: int,
+    whitened: Whitened,
+    search: Search | None = None,
+    test: Test | None = None,
+) -> GradedArchetypes:
+    """Recover graded archetypes: latent classes of binary columns with gaps.
+
+    Parameters
+    ----------
+    rows : of each owner, (M, N) of -1, 0 (missing) and +1, or packed bits; they stay with it.
+    seed : of every random choice; the same seed gives the same result.
+    whitened : the count of the pooled operator in whitened coordinates: where the search starts.
+    search, test : settings; their defaults when left out.
+
+    Returns
+    -------
+    GradedArchetypes. Look at `status`: "ok" is said only where columns are independent within
+    classes and rows lie in them as rows of classes do; "one class" where there is nothing to
+    recover; "structure, but not classes" and "copies" where the table is something else.
+
+    Raises
+    ------
+    ArgumentError : owners with different columns, a basis of another length.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.uniform(-1, 1, (3, 60))
+    >>> x = np.where(rng.random((900, 60)) < (1 + T[rng.integers(3, size=900)]) / 2, 1, -1)
+    >>> x[rng.random(x.shape) < 0.1] = 0
+    >>> from types import SimpleNamespace
+    >>> v = np.full(60, 0.6)
+    >>> U = np.linalg.eigh(x.T @ x / 900)[1][:, -3:]
+    >>> white = SimpleNamespace(variances=v, spectrum=SimpleNamespace(vectors=U))
+    >>> found = recover_graded([x[:300], x[300:]], seed=0, whitened=white)
+    >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
+    (3, 'ok', 'graded', (5, 3))
+    """
+    owners = Owners.of(rows, seed)
+    U = to_host(whitened.spectrum.vectors)
+    N = owners.n_columns
+    require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
+    fit = find_classes(owners, U, np.asarray(whitened.variances), search or Search())
+    verdict = judge(owners, fit, test or Test())
+    channel = choose(fit)
+    order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
+    return GradedArchetypes(
+        means=channel.means[order],
+        errors=channel.errors[order],
+        patterns=np.where(channel.means[order] < 0, -1, 1).astype(np.int8),
+        **_shares(owners, fit, order),
+        channel=channel.name,
+        quality=channel.quality,
+        gains=channel.gains,
+        residual=verdict.residual,
+        rows=verdict.rows,
+        status=verdict.status,
+        advice=verdict.advice,
+        log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
+        evidence=fit.evidence,
+        n_detected=U.shape[1],
+        n_examples=owners.sizes.tolist(),
+        traffic=owners.traffic,
+        exchanges=owners.exchanges,
+    )
+
+
+def _shares(owners: Owners, fit: Fit, order: np.ndarray) -> dict[str, np.ndarray]:
+    """Shares over all rows, by what they count, and at each owner."""
+    each = fit.classes.shares[:, order]
+    weights = owners.sizes * fit.prior.influence
+    return {"shares": weights @ each / weights.sum(), "owner_shares": each}
