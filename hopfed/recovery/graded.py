@@ -29,7 +29,7 @@ from hopfed.archetypes.graded.channel import choose
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Residual, Test, judge
+from hopfed.archetypes.graded.verdict import Judging, Residual, judge
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
 
@@ -123,7 +123,7 @@ def recover_graded(
     seed: int,
     whitened: Whitened,
     search: Search | None = None,
-    test: Test | None = None,
+    judging: Judging | None = None,
 ) -> GradedArchetypes:
     """Recover graded archetypes: latent classes of binary columns with gaps.
 
@@ -132,7 +132,7 @@ def recover_graded(
     rows : of each owner, (M, N) of -1, 0 (missing) and +1, or packed bits; they stay with it.
     seed : of every random choice; the same seed gives the same result.
     whitened : the count of the pooled operator in whitened coordinates: where the search starts.
-    search, test : settings; their defaults when left out.
+    search, judging : settings; their defaults when left out.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def recover_graded(
     N = owners.n_columns
     require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
     fit = find_classes(owners, U, np.asarray(whitened.variances), search or Search())
-    verdict = judge(owners, fit, test or Test())
+    verdict = judge(owners, fit, judging or Judging())
     channel = choose(fit)
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     return GradedArchetypes(

@@ -12,14 +12,16 @@ exact where every row is sure of its class::
     log p(rows | T, pi)
         + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
 
-with n+- the observed +-1 of a class in a column. The bracket is about ``-log(n) / 2`` for a column
-that tells classes apart, as in BIC with n the *observed* entries of that class, and nearly 0 for
-one that does not.
+and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
+``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
+that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
+share, is averaged over as well, by Laplace's method.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy.special import betaln, gammaln, xlogy
@@ -165,11 +167,8 @@ class Prior:
         """Return the prior with the concentration under which these sums are most likely."""
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        columns = np.linspace(0, len(self.rates) - 1, min(COLUMNS, len(self.rates))).astype(int)
-        plus, minus = sums.plus[:, columns], sums.minus[:, columns]
-        rates = self.rates[columns]
-        values = [_gain(plus, minus, rates, c).sum() for c in CONCENTRATIONS]
-        return replace(self, concentration=float(CONCENTRATIONS[int(np.argmax(values))]))
+        found = concentration(sums.plus, sums.minus, self.rates, self.concentration)
+        return replace(self, concentration=found)
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
@@ -198,7 +197,37 @@ class Prior:
         spent = (xlogy(sums.plus, p) + xlogy(sums.minus, 1 - p)).sum()
         named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
         value = sums.log_likelihood + self.gain(sums).sum() - spent + named
+        # How sharply the entries know the column's rate, over which the whole is averaged too.
+        each = np.maximum(sums.seen, 0.5)
+        if not np.isinf(self.concentration):
+            each = 1 / (1 / (self.concentration + 1) + 1 / each)
+        value -= np.log(each.sum(axis=0)).sum() / 2
         return float(value + gammaln(K + 1))  # classes have no order
+
+
+def concentration(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, near: float = 2.0
+) -> float:
+    """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
+
+    Parameters
+    ----------
+    plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
+    near : where to begin.
+    """
+    columns = np.linspace(0, len(rates) - 1, min(COLUMNS, len(rates))).astype(int)
+    plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+
+    @cache
+    def value(i: int) -> float:
+        if not 0 <= i < len(CONCENTRATIONS):
+            return -np.inf
+        return float(_gain(plus, minus, rates, CONCENTRATIONS[i]).sum())
+
+    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
+    while (best := max((i - 1, i, i + 1), key=value)) != i:
+        i = best
+    return float(CONCENTRATIONS[i])
 
 
 def label_gain(n: np.ndarray) -> float:

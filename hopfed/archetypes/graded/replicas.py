@@ -16,7 +16,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, told
-from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums
+from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums, concentration
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import held
@@ -44,9 +44,12 @@ def replicas(owners: Owners, fit: Fit, number: int) -> list[Owners]:
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:
     """Classes drawn from the posterior of the fitted ones, given who is in which."""
-    rng, c, sums = stream(seed, "plausible", number), fit.prior.concentration, fit.sums
-    c = 1.0 if np.isinf(c) else c
-    a, b = c * fit.prior.rates + sums.plus, c * (1 - fit.prior.rates) + sums.minus
+    rng, sums = stream(seed, "plausible", number), fit.sums
+    rates, c = fit.prior.rates, fit.prior.concentration
+    if np.isinf(c):  # a single class: its columns are drawn as columns of one table
+        rates = np.full(len(rates), rates.mean())
+        c = concentration(sums.plus, sums.minus, rates)
+    a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
     return replace(fit.classes, means=2 * rng.beta(a, b) - 1)
 
 

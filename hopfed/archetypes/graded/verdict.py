@@ -9,7 +9,10 @@ Two tests, both against replicas of the fitted classes (`replicas`):
   than rows of a class do. Second moments do not see this: a trait cut into enough classes leaves
   white residuals.
 
-A table is "ok" only if it passes both.
+Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
+that span fewer directions than their number needs must also be ones that rows are sure of.
+
+A table is "ok" only if it passes all of it.
 """
 
 from __future__ import annotations
@@ -33,12 +36,18 @@ CROWD = 5  # rows that a class must have
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
-# Row tests: name, side from which it tells against classes, finest difference that counts.
-ROW_TESTS = (("spread", 0, 1e-3), ("certainty", -1, 1e-3), ("overlap spread", 0, 1e-4))
+# Row tests: name; finest difference that counts; what counts of a deviation below and above what is
+# expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
+# that are more alike than independent columns allow show in the residuals as well.
+ROW_TESTS = (
+    ("spread", 1e-3, 0.6, 1.0),
+    ("certainty", 1e-3, 1.0, 0.0),
+    ("overlap spread", 1e-4, 0.6, 1.0),
+)
 
 
 @dataclass(frozen=True)
-class Test:
+class Judging:
     """How the tests are made.
 
     Attributes
@@ -49,7 +58,7 @@ class Test:
     """
 
     replicas: int = 20
-    deviations: float = 3.5
+    deviations: float = 4.0
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -89,7 +98,8 @@ class Verdict:
     status : "ok", "one class", "structure, but not classes", "copies".
     advice : the sentence that explains it.
     residual : of the columns.
-    rows : deviation of each row statistic from that of replicas, by name.
+    rows : deviation of each row statistic from that of replicas, by name, in standard deviations
+        as far as they count.
     """
 
     status: str
@@ -98,34 +108,34 @@ class Verdict:
     rows: dict[str, float]
 
 
-def judge(owners: Owners, fit: Fit, test: Test) -> Verdict:
+def judge(owners: Owners, fit: Fit, judging: Judging) -> Verdict:
     """Test fitted classes against their replicas.
 
     Parameters
     ----------
     fit : the classes.
-    test : how.
+    judging : how.
     """
     remind(owners, fit)
-    worlds = [owners, *replicas(owners, fit, test.replicas)]
+    worlds = [owners, *replicas(owners, fit, judging.replicas)]
     settle(worlds, fit)
     values, vectors, squares = residual_edge(worlds, owners.seed, DIRECTIONS)
     centre, scale = tracy_widom.wishart_scaling(int(owners.sizes.sum()), owners.n_columns)
     edge = (centre + scale * tracy_widom.critical_value(LEVEL)) / owners.sizes.sum()
     ratios = values / edge
     expected, error = _usual(ratios[1:, 0], 1e-3)
-    limit = expected + test.deviations * error
+    limit = expected + judging.deviations * error
     loud = vectors[0][ratios[0] > limit]
     residual = Residual(float(ratios[0, 0]), expected, error, dependent_columns(loud))
     rows = {}
     found = row_statistics(worlds)
-    for name, side, finest in ROW_TESTS:
+    for name, finest, below, above in ROW_TESTS:
         column = found[name]
         usual, spread = _usual(column[1:], finest)
         deviation = float((column[0] - usual) / spread)
-        rows[name] = deviation if side == 0 or deviation * side > 0 else 0.0
+        rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
-    status, advice = _words(fit, residual, rows, within, test)
+    status, advice = _words(fit, residual, rows, within, judging)
     directions = spanned(fit, squares[0])
     if status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
@@ -191,7 +201,7 @@ def _degrees(K: int, directions: int) -> str:
 
 
 def _words(
-    fit: Fit, residual: Residual, rows: dict[str, float], within: float, test: Test
+    fit: Fit, residual: Residual, rows: dict[str, float], within: float, judging: Judging
 ) -> tuple[str, str]:
     K = fit.size
     if K > 1 and within < COPIES:
@@ -199,7 +209,7 @@ def _words(
             f"The table is explained by {K} rows that come back: within classes the entries vary "
             f"by {within:.1%} of what they vary in all. These are copies of rows, not kinds."
         )
-    if residual.deviation > test.deviations:
+    if residual.deviation > judging.deviations:
         classes = "one class" if K == 1 else f"each of {K} classes"
         return "structure, but not classes", (
             f"{_named(residual.columns)} depend on each other within {classes}: the residuals "
@@ -207,7 +217,7 @@ def _words(
             f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
             "classes as a summary only."
         )
-    odd = {name: z for name, z in rows.items() if abs(z) > test.deviations}
+    odd = {name: z for name, z in rows.items() if abs(z) > judging.deviations}
     if odd:
         return "structure, but not classes", _odd_rows(K, odd)
     if K == 1:

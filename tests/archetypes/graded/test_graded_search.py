@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+from graded_tables import classes, error, known, whiten
+
+from hopfed.archetypes.graded.channel import choose
+from hopfed.archetypes.graded.em import expect
+from hopfed.archetypes.graded.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.search import Search, find_classes, merge_gains, single
+from hopfed.archetypes.graded.splitting import halves
+from hopfed.archetypes.graded.starts import joint_start, sketch
+from hopfed.errors import ArgumentError
+
+
+def found(x, **settings):
+    rows = x if isinstance(x, list) else [x]
+    white = whiten(rows)
+    owners = Owners.of(rows, 0)
+    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search(**settings))
+    return fit, owners
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [
+        ((3, 150, 1000), (1, 1)),
+        ((3, 150, 1000), (0.5, 5)),
+        ((8, 200, 2000), (0.3, 0.3)),
+        ((3, 50, 3000), (5, 5)),
+        ((3, 500, 200), (1, 4)),
+    ],
+    ids=str,
+)
+def test_planted_classes_are_found_as_with_true_labels(size, shape):
+    K, N, M = size
+    T, y, x = classes(K, N, M, 7, shape=shape, missing=0.2)
+    fit, _ = found(x)
+    assert fit.size == K
+    bound = 1.03 if N > 50 else 1.6  # rows of 50 columns that differ little are unsure of theirs
+    assert error(fit.classes.means, T) < bound * error(known(x, y, K), T) + 0.002
+
+
+def test_five_owners_of_different_mixtures_find_the_same():
+    T, y, x = classes(5, 120, 2500, 8, missing=0.1)
+    order = np.lexsort((np.random.default_rng(0).random(2500), y % 3))
+    rows = np.array_split(x[order], 5)
+    fit, owners = found(list(rows))
+    assert fit.size == 5
+    assert error(fit.classes.means, T) < 1.03 * error(known(x, y, 5), T) + 0.002
+    match = np.argmin(((fit.classes.means[:, None] - T) ** 2).sum(2), axis=1)
+    true = np.array([np.bincount(part, minlength=5) for part in np.array_split(y[order], 5)])
+    true = true / true.sum(axis=1, keepdims=True)
+    assert np.abs(fit.classes.shares - true[:, match]).max() < 0.05
+    assert owners.exchanges < 150
+
+
+@pytest.mark.parametrize("rates", ["uniform", "even", "rare"])
+def test_independent_columns_are_one_class(rates):
+    rng = np.random.default_rng(9)
+    p = {"uniform": rng.random(100), "even": np.full(100, 0.5), "rare": np.full(100, 0.05)}[rates]
+    x = np.where(rng.random((800, 100)) < p, 1, -1)
+    assert found(x)[0].size == 1
+
+
+def test_opposite_classes_are_found_though_the_spectrum_has_one_direction():
+    rng = np.random.default_rng(10)
+    T = 0.6 * rng.choice([-1, 1], 100)
+    y = rng.integers(2, size=1000)
+    x = np.where(rng.random((1000, 100)) < (1 + np.where(y[:, None], T, -T)) / 2, 1, -1)
+    assert whiten([x]).spectrum.vectors.shape[1] == 1
+    fit, _ = found(x)
+    assert fit.size == 2
+    assert error(fit.classes.means, np.stack([T, -T])) < 0.06
+
+
+def test_steps_of_a_scale_beyond_the_rank_are_found_by_splitting():
+    rng = np.random.default_rng(11)
+    b = rng.standard_normal(80)
+    T = np.tanh((np.array([-3.0, -1.0, 1.0, 3.0])[:, None] - b) / 2)
+    y = rng.integers(4, size=3000)
+    x = np.where(rng.random((3000, 80)) < (1 + T[y]) / 2, 1, -1)
+    fit, _ = found(x)
+    assert fit.size == 4
+    assert error(fit.classes.means, T) < 0.08
+
+
+def test_joint_diagonalisation_needs_no_search():
+    T, _, x = classes(6, 200, 6000, 12, missing=0.3)
+    white, owners = whiten([x]), Owners.of([x], 0)
+    root = np.sqrt(white.variances)[:, None]
+    U = white.spectrum.vectors
+    start = joint_start(owners, U / root, U * root, Prior.of(owners))
+    assert U.shape[1] == 6
+    assert error(start.means, T) < 0.5
+    assert owners.exchanges == 2
+
+
+def test_a_sketch_holds_no_centre_of_few_rows():
+    _, _, x = classes(3, 40, 300, 13)
+    owner = Owners.of([x], 0).members[0]
+    basis = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    told = {"basis": basis, "centres": np.int32(200), "draw": 0}
+    answer = sketch(owner, told)
+    assert (answer["counts"] >= 5).all()
+    assert answer["centres"].shape == (len(answer["counts"]), 3)
+
+
+def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
+    T, y, x = classes(3, 100, 1500, 14)
+    owners = Owners.of([x], 0)
+    prior = Prior.of(owners)
+    coarse = np.eye(2)[np.minimum(y, 1)]  # classes 1 and 2 in one
+    sums = ClassSums(coarse.sum(0)[None], coarse.T @ x, coarse.T @ (x * x))
+    prior = prior.fitted(sums)
+    parts = halves(owners, expect(owners, prior.mixture(sums), prior))
+    assert parts.gains[1] > 100
+    assert parts.gains[0] < 0
+    assert len(parts.sums(np.array([1])).seen) == 3
+
+
+def test_a_class_in_two_pieces_is_what_a_merge_would_gain_by():
+    T, y, x = classes(3, 100, 1500, 15)
+    owners = Owners.of([x], 0)
+    pieces = np.where((y == 2) & (np.arange(1500) % 2 == 0), 3, y)
+    hot = np.eye(4)[pieces]
+    sums = ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x))
+    prior = Prior.of(owners).fitted(sums)
+    gain, pair = merge_gains(expect(owners, prior.mixture(sums), prior))
+    assert gain > 0
+    assert pair == (2, 3)
+
+
+@pytest.mark.parametrize("channel", ["symmetric", "by column", "graded"])
+def test_the_channel_is_told_from_the_sums(channel):
+    rng = np.random.default_rng(16)
+    xi = rng.choice([-1, 1], (4, 120))
+    r = {"symmetric": 0.7, "by column": rng.uniform(0.2, 1, 120), "graded": rng.random((4, 120))}
+    T = r[channel] * xi
+    x = np.where(rng.random((2000, 120)) < (1 + T[rng.integers(4, size=2000)]) / 2, 1, -1)
+    fit, _ = found(x)
+    assert fit.size == 4
+    won = choose(fit)
+    assert won.name == channel
+    assert error(won.means, T) <= error(fit.classes.means, T)
+    if channel == "symmetric":
+        assert won.quality == pytest.approx(0.7, abs=0.02)
+        assert error(won.means, T) < 0.03
+
+
+def test_one_class_is_graded():
+    x = np.where(np.random.default_rng(0).random((200, 10)) < 0.3, 1, -1)
+    owners = Owners.of([x], 0)
+    assert choose(single(owners, Prior.of(owners))).name == "graded"
+
+
+def test_the_same_seed_gives_the_same_classes():
+    _, _, x = classes(4, 60, 600, 17)
+    a, b = found(x)[0], found(x)[0]
+    np.testing.assert_array_equal(a.classes.means, b.classes.means)
+
+
+@pytest.mark.parametrize(("name", "value"), [("starts", 0), ("influence", 0.0), ("most", -1)])
+def test_settings_are_checked(name, value):
+    with pytest.raises(ArgumentError, match=name):
+        Search(**{name: value})

@@ -1,0 +1,204 @@
+import numpy as np
+import pytest
+from graded_tables import classes
+from scipy.special import gammaln
+
+from hopfed.archetypes.graded.em import expect, improve, iterate
+from hopfed.archetypes.graded.lanczos import leading
+from hopfed.archetypes.graded.mixture import (
+    ClassSums,
+    Mixture,
+    Prior,
+    bounded,
+    class_sums,
+)
+from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.residuals import residual_product, residual_squares, row_sums
+from hopfed.archetypes.graded.splitting import residual_products
+from hopfed.errors import ArgumentError
+from hopfed.kernels import pack
+from hopfed.memory.graded import complete
+from hopfed.spectral.rows import column_moments, seen_times, seen_transposed_times
+
+
+def owner(rows, T, shares):
+    found = Owners.of([rows], seed=0).members[0]
+    found.learn(T, shares)
+    return found
+
+
+def test_the_plane_of_what_was_seen():
+    x = np.array([[1, 0, -1], [0, 0, 1]], np.int8)
+    X, U = np.arange(6.0).reshape(3, 2), np.arange(4.0).reshape(2, 2)
+    S = (x != 0).astype(float)
+    np.testing.assert_array_equal(seen_times(x, X), S @ X)
+    np.testing.assert_array_equal(seen_transposed_times(x, U), S.T @ U)
+    sums, seen = column_moments(x)
+    assert sums.tolist() == [1, 0, 0]
+    assert seen.tolist() == [1, 0, 2]
+
+
+def test_bits_answer_like_dense_rows():
+    T, _, x = classes(3, 70, 90, 0)
+    shares = np.array([0.5, 0.3, 0.2])
+    dense, bits = owner(x, T, shares), owner(pack(x), T, shares)
+    w = np.random.default_rng(0).standard_normal((3, 70)).astype(np.float32)
+    for question, told in (
+        (class_sums, {"means": T, "shares": shares}),
+        (residual_squares, {}),
+        (residual_product, {"vector": w[0]}),
+        (residual_products, {"directions": w}),
+        (row_sums, {}),
+    ):
+        a, b = question(dense, told), question(bits, told)
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-2, err_msg=name)
+    for a, b in zip(column_moments(x), column_moments(pack(x)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_responsibilities_are_those_of_bayes():
+    T, _, x = classes(4, 30, 50, 1, missing=0.3)
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    found = owner(x, T, shares)
+    _, want, energy = complete(x, T, shares)
+    np.testing.assert_allclose(found.posterior, want, atol=1e-5)
+    np.testing.assert_allclose(found.log_densities, -energy, rtol=1e-5)
+
+
+def test_residuals_are_those_of_the_dense_matrix():
+    T, _, x = classes(3, 40, 60, 2, missing=0.2)
+    found = owner(x, T, np.full(3, 1 / 3))
+    E = np.where(x != 0, x - found.posterior @ found.means, 0)
+    w = np.random.default_rng(0).standard_normal(40).astype(np.float32)
+    squares = residual_squares(found, {})["squares"]
+    np.testing.assert_allclose(squares, (E**2).sum(0), rtol=1e-4)
+    product = residual_product(found, {"vector": w})["product"]
+    np.testing.assert_allclose(product, E.T @ (E @ w), rtol=1e-3, atol=1e-2)
+
+
+def test_products_of_classes_are_those_of_their_residual_moments():
+    T, _, x = classes(2, 25, 60, 3, missing=0.2)
+    found = owner(x, T, np.array([0.6, 0.4]))
+    w = np.random.default_rng(0).standard_normal((2, 25)).astype(np.float32)
+    products = residual_products(found, {"directions": w})["products"]
+    for k in range(2):
+        E = np.where(x != 0, x - found.means[k], 0)
+        want = E.T @ (found.posterior[:, k] * (E @ w[k]))
+        np.testing.assert_allclose(products[k], want, rtol=1e-3, atol=1e-2)
+
+
+def test_owners_together_say_what_one_owner_of_all_says():
+    T, _, x = classes(3, 50, 200, 4, missing=0.1)
+    one, many = Owners.of([x], 0), Owners.of([x[:30], x[30:110], x[110:]], 0)
+    mixture = [Mixture(T, np.full((n, 3), 1 / 3)) for n in (1, 3)]
+    a = expect(one, mixture[0], Prior.of(one))
+    b = expect(many, mixture[1], Prior.of(many))
+    np.testing.assert_allclose(a.sums.signed, b.sums.signed, atol=1e-3)
+    np.testing.assert_allclose(a.sums.seen, b.sums.seen, atol=1e-3)
+    assert a.sums.log_likelihood == pytest.approx(b.sums.log_likelihood, rel=1e-6)
+    assert b.sums.counts.shape == (3, 3)
+
+
+def test_the_likelihood_of_a_fit_only_rises():
+    _, y, x = classes(3, 60, 400, 5, missing=0.2)
+    owners = Owners.of([x], 0)
+    prior = Prior.of(owners)
+    labels = np.where(np.arange(400) % 3 == 0, y, np.arange(400) % 3)
+    hot = np.eye(3)[labels]
+    start = ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x != 0))
+    fit = iterate(owners, start, prior, 1)
+    values = [fit.sums.log_likelihood]
+    for _ in range(25):
+        fit = improve(owners, fit, 1)
+        values.append(fit.sums.log_likelihood)
+    # The prior, which is fitted too, may take back a little at the end.
+    assert (np.diff(values) > -0.02 * len(x) ** 0.5).all()
+    assert values[-1] - values[0] > 200
+
+
+def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
+    rng = np.random.default_rng(0)
+    T = np.where(np.arange(40) < 20, 0.99, -0.99) * np.array([[1], [-1]])
+    y = rng.integers(2, size=60)
+    x = np.where(rng.random((60, 40)) < (1 + T[y]) / 2, 1, -1)
+    owners = Owners.of([x], 0)
+    prior = Prior.of(owners)
+    hot = np.eye(2)[y]
+    fit = iterate(owners, ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x)), prior, 1)
+    c, m = fit.prior.concentration, fit.prior.rates
+    a, b = c * m, c * (1 - m)
+    total = np.log(2)
+    for k in range(2):
+        up, down = (x[y == k] > 0).sum(0), (x[y == k] < 0).sum(0)
+        total += (
+            gammaln(a + up)
+            + gammaln(b + down)
+            - gammaln(c + up + down)
+            - gammaln(a)
+            - gammaln(b)
+            + gammaln(c)
+        ).sum()
+    n = np.bincount(y)
+    total += gammaln(2) + gammaln(n + 1).sum() - gammaln(62)
+    total -= 20 * np.log((1 / (1 / (c + 1) + 1 / n)).sum())  # the columns' own rates, by Laplace
+    assert fit.evidence == pytest.approx(total, abs=0.2)
+
+
+def test_bounded_owners():
+    assert bounded(np.array([10, 10]), 1.0).tolist() == [1, 1]
+    for sizes, most in (([100, 100, 800], 0.5), ([10, 20, 30, 940], 0.4), ([5, 5, 5], 0.2)):
+        sizes = np.array(sizes)
+        counted = sizes * bounded(sizes, most)
+        assert counted.max() / counted.sum() <= max(most, 1 / len(sizes)) + 1e-9
+        assert (bounded(sizes, most) <= 1).all()
+
+
+def test_a_bounded_owner_moves_the_sums_by_its_bound():
+    _, _, x = classes(1, 20, 1000, 6)
+    liar = np.ones((9000, 20), np.int8)
+    owners = Owners.of([x[:500], x[500:], liar], 0)
+    free, held = Prior.of(owners), Prior.of(owners, 0.4)
+    assert free.rates.mean() > 0.9
+    assert (held.influence * owners.sizes)[2] == pytest.approx(0.4 * held.influence @ owners.sizes)
+    assert held.rates.mean() < 0.75
+
+
+def test_lanczos_of_several_matrices_finds_each_top():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((3, 50, 50))
+    A = A @ A.transpose(0, 2, 1)
+    values, vectors = leading(
+        lambda w: np.einsum("bij,bj->bi", A, w), rng.standard_normal((3, 50)), 30, wanted=2
+    )
+    for b in range(3):
+        want = np.linalg.eigvalsh(A[b])[::-1][:2]
+        np.testing.assert_allclose(values[b], want, rtol=1e-6)
+        np.testing.assert_allclose(A[b] @ vectors[b, 0], want[0] * vectors[b, 0], atol=1e-2)
+
+
+def test_lanczos_of_an_exhausted_space_is_finite():
+    values, _ = leading(lambda w: np.zeros_like(w), np.ones((1, 6)), 4)
+    assert values.tolist() == [[0.0]]
+
+
+def test_traffic_counts_what_was_said():
+    x = np.ones((10, 8), np.int8)
+    owners = Owners.of([x, x], 0)
+    owners.ask(class_sums, {"means": np.zeros((3, 8), np.float32)}, {"shares": np.ones((2, 3))})
+    assert owners.exchanges == 1
+    assert owners.traffic.down.tolist() == [3 * 8 * 4 + 3 * 8] * 2
+    assert (owners.traffic.parameters_up == 3 + 2 * 3 * 8 + 1).all()
+
+
+@pytest.mark.parametrize("rows", [[], [np.ones((3, 4)), np.ones((3, 5))]])
+def test_owners_of_nothing_or_other_columns_are_refused(rows):
+    with pytest.raises(ArgumentError, match="rows must be"):
+        Owners.of(rows, 0)
+
+
+def test_a_row_without_entries_has_the_shares():
+    found = Owner(np.zeros((1, 5), np.float32))
+    found.learn(np.random.default_rng(0).uniform(-1, 1, (2, 5)), np.array([0.7, 0.3]))
+    np.testing.assert_allclose(found.posterior, [[0.7, 0.3]], atol=1e-6)
+    assert found.log_densities[0] == pytest.approx(0.0, abs=1e-6)

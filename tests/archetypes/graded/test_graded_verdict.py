@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from graded_tables import classes, whiten
+
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.replicas import drawn
+from hopfed.archetypes.graded.search import Search, find_classes
+from hopfed.archetypes.graded.verdict import Judging, dependent_columns, judge
+from hopfed.errors import ArgumentError
+from hopfed.kernels import PackedBits, pack, unpack
+
+M, N = 1000, 120
+
+
+def verdict(x):
+    white, owners = whiten([x]), Owners.of([x[:400], x[400:]], 0)
+    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    return judge(owners, fit, Judging()), fit
+
+
+def signs(p, rng):
+    return np.where(rng.random((M, N)) < p, 1, -1)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(1, 1), (0.5, 5), (5, 5)], ids=str)
+def test_true_classes_are_ok(shape, missing):
+    found, fit = verdict(classes(4, N, M, 20, shape=shape, missing=missing)[2])
+    assert fit.size == 4
+    assert found.status == "ok", found
+    assert found.residual.columns.size == 0
+    assert abs(found.residual.ratio - found.residual.expected) < 4 * found.residual.error
+
+
+def test_independent_columns_are_one_class():
+    rng = np.random.default_rng(21)
+    found, _ = verdict(signs(rng.random(N), rng))
+    assert found.status == "one class"
+
+
+def logistic(z):
+    return 1 / (1 + np.exp(-z))
+
+
+NOT_CLASSES = {
+    "trait": lambda rng: signs(logistic(rng.standard_normal((M, 1)) - rng.standard_normal(N)), rng),
+    "row rates": lambda rng: signs(rng.beta(2, 2, (M, 1)), rng),
+    "blocks": lambda rng: np.sign(
+        0.6 * rng.standard_normal((M, 4))[:, np.arange(N) * 4 // N]
+        + 0.8 * rng.standard_normal((M, N))
+    ),
+    "trend": lambda rng: signs(
+        logistic(np.linspace(-1, 1, M)[:, None] * rng.standard_normal(N)), rng
+    ),
+    "mixed memberships": lambda rng: signs(
+        rng.dirichlet(np.full(3, 0.5), M) @ rng.beta(0.5, 0.5, (3, N)), rng
+    ),
+    "one-hot": lambda rng: 2 * np.eye(4)[rng.integers(4, size=(M, N // 4))].reshape(M, N) - 1,
+    "columns twice": lambda rng: np.repeat(signs(rng.random(N), rng)[:, : N // 2], 2, axis=1),
+    "row quality": lambda rng: signs(
+        (1 + rng.beta(2, 2, (M, 1)) * rng.choice([-1, 1], (3, N))[rng.integers(3, size=M)]) / 2,
+        rng,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_CLASSES)
+def test_what_is_no_classes_is_not_ok(kind):
+    found, _ = verdict(NOT_CLASSES[kind](np.random.default_rng(22)))
+    assert found.status == "structure, but not classes", found
+    assert found.advice.endswith(".")
+
+
+def test_copies_of_rows_are_called_that():
+    rng = np.random.default_rng(23)
+    x = signs(rng.random(N), rng)[:50]
+    found, fit = verdict(x[np.arange(M) % 50])
+    assert fit.size == 50
+    assert found.status == "copies"
+
+
+def test_columns_that_depend_within_classes_are_named():
+    _, _, x = classes(3, N, M, 24)
+    x[:, 17] = np.where(np.random.default_rng(0).random(M) < 0.8, x[:, 3], x[:, 17])
+    found, _ = verdict(x)
+    assert found.status == "structure, but not classes"
+    assert set(found.residual.columns[:2].tolist()) == {3, 17}
+    assert "3" in found.advice
+    assert "17" in found.advice
+
+
+def test_columns_of_no_vector():
+    assert dependent_columns(np.zeros((0, 5))).size == 0
+
+
+def test_replicas_keep_the_gaps_and_the_form():
+    T, _, x = classes(2, 30, 200, 25, missing=0.4)
+    shares = np.array([0.5, 0.5])
+    replica = drawn(x.astype(np.float32), T, shares, seed=1, number=3)
+    np.testing.assert_array_equal(replica == 0, x == 0)
+    assert (np.abs(replica).sum(0) == np.abs(x).sum(0)).all()
+    bits = drawn(pack(np.where(x < 0, -1, 1)), T, shares, seed=1)
+    assert isinstance(bits, PackedBits)
+    assert bits.shape == x.shape
+    assert abs(unpack(bits, dtype=float).mean(0) - T.mean(0)).max() < 0.35
+
+
+def test_settings_are_checked():
+    with pytest.raises(ArgumentError, match="replicas"):
+        Judging(replicas=2)

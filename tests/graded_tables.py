@@ -1,0 +1,50 @@
+"""Tables drawn from classes, and a plain dense count in whitened coordinates to start from."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from hopfed.theory import spikes, tracy_widom
+
+
+def classes(K, N, M, seed, *, shape=(1, 1), missing=0.0):
+    """Means (K, N) of Beta entries, labels (M,), and rows of -1, 0, +1."""
+    rng = np.random.default_rng(seed)
+    T = 2 * rng.beta(*shape, (K, N)) - 1
+    y = rng.choice(K, M, p=rng.dirichlet(np.full(K, 5)))
+    x = np.where(rng.random((M, N)) < (1 + T[y]) / 2, 1, -1).astype(np.int8)
+    x[rng.random((M, N)) < missing] = 0
+    return T, y, x
+
+
+def whiten(rows, rounds=12):
+    """Leading eigenvectors and variances of the columns' noise, by the fixed point, densely."""
+    x = np.concatenate(rows).astype(np.float64)
+    M, N = x.shape
+    C = x.T @ x / M
+    d = np.maximum(np.diag(C), 1e-9)
+    v = d.copy()
+    centre, scale = tracy_widom.wishart_scaling(M, N)
+    edge = (centre + scale * tracy_widom.critical_value(1e-3)) / M
+    for step in range(rounds):
+        values, U = np.linalg.eigh(C / np.sqrt(np.outer(v, v)))
+        k = int((values > edge).sum())
+        values, U = values[::-1][:k], U[:, ::-1][:, :k]
+        kappa = spikes.strength(values, N / M)
+        gamma = spikes.overlap(kappa, N / M)
+        signal = ((U**2 - (1 - gamma) / N) / gamma * kappa).sum(axis=1)
+        new = np.clip(d - signal * v, 0.02 * d, d)
+        v = new if step < 3 else np.sqrt(v * new)
+    return SimpleNamespace(variances=v, spectrum=SimpleNamespace(vectors=U))
+
+
+def error(found, T):
+    """Largest root mean square error of a class's means, classes matched."""
+    distance = np.sqrt(((found[:, None] - T[None]) ** 2).mean(axis=2))
+    return distance[linear_sum_assignment(distance)].max()
+
+
+def known(x, y, K):
+    """Means of the classes, with the labels known."""
+    return np.array([x[y == k].sum(0) / ((x[y == k] != 0).sum(0) + 1) for k in range(K)])
