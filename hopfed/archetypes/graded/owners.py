@@ -154,8 +154,7 @@ def ask_together(
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
     """Sum of one array over the answers, in double precision."""
-    found: np.ndarray = np.sum([a[name] for a in answers], axis=0, dtype=np.float64)
-    return found
+    return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
 
 
 def _single(rows: Array) -> Array:

@@ -83,9 +83,8 @@ def kmeans_start(
     ----------
     V, draw : as in `joint_start`.
     """
-    crowds = owners.ask(
-        sketch, {"basis": V.astype(np.float32), "centres": np.int32(4 * size + 8), "draw": draw}
-    )
+    wanted = {"centres": np.array(4 * size + 8, np.int32), "draw": np.array(draw, np.int32)}
+    crowds = owners.ask(sketch, {"basis": V.astype(np.float32), **wanted})
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
     weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
