@@ -122,6 +122,7 @@ def recover_graded(
     *,
     seed: int,
     whitened: Whitened,
+    patterns: np.ndarray | None = None,
     search: Search | None = None,
     judging: Judging | None = None,
 ) -> GradedArchetypes:
@@ -132,6 +133,8 @@ def recover_graded(
     rows : of each owner, (M, N) of -1, 0 (missing) and +1, or packed bits; they stay with it.
     seed : of every random choice; the same seed gives the same result.
     whitened : the count of the pooled operator in whitened coordinates: where the search starts.
+    patterns : (C, N) of +-1 that `hopfed.recover` found in the same rows: one more start, which
+        goes further where classes are many and every column has the same noise.
     search, judging : settings; their defaults when left out.
 
     Returns
@@ -162,8 +165,8 @@ def recover_graded(
     U = to_host(whitened.spectrum.vectors)
     N = owners.n_columns
     require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
-    fit = find_classes(owners, U, np.asarray(whitened.variances), search or Search())
-    verdict = judge(owners, fit, judging or Judging())
+    fit = find_classes(owners, U, np.asarray(whitened.variances), search or Search(), patterns)
+    verdict = judge(owners, fit, judging or Judging(), U.shape[1])
     channel = choose(fit)
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     return GradedArchetypes(

@@ -7,7 +7,7 @@ used up. Replicas stay with the owners like the rows; the server hears sums of b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,17 +22,18 @@ from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import held
 
 BLOCK = 1 << 22  # entries drawn at a time
+HELD = 1 << 28  # bytes of replicas that an owner holds at once
 STEPS = 2  # of expectation maximisation: from the truth they reach what rows were fitted to
 
 
-def replicas(owners: Owners, fit: Fit, number: int) -> list[Owners]:
-    """Draw so many tables at the owners; each counts on the owners' traffic.
+def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
+    """Draw tables of these numbers at the owners; each counts on the owners' traffic.
 
     Each comes from classes of its own, drawn from what is known of the fitted ones: fitted means
     are shrunk, and means that were shrunk twice would be those of another table.
     """
     worlds = []
-    for b in range(number):
+    for b in numbers:
         classes = plausible(fit, owners.seed, b)
         members = [
             Owner(drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b), i)
@@ -90,18 +91,18 @@ def _formed(rows: PackedBits | Array, part: slice, up: np.ndarray) -> PackedBits
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
 
 
-def settle(worlds: Sequence[Owners], fit: Fit) -> list[Mixture]:
-    """Fit each replica as the rows were, from the classes that it was drawn from.
-
-    The first of `worlds` are the rows themselves, which stay at `fit`.
-    """
-    classes = [fit.classes] + [w.heard for w in worlds[1:]]
-    prior: Prior = fit.prior
+def settle(worlds: Sequence[Owners], prior: Prior) -> None:
+    """Fit replicas as the rows were, each from the classes that it was drawn from."""
     for step in range(STEPS + 1):
-        shared, own = zip(*(told(c) for c in classes), strict=True)
+        shared, own = zip(*(told(w.heard) for w in worlds), strict=True)
         answers = ask_together(worlds, class_sums, shared, own)
-        if step < STEPS:
-            classes = [fit.classes] + [prior.mixture(prior.collect(a)) for a in answers[1:]]
-    for world, known in zip(worlds, classes, strict=True):
-        world.heard = known
-    return classes
+        for world, answer in zip(worlds, answers, strict=True):
+            if step < STEPS:
+                world.heard = prior.mixture(prior.collect(answer))
+
+
+def at_a_time(owners: Owners) -> int:
+    """How many replicas an owner holds at once: fewer of a large table."""
+    rows = max((o.rows for o in owners.members), key=lambda r: r.shape[0])
+    size = rows.nbytes + 16 * rows.shape[0] * len(owners.members[0].means)
+    return max(1, int(HELD // size))

@@ -57,7 +57,7 @@ def residual_product(owner: Owner, asked: Message) -> Message:
 
 
 def residual_edge(
-    worlds: Sequence[Owners], seed: int, wanted: int = 1
+    worlds: Sequence[Owners], wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues of the standardised residuals of several tables.
 
@@ -85,7 +85,7 @@ def residual_edge(
         answers = ask_together(worlds, residual_product, shared)
         return np.array([total(a, "product") for a in answers]) * scale / M
 
-    start = stream(seed, "residual").standard_normal(squares.shape)
+    start = stream(worlds[0].seed, "residual").standard_normal(squares.shape)
     values, vectors = leading(product, start, STEPS, wanted)
     return values, vectors, squares
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, expect, improve, iterate
-from hopfed.archetypes.graded.mixture import ClassSums, Prior, label_gain
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, label_gain
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.splitting import halves
 from hopfed.archetypes.graded.starts import joint_start, kmeans_start
 
+QUALITY = 0.5  # at which patterns of +-1 enter
 HOPE = 3.0  # times what a trial gained lately it may still gain
 
 
@@ -43,7 +44,13 @@ class Search:
         require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
 
 
-def find_classes(owners: Owners, U: np.ndarray, variances: np.ndarray, search: Search) -> Fit:
+def find_classes(
+    owners: Owners,
+    U: np.ndarray,
+    variances: np.ndarray,
+    search: Search,
+    patterns: np.ndarray | None = None,
+) -> Fit:
     """Find the classes behind all rows.
 
     Parameters
@@ -51,9 +58,12 @@ def find_classes(owners: Owners, U: np.ndarray, variances: np.ndarray, search: S
     U : (N, K) leading eigenvectors of the whitened second moment; their number is where the search
         begins, not where it must end.
     variances : (N,) by which the columns were whitened.
+    patterns : (C, N) of +-1 that another route found, as one more start.
     """
     prior = Prior.of(owners, search.influence)
     fit = begin(owners, U, variances, prior, search)
+    if patterns is not None and len(patterns) > 1:
+        fit = max(fit, _of_patterns(owners, patterns, prior, search), key=lambda f: f.evidence)
     for draw in range(search.most):
         if owners.exchanges >= search.exchanges:
             break
@@ -89,6 +99,13 @@ def begin(
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
     best = max(fits, key=lambda f: f.evidence)
     return improve(owners, best, search.long) if best.size > 1 else best
+
+
+def _of_patterns(owners: Owners, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
+    """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
+    each = np.full((len(owners.members), len(patterns)), 1 / len(patterns))
+    start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+    return improve(owners, start, search.long)
 
 
 def merged(owners: Owners, fit: Fit, search: Search) -> Fit:

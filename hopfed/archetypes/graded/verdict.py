@@ -24,7 +24,7 @@ import numpy as np
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, remind
 from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.replicas import replicas, settle
+from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
 from hopfed.theory import tracy_widom
 
@@ -108,18 +108,25 @@ class Verdict:
     rows: dict[str, float]
 
 
-def judge(owners: Owners, fit: Fit, judging: Judging) -> Verdict:
+def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Verdict:
     """Test fitted classes against their replicas.
 
     Parameters
     ----------
     fit : the classes.
     judging : how.
+    n_detected : directions that the spectrum showed; more than classes hint at classes that the
+        entries do not tell apart.
     """
     remind(owners, fit)
-    worlds = [owners, *replicas(owners, fit, judging.replicas)]
-    settle(worlds, fit)
-    values, vectors, squares = residual_edge(worlds, owners.seed, DIRECTIONS)
+    values, vectors, squares, found = _measured([owners])
+    for numbers in _batches(judging.replicas, at_a_time(owners)):
+        worlds = replicas(owners, fit, numbers)
+        settle(worlds, fit.prior)
+        more, _, _, drawn = _measured(worlds)
+        values = np.vstack([values, more])
+        found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
+        owners.exchanges += worlds[0].exchanges
     centre, scale = tracy_widom.wishart_scaling(int(owners.sizes.sum()), owners.n_columns)
     edge = (centre + scale * tracy_widom.critical_value(LEVEL)) / owners.sizes.sum()
     ratios = values / edge
@@ -128,7 +135,6 @@ def judge(owners: Owners, fit: Fit, judging: Judging) -> Verdict:
     loud = vectors[0][ratios[0] > limit]
     residual = Residual(float(ratios[0, 0]), expected, error, dependent_columns(loud))
     rows = {}
-    found = row_statistics(worlds)
     for name, finest, below, above in ROW_TESTS:
         column = found[name]
         usual, spread = _usual(column[1:], finest)
@@ -139,7 +145,20 @@ def judge(owners: Owners, fit: Fit, judging: Judging) -> Verdict:
     directions = spanned(fit, squares[0])
     if status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
+    if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
+        advice += " Or there are classes that so few entries cannot tell apart: give more rows."
     return Verdict(status, advice, residual, rows)
+
+
+def _measured(
+    worlds: list[Owners],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
+    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds)
+
+
+def _batches(number: int, size: int) -> list[range]:
+    return [range(first, min(first + size, number)) for first in range(0, number, size)]
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:

@@ -147,6 +147,19 @@ def test_the_channel_is_told_from_the_sums(channel):
         assert error(won.means, T) < 0.03
 
 
+def test_patterns_of_another_route_are_one_more_start():
+    rng = np.random.default_rng(18)
+    xi = rng.choice([-1, 1], (12, 60))
+    x = np.where(rng.random((1500, 60)) < (1 + 0.7 * xi[rng.integers(12, size=1500)]) / 2, 1, -1)
+    owners = Owners.of([x], 0)
+    nothing = np.zeros((60, 0))  # as if the spectrum had shown nothing
+    few = Search(exchanges=1)  # and no time to split
+    assert find_classes(owners, nothing, np.ones(60), few).size == 1
+    fit = find_classes(owners, nothing, np.ones(60), few, patterns=xi)
+    assert fit.size == 12
+    assert (np.sign(fit.classes.means) == xi).mean() > 0.99
+
+
 def test_one_class_is_graded():
     x = np.where(np.random.default_rng(0).random((200, 10)) < 0.3, 1, -1)
     owners = Owners.of([x], 0)

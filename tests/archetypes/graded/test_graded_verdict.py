@@ -105,6 +105,33 @@ def test_replicas_keep_the_gaps_and_the_form():
     assert abs(unpack(bits, dtype=float).mean(0) - T.mean(0)).max() < 0.35
 
 
+def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
+    _, _, x = classes(2, 40, 300, 26)
+    white = whiten([x])
+    found = []
+    for held in (1 << 28, 1):
+        monkeypatch.setattr("hopfed.archetypes.graded.replicas.HELD", held)
+        owners = Owners.of([x], 0)
+        fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+        before = owners.exchanges
+        found.append((judge(owners, fit, Judging(replicas=6)), owners.exchanges - before))
+    (at_once, few), (one_by_one, many) = found
+    assert at_once.status == one_by_one.status == "ok"
+    assert at_once.residual.ratio == pytest.approx(one_by_one.residual.ratio)
+    assert at_once.residual.expected == pytest.approx(one_by_one.residual.expected, rel=0.02)
+    assert many > 3 * few / 2
+
+
+def test_too_few_rows_are_told_from_another_structure():
+    _, _, x = classes(12, 240, 720, 12, shape=(5, 5), missing=0.6)
+    white, owners = whiten([x]), Owners.of([x], 0)
+    assert white.spectrum.vectors.shape[1] > 1
+    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    found = judge(owners, fit, Judging(), white.spectrum.vectors.shape[1])
+    assert found.status != "ok"
+    assert found.advice.endswith("give more rows.")
+
+
 def test_settings_are_checked():
     with pytest.raises(ArgumentError, match="replicas"):
         Judging(replicas=2)
