@@ -34,8 +34,7 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 CROWD = 5  # rows that a class must have
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
-CHANCE = 15.0  # times the spread of a column over classes that are alike
-FAINT = 0.01  # of the strongest column, below which a column carries no class
+CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
@@ -223,16 +222,18 @@ def spanned(fit: Fit, variances: np.ndarray) -> int:
 
 
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
-    """Columns in which classes differ by more than chance lets them, strongest first.
+    """Columns that make up all but a little of how classes differ, strongest first.
 
     Parameters
     ----------
     variances : as in `spanned`.
     """
     strength = (_standing(fit, variances) ** 2).sum(axis=0)
-    least = max(CHANCE * (fit.size - 1) / fit.sums.counts.sum(), FAINT * strength.max())
+    # What columns differ by in classes that are alike says nothing.
+    strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
     order = np.argsort(-strength, kind="stable")
-    return np.asarray(order[strength[order] > least])
+    reached = np.cumsum(strength[order])
+    return np.asarray(order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])])
 
 
 def needed(classes: int) -> int:
@@ -251,7 +252,7 @@ def needed(classes: int) -> int:
 
 def _carried(K: int, columns: np.ndarray) -> str:
     return (
-        f"{K} classes differ in {_named(columns).lower() or 'no column'} only: so few cannot be "
+        f"{K} classes differ in {_named(columns).lower()} and hardly elsewhere: so few cannot be "
         f"told from columns that depend on each other; {needed(K)} are needed."
     )
 
