@@ -34,6 +34,7 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 CROWD = 5  # rows that a class must have
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
@@ -142,8 +143,10 @@ def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Ve
         rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
     status, advice = _words(fit, residual, rows, within, judging)
-    directions = spanned(fit, squares[0])
-    if status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
+    directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
+    if status == "ok" and len(columns) < needed(fit.size):
+        status, advice = "structure, but not classes", _carried(fit.size, columns)
+    elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
@@ -195,6 +198,15 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     return found
 
 
+def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """(K, N) means about their own mean, in units of the noise, times the root of the shares."""
+    n = fit.sums.counts.sum(axis=0)
+    shares = n / n.sum()
+    means = fit.classes.means * fit.prior.observed
+    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
+    return np.asarray(scaled * np.sqrt(shares)[:, None])
+
+
 def spanned(fit: Fit, variances: np.ndarray) -> int:
     """Directions that the means of classes span, of those that second moments can show.
 
@@ -204,12 +216,45 @@ def spanned(fit: Fit, variances: np.ndarray) -> int:
     ----------
     variances : (N,) mean squares of the residuals.
     """
-    n = fit.sums.counts.sum(axis=0)
-    shares = n / n.sum()
-    means = fit.classes.means * fit.prior.observed
-    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
-    spikes = np.linalg.svd(scaled * np.sqrt(shares)[:, None], compute_uv=False) ** 2
-    return int((spikes > np.sqrt(means.shape[1] / n.sum())).sum())
+    standing = _standing(fit, variances)
+    spikes = np.linalg.svd(standing, compute_uv=False) ** 2
+    return int((spikes > np.sqrt(standing.shape[1] / fit.sums.counts.sum())).sum())
+
+
+def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """Columns that make up all but a little of how classes differ, strongest first.
+
+    Parameters
+    ----------
+    variances : as in `spanned`.
+    """
+    strength = (_standing(fit, variances) ** 2).sum(axis=0)
+    # What columns differ by in classes that are alike says nothing.
+    strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
+    order = np.argsort(-strength, kind="stable")
+    reached = np.cumsum(strength[order])
+    return np.asarray(order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])])
+
+
+def needed(classes: int) -> int:
+    """Binary columns that tell so many classes from dependence between the columns.
+
+    Source: E. S. Allman, C. Matias, J. A. Rhodes, Ann. Statist. 37 (2009) 3099: classes are
+    determined by ``2 ceil(log2 K) + 1`` columns and more.
+
+    Examples
+    --------
+    >>> [needed(K) for K in (1, 2, 3, 4, 5)]
+    [1, 3, 5, 5, 7]
+    """
+    return 2 * int(np.ceil(np.log2(classes))) + 1
+
+
+def _carried(K: int, columns: np.ndarray) -> str:
+    return (
+        f"{K} classes differ in {_named(columns).lower()} and hardly elsewhere: so few cannot be "
+        f"told from columns that depend on each other; {needed(K)} are needed."
+    )
 
 
 def _degrees(K: int, directions: int) -> str:

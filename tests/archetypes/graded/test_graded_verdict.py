@@ -5,7 +5,7 @@ from graded_tables import classes, whiten
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import drawn
 from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Judging, dependent_columns, judge
+from hopfed.archetypes.graded.verdict import Judging, carrying, dependent_columns, judge
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits, pack, unpack
 
@@ -87,6 +87,17 @@ def test_columns_that_depend_within_classes_are_named():
     assert set(found.residual.columns[:2].tolist()) == {3, 17}
     assert "3" in found.advice
     assert "17" in found.advice
+
+
+def test_pairs_of_equal_columns_are_no_classes():
+    rng = np.random.default_rng(27)
+    x = np.where(rng.random((3000, 50)) < rng.uniform(0.2, 0.8, 50), 1, -1)
+    x[:, 1], x[:, 9] = x[:, 0], x[:, 8]
+    found, fit = verdict(x)
+    assert fit.size == 4  # which leave no dependence, but rest on four columns
+    assert set(carrying(fit, np.ones(50)).tolist()) == {0, 1, 8, 9}
+    assert found.status == "structure, but not classes"
+    assert "5 are needed" in found.advice
 
 
 def test_columns_of_no_vector():
