@@ -16,8 +16,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.federation.messages import Message, Traffic
-from hopfed.kernels import PackedBits
-from hopfed.spectral.rows import held, seen_times, times
+from hopfed.spectral.rows import Bits, held, seen_times, times
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
@@ -28,14 +27,14 @@ class Owner:
 
     Attributes
     ----------
-    rows : (M, N) of -1, 0 (missing) and +1, or packed bits, which have no gaps.
+    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without.
     index : number of the owner, which names its random streams.
     means : (K, N) of the classes last asked about.
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
     """
 
-    rows: PackedBits | Array
+    rows: Bits | Array
     index: int = 0
     means: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -95,12 +94,12 @@ class Owners:
     heard: Any = None
 
     @classmethod
-    def of(cls, rows: Sequence[PackedBits | Array], seed: int) -> Owners:
+    def of(cls, rows: Sequence[Bits | Array], seed: int) -> Owners:
         """Take the rows of each owner, all with the same columns."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         widths = sorted({r.shape[1] for r in rows})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
-        plain = [r if isinstance(r, PackedBits) else _single(r) for r in rows]
+        plain = [r if isinstance(r, Bits) else _single(r) for r in rows]
         return cls([Owner(r, i) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
 
     @property

@@ -18,7 +18,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, told
 from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums, concentration
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
-from hopfed.kernels import PackedBits
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import held
 
 BLOCK = 1 << 22  # entries drawn at a time
@@ -55,13 +55,13 @@ def plausible(fit: Fit, seed: int, number: int) -> Mixture:
 
 
 def drawn(
-    rows: PackedBits | Array,
+    rows: Bits | Array,
     means: np.ndarray,
     shares: np.ndarray,
     seed: int,
     owner: int = 0,
     number: int = 0,
-) -> PackedBits | Array:
+) -> Bits | Array:
     """Rows of the classes with the gaps of `rows`, in the form of `rows`.
 
     Examples
@@ -79,14 +79,18 @@ def drawn(
         part = slice(first, min(first + step, M))
         up = rng.random((part.stop - first, N), dtype=np.float32) < rates[labels[part]]
         parts.append(_formed(rows, part, up))
-    if isinstance(rows, PackedBits):
+    if isinstance(rows, Bits):
         return kernels.concatenate(parts)
     return namespace(rows).concat(parts)
 
 
-def _formed(rows: PackedBits | Array, part: slice, up: np.ndarray) -> PackedBits | Array:
+def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     if isinstance(rows, PackedBits):
         return kernels.pack(like(up, held(rows)))
+    if isinstance(rows, MaskedBits):
+        seen = rows.seen[part]
+        signs = kernels.pack(like(up, held(rows)))
+        return MaskedBits(replace(signs, words=signs.words & seen.words), seen)
     signs = like(np.where(up, np.float32(1), np.float32(-1)), rows)
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
 
