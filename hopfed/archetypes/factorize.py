@@ -58,11 +58,19 @@ class Archetypes:
     predicted_scores : (K,) what theory expects of an archetype with the same coefficients
         (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.
-    quality : r of the example channel.
+    quality : r of the example channel; otherwise the root mean square of the means.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
-    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit".
+    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit"; of other channels
+        "ok", "one class", "structure, but not classes" or "copies".
     advice : what the status means for these data, in words.
+    channel : "symmetric", where every column of an example is flipped equally often; "by column",
+        where columns differ in it; "graded", where each class has a mean of its own in each column.
+    residual : largest eigenvalue that is left, over the edge of noise; up to about 1 the archetypes
+        explain how columns depend on each other.
+    graded_means, errors : (K, N) means of the columns and their standard errors, of a channel that
+        is not symmetric.
+    client_shares : (L, K) shares of the classes at each client, of such a channel.
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
 
@@ -88,9 +96,27 @@ class Archetypes:
     status: str
     advice: str
     matches: np.ndarray
+    channel: str = "symmetric"
+    residual: float = np.nan
+    graded_means: np.ndarray | None = field(default=None, repr=False)
+    errors: np.ndarray | None = field(default=None, repr=False)
+    client_shares: np.ndarray | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.patterns)
+
+    @property
+    def means(self) -> np.ndarray:
+        """(K, N) mean of each column over the rows of each archetype, in [-1, 1]."""
+        if self.graded_means is not None:
+            return self.graded_means
+        found: np.ndarray = self.quality * self.patterns
+        return found
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) share of the rows that each archetype has: its exposure."""
+        return self.exposures
 
     @property
     def expected_overlaps(self) -> np.ndarray:
@@ -213,4 +239,11 @@ def _result(
         status=verdict.status,
         advice=verdict.advice,
         matches=matches,
+        residual=_residual(spectrum, rank),
     )
+
+
+def _residual(spectrum: Spectrum, rank: RankEstimate) -> float:
+    """Largest eigenvalue that is not counted, over the edge; NaN where it was not computed."""
+    left = spectrum.values[rank.n_detected :]
+    return float(left[0] / rank.threshold) if len(left) and rank.threshold > 0 else np.nan

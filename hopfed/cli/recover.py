@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hopfed._lib.settings import real
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
@@ -16,6 +18,8 @@ from hopfed.cli.output import err, human_bytes, out, shown, table
 from hopfed.errors import ArgumentError
 
 ROWS = 60  # of the table; --json and --out hold all
+COLUMNS = 5  # named for a class, on each side
+APART = 0.2  # by which its mean must differ from that of all rows
 
 
 class Method(click.Choice):
@@ -46,6 +50,13 @@ class Method(click.Choice):
     help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
 )
 @click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
+@click.option(
+    "--channel",
+    type=click.Choice(["auto", "symmetric", "graded"]),
+    default="auto",
+    show_default=True,
+    help="Flips alike in all columns, or a mean for each class and column.",
+)
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
@@ -55,7 +66,8 @@ class Method(click.Choice):
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of binary examples; each file is one client.
 
-    .npy, .npz, .csv or .h5; rows are examples, values +-1, 0/1 or booleans.
+    .npy, .npz, .csv or .h5; rows are examples, values +-1, 0/1 or booleans;
+    blank, NA, ? and NaN are missing.
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
@@ -65,7 +77,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 
     seconds = -time.perf_counter()
     with err.status("reading") as status:
-        clients = [read_examples(path) for path in files]
+        clients = [read_examples(path, gaps=True) for path in files]
         _same_width(files, [c.shape[1] for c in clients])
         _shape(options["shape"], clients[0].shape[1])
         if options["clients"] is not None:
@@ -79,6 +91,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
             rank_rule=options["rank_rule"],
             alpha=options["alpha"],
             refit=options["refit"],
+            channel=options["channel"],
         )
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
@@ -109,22 +122,20 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
     found = recovery.archetypes
-    if len(found):
-        grid = table("archetype", "score", "predicted", "exposure")
-        rows = zip(found.scores, found.predicted_scores, found.exposures, strict=True)
-        for k, (score, predicted, exposure) in enumerate(rows, start=1):
-            if k > ROWS:
-                break
-            grid.add_row(str(k), f"{score:.4f}", f"{predicted:.4f}", f"{exposure:.4f}")
-        out.print(grid)
-        if len(found) > ROWS:
-            out.print(f"... and {len(found) - ROWS} more (--json or --out holds all)")
+    for line in _archetypes(found):
+        out.print(line)
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
+    measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
+    if recovery.graded is not None:
+        residual = recovery.graded.residual
+        measured = (
+            f"{found.channel} channel; residual {residual.ratio:.2f} "
+            f"({residual.expected:.2f} +- {residual.error:.2f} expected)"
+        )
     out.print(
         f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows "
-        f"{found.n_detected} ({recovery.rule}); quality r = {found.quality:.3f}; "
-        f"explained {found.explained:.4f}"
+        f"{found.n_detected} ({recovery.rule}); {measured}"
     )
     if len(recovery.constant_columns):
         out.print(f"{len(recovery.constant_columns)} column(s) hold a single value")
@@ -133,6 +144,33 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
         f"operator {human_bytes(dense)} ({worst / dense:.1%}); {seconds:.2f} s"
     )
+
+
+def _archetypes(found: Any) -> Iterator[Any]:
+    """Table of the archetypes, or of the classes with what tells them best apart."""
+    if not len(found):
+        return
+    if found.graded_means is None:
+        grid = table("archetype", "score", "predicted", "exposure")
+        rows = [found.scores, found.predicted_scores, found.exposures]
+        for k, numbers in enumerate(zip(*rows, strict=True), start=1):
+            if k <= ROWS:
+                grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
+    else:
+        grid = table("class", "share", "error of means", "columns above the other classes", "below")
+        other = found.shares @ found.means
+        for k in range(min(len(found), ROWS)):
+            apart = found.means[k] - other
+            order = np.argsort(apart)
+            high, low = (
+                " ".join(str(j) for j in part if abs(apart[j]) > APART)
+                for part in (order[::-1][:COLUMNS], order[:COLUMNS])
+            )
+            error = np.median(found.errors[k])
+            grid.add_row(str(k + 1), f"{found.shares[k]:.4f}", f"{error:.3f}", high, low)
+    yield grid
+    if len(found) > ROWS:
+        yield f"... and {len(found) - ROWS} more (--json or --out holds all)"
 
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:

@@ -249,3 +249,8 @@ class Traffic:
         """Count a message from the server to `client`."""
         self.down[client] += nbytes(message)
         self.parameters_down[client] += parameters(message)
+
+    def add(self, other: Traffic) -> None:
+        """Count what crossed the wire besides, between the same parties."""
+        for name in ("up", "down", "parameters_up", "parameters_down"):
+            getattr(self, name)[:] += getattr(other, name)

@@ -25,6 +25,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, to_host
 from hopfed._lib.settings import require
+from hopfed.archetypes.factorize import Archetypes
 from hopfed.archetypes.graded.channel import choose
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
@@ -102,6 +103,27 @@ class GradedArchetypes:
     def size(self) -> int:
         """Number of classes K."""
         return len(self.means)
+
+    def archetypes(self) -> Archetypes:
+        """Return the classes as archetypes: signs as patterns, shares as exposures."""
+        K, unknown = self.size, np.full(self.size, np.nan)
+        return Archetypes(
+            patterns=self.patterns,
+            scores=unknown,
+            predicted_scores=unknown,
+            exposures=self.shares,
+            quality=float(np.sqrt((self.means**2).mean())) if K else 0.0,
+            n_detected=self.n_detected,
+            explained=np.nan,
+            status=self.status,
+            advice=self.advice,
+            matches=np.zeros(0, dtype=np.int64),
+            channel=self.channel,
+            residual=self.residual.ratio,
+            graded_means=self.means,
+            errors=self.errors,
+            client_shares=self.owner_shares,
+        )
 
     def responsibilities(self, rows: PackedBits | Array, owner: int | None = None) -> np.ndarray:
         """Probability (M, K) of each class for rows, computed where the rows are.

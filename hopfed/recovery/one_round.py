@@ -23,10 +23,17 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.federation.messages import Message, Traffic, nbytes
+from hopfed.recovery.symmetric import Agreement, summed
 from hopfed.spectral.eigenpairs import Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
-from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
-from hopfed.spectral.rows import times
+from hopfed.spectral.operators import (
+    DenseOperator,
+    FactorOperator,
+    HebbianOperator,
+    PooledOperator,
+    pool,
+)
+from hopfed.spectral.rows import times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -65,6 +72,7 @@ class Federation:
     seed: int
     traffic: Traffic = field(init=False)
     exchanges: int = 0
+    _dense: DenseOperator | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.traffic = Traffic(len(self.clients))
@@ -104,16 +112,28 @@ class Federation:
             self._exchange(min(pairs, counts, key=nbytes), {})
             return spectrum
         if self.n_sites <= DENSE_SITES:
+            return eigenpairs(self._summed(), wanted)
+        return eigenpairs(self.pooled(), wanted, route="krylov", seed=self.seed)
+
+    def pooled(self) -> HebbianOperator:
+        """Return the pooled operator for a count in whitened coordinates, as it travels."""
+        if len(self.clients) == 1:
+            return self.clients[0]
+        if self.n_sites <= DENSE_SITES:
+            return self._summed()
+        pooled = PooledOperator.over(self.clients)
+        masses = pooled.n_sites, pooled.mass, pooled.sum_sq_weights
+        return _Metered(*masses, pooled.parts, report=self._exchange)
+
+    def _summed(self) -> DenseOperator:
+        """Sum the clients' operators in dense form; they travel once."""
+        if self._dense is None:
             operators = [DenseOperator.from_examples(op.rows) for op in self.clients]
             for c, op in enumerate(operators):
                 self.traffic.sent(c, {"matrix": _form((op.nbytes,), np.int8)})
             self.exchanges += 1
-            return eigenpairs(pool(operators), wanted)
-        pooled = PooledOperator.over(self.clients)
-        metered = _Metered(
-            pooled.n_sites, pooled.mass, pooled.sum_sq_weights, pooled.parts, report=self._exchange
-        )
-        return eigenpairs(metered, wanted, route="krylov", seed=self.seed)
+            self._dense = pool(operators)
+        return self._dense
 
     def profile(self, V: Array) -> NoiseProfile:
         """How much of each client's trace lies along each eigenvector (exchange 2)."""
@@ -162,15 +182,33 @@ class Federation:
     def refit(self, patterns: np.ndarray) -> np.ndarray:
         """Sign of the sum of the examples nearest to each pattern (exchange 4)."""
         K, N = patterns.shape
-        total = np.zeros((K, N))
-        for op in self.clients:
-            columns = like(patterns.T.astype(np.float32), op.home)
-            choice = kernels.matmat(op.rows, columns).argmax(axis=1)
-            nearest = like(np.eye(K, dtype=np.float32), op.home)[choice]
-            total += to_host(kernels.rmatmat(op.rows, nearest)).T
-        packed = {"patterns": _form((K, -(-N // 8)), np.uint8)}
-        self._exchange({"sums": _form((K, N), np.int32)}, packed)
+        total = sum(_nearest(op, patterns)[2] for op in self.clients)
+        self._exchange({"sums": _form((K, N), np.int32)}, _packed(patterns))
         return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
+
+    def agreement(self, patterns: np.ndarray) -> list[Agreement]:
+        """Sums over each client's rows that tell whether the patterns' channel is symmetric."""
+        answers = [summed(*_nearest(op, patterns), patterns) for op in self.clients]
+        moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
+        self._exchange(moments, _packed(patterns))
+        return answers
+
+
+def _packed(patterns: np.ndarray) -> Message:
+    """Form of patterns on the wire, in bits."""
+    return {"patterns": _form((len(patterns), -(-patterns.shape[1] // 8)), np.uint8)}
+
+
+def _nearest(
+    operator: FactorOperator, patterns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Largest product of each row with a pattern (M,), rows (K,) and sums (K, N) of each."""
+    columns = like(patterns.T.astype(np.float32), operator.home)
+    products = times(operator.rows, columns)
+    choice = products.argmax(axis=1)
+    nearest = like(np.eye(len(patterns), dtype=np.float32), operator.home)[choice]
+    sums = to_host(transposed_times(operator.rows, nearest)).T
+    return to_host(products.max(axis=1)), to_host(nearest.sum(axis=0)), sums
 
 
 def orient(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -2,138 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.settings import real, require
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import METHODS, Archetypes, Groups, factorize
-from hopfed.archetypes.joint_diagonalization import JointDiagonalization
+from hopfed.archetypes.factorize import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.messages import Traffic
-from hopfed.kernels import PackedBits
-from hopfed.recovery.one_round import Federation, orient
-from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.kernels import MaskedBits
+from hopfed.recovery.one_round import Federation
+from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
+from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import (
-    Counting,
-    Fixed,
-    MarchenkoPastur,
-    RankEstimate,
-    RankRule,
-    Shuffle,
-    TracyWidom,
-)
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """Archetypes, and what it took to get them.
-
-    Attributes
-    ----------
-    archetypes : what was found.
-    traffic : bytes and numbers each way, by client.
-    exchanges : times the server heard from the clients.
-    dense_nbytes : bytes of the N x N operator in float32, which the paper's clients send.
-    eigenvalues : leading eigenvalues of the pooled operator, descending.
-    threshold : the value above which an eigenvalue counts.
-    rule : the rank rule in words.
-    n_examples : examples of each client.
-    constant_columns : columns that hold one value over all clients.
-
-    Examples
-    --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> recovery = run_recovery(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> recovery.archetypes.n_detected, int((recovery.eigenvalues > recovery.threshold).sum())
-    (3, 3)
-    >>> recovery.rule
-    'Tracy-Widom at a false-alarm rate of 0.001'
-    """
-
-    archetypes: Archetypes
-    traffic: Traffic
-    exchanges: int
-    dense_nbytes: int
-    eigenvalues: np.ndarray = field(repr=False)
-    threshold: float
-    rule: str
-    n_examples: list[int]
-    constant_columns: np.ndarray
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to recover; see `recover` for the meaning of each field.
-
-    Attributes
-    ----------
-    quality, method, rank_rule, alpha, groups, search, refit : as the arguments of `recover`.
-
-    Raises
-    ------
-    ArgumentError : an unknown method, a quality outside (0, 1].
-
-    Examples
-    --------
-    >>> Settings(quality=1.5)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: quality must be in (0, 1], got 1.5
-    """
-
-    quality: float | None = None
-    method: str = "auto"
-    rank_rule: str = "tw"
-    alpha: float | None = None
-    groups: int = 10
-    search: Search | None = None
-    refit: bool = False
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
-        if self.quality is not None and not 0 < self.quality <= 1:
-            raise ArgumentError("quality", "in (0, 1]", self.quality)
-
-
-def named_rule(name: str, alpha: float | None, seed: int) -> RankRule:
-    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
-
-    Parameters
-    ----------
-    name : that name or number.
-    alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
-    seed : of the scrambling in "shuffle".
-
-    Raises
-    ------
-    ArgumentError : another name, or an alpha that it has no use for.
-
-    Examples
-    --------
-    >>> named_rule("tw", 0.01, seed=0), named_rule("0.5", None, seed=0)
-    (TracyWidom(alpha=0.01), Fixed(tau=0.5, t=2.0, scale=1.0))
-    """
-    if name == "tw":
-        return TracyWidom() if alpha is None else TracyWidom(alpha)
-    if name == "shuffle":
-        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
-    if alpha is not None:
-        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
-    if name == "mp":
-        return MarchenkoPastur()
-    rule = "tw, mp, shuffle or a finite number"
-    tau = real("rank_rule", str(name), rule)
-    require(math.isfinite(tau), "rank_rule", rule, name)
-    return Fixed(tau)
+from hopfed.spectral.rows import Bits
 
 
 def recover(
@@ -147,13 +30,15 @@ def recover(
     groups: int = 10,
     search: Search | None = None,
     refit: bool = False,
+    channel: str = "auto",
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
     Parameters
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
-        owners exchange operators and small matrices with the server, never examples. CuPy arrays
+        NaN, None and masked entries are missing, and 0 is where -1 occurs. Owners exchange
+        operators, sums over classes and small matrices with the server, never examples. CuPy arrays
         and bits packed on a device stay there, all owners' on one; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
@@ -164,6 +49,9 @@ def recover(
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     search : settings of the search, `hopfed.archetypes.annealed_search.Search`; its defaults when
         left out.
+    channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
+        column; or "auto": symmetric where entries are complete and the rows bear it out, graded
+        otherwise. `quality`, `method`, `rank_rule`, `refit` and `search` set the symmetric one.
 
     Returns
     -------
@@ -195,6 +83,7 @@ def recover(
         groups=groups,
         search=search,
         refit=refit,
+        channel=channel,
     ).archetypes
 
 
@@ -217,84 +106,26 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
-    quality = settings.quality
     clients = _clients(examples)
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
     mean = federation.mean()
-
-    rank, spectrum = counted(federation, rule, quality)
-    projections = None
-    if settings.method in ("auto", "joint") and rank.n_detected:
-        projections = Groups(*federation.project(spectrum.vectors, settings.groups))
-    found = factorize(
-        spectrum,
-        rank,
-        groups=projections,
-        method=settings.method,
-        joint=JointDiagonalization(groups=settings.groups),
-        search=settings.search,
-        seed=seed,
-    )
-    patterns = orient(found.patterns, mean)
-    if settings.refit and len(patterns):
-        patterns = federation.refit(patterns)
-    return Recovery(
-        archetypes=replace(found, patterns=patterns),
-        traffic=federation.traffic,
-        exchanges=federation.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
-        eigenvalues=spectrum.values,
-        threshold=rank.threshold,
-        rule=rank.rule,
-        n_examples=[c.shape[0] for c in clients],
-        constant_columns=np.flatnonzero(np.abs(mean) == 1),
-    )
+    recovery = None
+    if settings.channel != "graded" and _complete(clients, settings):
+        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
+        if is_final(federation, mean, recovery.archetypes, settings):
+            return recovery
+    return graded_recovery(federation, mean, rule, recovery, seed)
 
 
-def counted(
-    federation: Federation, rule: RankRule, quality: float | None
-) -> tuple[RankEstimate, Spectrum]:
-    """Compute the spectrum, and count what stands above the noise.
-
-    Under one common variance the examples of a noisy client pass for archetypes. So clients are
-    asked for their own noise, and where it differs the vectors at hand are counted again under
-    its law; this count is never the higher one.
-
-    Parameters
-    ----------
-    federation : the clients.
-    rule : of the count.
-    quality : r in (0, 1] when known; no client's noise is asked for then.
-
-    Examples
-    --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> alone = Federation([FactorOperator.from_examples(x)], 0)
-    >>> rank, spectrum = counted(alone, TracyWidom(), None)
-    >>> rank.n_detected, spectrum.vectors.shape
-    (3, (200, 3))
-    """
-    count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
-    spectrum = federation.spectrum(count)
-    first = count.estimate
-    if first.n_detected == 0 or quality is not None or len(federation.clients) == 1:
-        return first, spectrum
-    profile = federation.profile(spectrum.vectors)
-    if profile.alike():
-        return first, spectrum
-    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
-    keep = min(rank.n_detected, first.n_detected)
-    rank = replace(
-        rank, n_detected=keep, strengths=rank.strengths[:keep], overlaps=rank.overlaps[:keep]
-    )
-    return rank, replace(
-        spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
-    )
+def _complete(clients: list[Bits], settings: Settings) -> bool:
+    """Whether no entry is missing; raises where the settings need that."""
+    gaps = any(isinstance(c, MaskedBits) for c in clients)
+    if gaps and settings.only_symmetric:
+        raise DataError("entries are missing: leave out what only the symmetric channel knows")
+    return not gaps
 
 
-def split(examples: PackedBits, clients: int, seed: int) -> list[PackedBits]:
+def split(examples: Bits, clients: int, seed: int) -> list[Bits]:
     """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
 
     Parameters
@@ -318,12 +149,12 @@ def split(examples: PackedBits, clients: int, seed: int) -> list[PackedBits]:
     return [examples[np.sort(part)] for part in np.array_split(order, clients)]
 
 
-def _clients(examples: Any) -> list[PackedBits]:
-    if isinstance(examples, PackedBits) or hasattr(examples, "shape"):
+def _clients(examples: Any) -> list[Bits]:
+    if isinstance(examples, Bits) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
-    packed = [as_examples(e, name=f"examples[{i}]") for i, e in enumerate(examples)]
+    packed = [as_examples(e, name=f"examples[{i}]", gaps=True) for i, e in enumerate(examples)]
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")

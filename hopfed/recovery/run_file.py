@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopfed.recovery.recover import Recovery
-from hopfed.runs import Run
+from hopfed.recovery.routes import Recovery
+from hopfed.runs import Run, plain
 
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     """Turn a recovery into a run; no example of any client is in it."""
     found = recovery.archetypes
+    graded = {"errors": found.errors, "client_shares": found.client_shares}
     return Run(
         kind="recover",
         config=config,
         arrays={
+            **{f"archetypes/{name}": x for name, x in graded.items() if x is not None},
+            "archetypes/means": found.means,
+            "archetypes/shares": found.shares,
             "archetypes/patterns": found.patterns,
             "archetypes/scores": found.scores,
             "archetypes/predicted_scores": found.predicted_scores,
@@ -35,9 +39,11 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     """Return what `hopfed recover --json` prints."""
     found = recovery.archetypes
-    return {
+    made = {
         "n_archetypes": len(found),
         "n_detected": found.n_detected,
+        "channel": found.channel,
+        "residual": found.residual,
         "quality": found.quality,
         "scores": found.scores.tolist(),
         "predicted_scores": found.predicted_scores.tolist(),
@@ -51,3 +57,8 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         "exchanges": recovery.exchanges,
         "constant_columns": recovery.constant_columns.tolist(),
     }
+    if recovery.graded is not None:
+        made["log_likelihood"] = recovery.graded.log_likelihood
+        made["dependent_columns"] = recovery.graded.residual.columns.tolist()
+    found_plain: dict[str, Any] = plain(made)
+    return found_plain

@@ -19,7 +19,7 @@ from hopfed.archetypes.graded.em import Fit, told
 from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums, concentration
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.rows import held
+from hopfed.spectral.rows import Bits, held
 
 BLOCK = 1 << 22  # entries drawn at a time
 HELD = 1 << 28  # bytes of replicas that an owner holds at once

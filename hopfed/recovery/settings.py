@@ -1,0 +1,104 @@
+"""Settings of a recovery, and rank rules by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hopfed._lib.settings import real, require
+from hopfed.archetypes.annealed_search import Search
+from hopfed.archetypes.factorize import METHODS
+from hopfed.errors import ArgumentError
+from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
+
+CHANNELS = ("auto", "symmetric", "graded")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to recover; see `recover` for the meaning of each field.
+
+    Attributes
+    ----------
+    quality, method, rank_rule, alpha, groups, search, refit, channel : as the arguments of
+        `recover`.
+
+    Raises
+    ------
+    ArgumentError : an unknown method, a quality outside (0, 1].
+
+    Examples
+    --------
+    >>> Settings(quality=1.5)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: quality must be in (0, 1], got 1.5
+    """
+
+    quality: float | None = None
+    method: str = "auto"
+    rank_rule: str = "tw"
+    alpha: float | None = None
+    groups: int = 10
+    search: Search | None = None
+    refit: bool = False
+    channel: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.channel not in CHANNELS:
+            raise ArgumentError("channel", f"one of {', '.join(CHANNELS)}", self.channel)
+        if self.channel == "graded" and self._asked:
+            raise ArgumentError("channel", f"auto or symmetric with {self._asked}", self.channel)
+        if self.method not in METHODS:
+            raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
+        if self.quality is not None and not 0 < self.quality <= 1:
+            raise ArgumentError("quality", "in (0, 1]", self.quality)
+
+    @property
+    def _asked(self) -> str:
+        """What is set that only the symmetric channel has a use for; empty for nothing."""
+        asked = {
+            "method": self.method != "auto",
+            "rank_rule": self.rank_rule != "tw",
+            "quality": self.quality is not None,
+            "refit": self.refit,
+            "search": self.search is not None,
+        }
+        return next((name for name, given in asked.items() if given), "")
+
+    @property
+    def only_symmetric(self) -> bool:
+        """Whether no other channel is looked at."""
+        return self.channel == "symmetric" or bool(self._asked)
+
+
+def named_rule(name: str, alpha: float | None, seed: int) -> RankRule:
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
+
+    Parameters
+    ----------
+    name : that name or number.
+    alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
+    seed : of the scrambling in "shuffle".
+
+    Raises
+    ------
+    ArgumentError : another name, or an alpha that it has no use for.
+
+    Examples
+    --------
+    >>> named_rule("tw", 0.01, seed=0), named_rule("0.5", None, seed=0)
+    (TracyWidom(alpha=0.01), Fixed(tau=0.5, t=2.0, scale=1.0))
+    """
+    if name == "tw":
+        return TracyWidom() if alpha is None else TracyWidom(alpha)
+    if name == "shuffle":
+        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
+    if alpha is not None:
+        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
+    if name == "mp":
+        return MarchenkoPastur()
+    rule = "tw, mp, shuffle or a finite number"
+    tau = real("rank_rule", str(name), rule)
+    require(math.isfinite(tau), "rank_rule", rule, name)
+    return Fixed(tau)

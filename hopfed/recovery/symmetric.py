@@ -1,0 +1,155 @@
+"""Check of the symmetric channel: is every row a pattern with equally likely flips in each column?
+
+Second moments cannot tell noisy patterns from blocks of correlated columns, a trait, or a chain:
+sums of such moments look like patterns as well. The rows can. Under the channel the overlap of a
+row with its pattern has the variance ``(1 - r^2) / N``, and the agreement of a column with the
+patterns, over the n rows of one pattern, differs from column to column by ``(1 - r^2) / n`` only.
+
+Source: theory/NOTES.md, "Check of the symmetric channel".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+DEVIATIONS = 6.0  # standard errors above what is expected that chance may reach
+BELOW = 2.0  # and below: rows that choose their pattern lie closer than chance
+WIDE = 0.15  # part by which the variance of overlaps may differ from that of flips
+UNEVEN = 0.05  # standard deviation over columns of the agreement that is let pass
+CLEAR = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
+FEW = 5  # rows of a pattern at a client from which its columns are compared
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Sums over the rows of one client, each with the pattern that it resembles most.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each pattern.
+    first, second : (K,) over columns the sum of the agreements ``c_j``, and of their squares;
+        ``c_j`` is the sum over those rows of ``x_j xi_j``.
+    overlaps : (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
+    """
+
+    counts: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    overlaps: np.ndarray
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What the rows say of the symmetric channel.
+
+    Attributes
+    ----------
+    breadth : variance of the overlaps over what flips alone make of it, the largest of any client.
+    broad : whether that of any client is too large, or too small, for flips alone.
+    spread : standard deviation over columns of the agreement, beyond chance.
+    uneven : whether that is more than chance allows.
+    """
+
+    breadth: float
+    broad: bool
+    spread: float
+    uneven: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against the symmetric channel."""
+        return not (self.broad or self.uneven)
+
+
+def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
+    """Compare the agreement of rows and patterns with that of the symmetric channel.
+
+    Clients are looked at one by one, so each may have a quality r of its own; one whose rows are
+    noise says nothing beside others.
+
+    Parameters
+    ----------
+    answers : of each client.
+    n_sites : number of columns N.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> xi = np.where(rng.random(300) < 0.5, 1, -1)
+    >>> noisy = xi * np.where(rng.random((500, 300)) < 0.9, 1, -1)
+    >>> check_channel([agreement(noisy @ xi[:, None], noisy, xi[None])], 300).holds
+    True
+    >>> rates = rng.random(300)  # flips of another rate in every column
+    >>> other = xi * np.where(rng.random((500, 300)) < rates, 1, -1)
+    >>> check_channel([agreement(other @ xi[:, None], other, xi[None])], 300).holds
+    False
+    """
+    resembling = [a for a in answers if _resembles(a.overlaps, n_sites)]
+    breadths = [_breadth(a.overlaps, n_sites) for a in resembling or answers]
+    excess, error = _excess(answers, n_sites)
+    return Channel(
+        breadth=max((b for b, _ in breadths), default=1.0),
+        broad=any(broad for _, broad in breadths),
+        spread=float(np.sqrt(max(excess, 0.0))),
+        uneven=excess > max(UNEVEN**2, DEVIATIONS * error),
+    )
+
+
+def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> Agreement:
+    """Sums of one client in memory, as plain arrays.
+
+    Parameters
+    ----------
+    products : (M, K) ``rows @ patterns^T``.
+    rows : (M, N) of +-1.
+    patterns : (K, N) of +-1.
+    """
+    choice = products.argmax(axis=1)
+    own = np.eye(len(patterns))[choice]
+    return summed(products.max(axis=1), own.sum(axis=0), own.T @ rows, patterns)
+
+
+def summed(
+    best: np.ndarray, counts: np.ndarray, sums: np.ndarray, patterns: np.ndarray
+) -> Agreement:
+    """The answer of a client from its largest products (M,), counts (K,) and sums (K, N)."""
+    c = sums * patterns
+    m = best / patterns.shape[1]
+    moments = np.array([len(m), m.sum(), (m**2).sum()])
+    return Agreement(counts, c.sum(axis=1), (c**2).sum(axis=1), moments)
+
+
+def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:
+    """Whether rows resemble their patterns more than noise does, which any row does somewhat."""
+    m, first, _ = overlaps
+    return bool(first > CLEAR / np.sqrt(n_sites) * max(m, 1))
+
+
+def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, bool]:
+    m, first, second = overlaps
+    if m < 2:
+        return 1.0, False
+    r = first / m
+    expected = max(1 - r**2, 1.0 / n_sites) / n_sites
+    breadth = max(second / m - r**2, 0.0) / expected
+    error = np.sqrt(2 / m)
+    narrow = breadth < 1 - WIDE - BELOW * error
+    return float(breadth), bool(narrow or breadth > 1 + WIDE + DEVIATIONS * error)
+
+
+def _excess(answers: list[Agreement], n_sites: int) -> tuple[float, float]:
+    """Variance over columns of the agreement beyond chance, and its standard error."""
+    n = np.concatenate([a.counts for a in answers]).astype(np.float64)
+    first, second = (np.concatenate([getattr(a, k) for a in answers]) for k in ("first", "second"))
+    enough = n >= FEW
+    if not enough.any():
+        return 0.0, 0.0
+    n, first, second = n[enough], first[enough], second[enough]
+    mean = first / (n * n_sites)
+    found = second / (n**2 * n_sites) - mean**2
+    chance = np.maximum(1 - mean**2, 1 / n_sites) / n
+    weights = n / n.sum()
+    error = np.sqrt((weights**2 * chance**2 * 2 / n_sites).sum())
+    return float((weights * (found - chance)).sum()), float(error)
