@@ -23,7 +23,8 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     run : as `hopfed recover --out` writes it.
     shape : height and width of a pattern; the nearest rectangle when left out.
     """
-    patterns = run.arrays["archetypes/patterns"]
+    graded = run.summary.get("channel", "symmetric") != "symmetric"
+    patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
     shape = shape or _rectangle(patterns.shape[1])
     if shape[0] * shape[1] != patterns.shape[1]:
         rule = f"height x width with a product of {patterns.shape[1]}"
@@ -34,7 +35,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     top, bottom = parts[:, 0]
     left, right = top.subplots(1, 2)
     _spectrum(left, run)
-    _scores(right, run)
+    (_shares if graded else _scores)(right, run)
     if rows:
         grid = np.atleast_2d(bottom.subplots(rows, 10))
         for k, axes in enumerate(grid.flat):
@@ -66,6 +67,14 @@ def _scores(axes: Axes, run: Run) -> None:
     status, explained = run.summary["status"], run.summary["explained"]
     axes.set(xlabel="score predicted by theory", ylabel="score measured")
     axes.set_title(f"{status}; explained {explained:.3f}, quality r = {run.summary['quality']:.3f}")
+
+
+def _shares(axes: Axes, run: Run) -> None:
+    shares = run.arrays["archetypes/shares"]
+    axes.bar(np.arange(1, len(shares) + 1), shares)
+    axes.set(xlabel="class", ylabel="share of the rows")
+    residual = run.summary["residual"]
+    axes.set_title(f"{run.summary['status']}; {run.summary['channel']}, residual {residual:.2f}")
 
 
 def _rectangle(n: int) -> tuple[int, int]:

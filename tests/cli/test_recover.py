@@ -102,7 +102,7 @@ def bad_inputs(tmp_path):
         (("a.txt",), "unknown format"),
         (("empty.csv",), "empty"),
         (("one.npy",), "at least two examples"),
-        (("nan.npy",), "NaN at row 1, column 1"),
+        (("nan.npy", "--quality", ".5"), "10 entries are missing (first: row 1, column 1"),
         (("seven.npy",), "at row 1, column 1"),
         (("good.npy", "wide.npy"), "equal width"),
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),

@@ -1,0 +1,139 @@
+"""`recover` on tables of every kind: the channel that holds, gaps, and no "ok" without classes."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from helpers import DATA
+
+import hopfed
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, DataError
+from hopfed.recovery.recover import run_recovery
+
+
+def signs(table):
+    return np.where(table, 1, -1).astype(np.int8)
+
+
+def tables(rng, M=1000, N=200):
+    """Tables whose second moments look like those of patterns, and their channel if they are."""
+    z, steps = rng.standard_normal, np.arange(N)
+    xi, label = rademacher(6, N, rng), rng.integers(6, size=M)
+    flips = rng.uniform(0, 0.4, N)
+    graded = 2 * rng.beta(1, 1, (3, N)) - 1
+    chain = z((M, N))
+    for i in range(1, N):
+        chain[:, i] = 0.3 * chain[:, i - 1] + np.sqrt(0.91) * chain[:, i]
+    trait = z((M, 1)) - z((1, N)) + rng.logistic(size=(M, N))
+    members = rng.dirichlet(np.full(4, 0.3), M) @ rng.choice([-1, 1], (4, N))
+    return {
+        "by column": (xi[label] * np.where(rng.random((M, N)) < flips, -1, 1) > 0, 6),
+        "asymmetric": (rng.random((M, N)) < np.where(xi[label] > 0, 0.9, 0.3), 6),
+        "graded": (rng.random((M, N)) < (1 + graded[label % 3]) / 2, 3),
+        "rates": (rng.random((M, N)) < rng.random(N), 0),
+        "blocks": (0.55 * z((M, 5))[:, steps * 5 // N] + 0.84 * z((M, N)) > 0, 0),
+        "chain": (chain > 0, 0),
+        "trait": (trait > 0, 0),
+        "mixed": (rng.random((M, N)) < (1 + 0.8 * members) / 2, 0),
+    }
+
+
+@pytest.mark.parametrize("name", tables(np.random.default_rng(0)))
+def test_what_is_not_noisy_patterns_is_never_ok_as_such(name):
+    table, classes = tables(np.random.default_rng(7))[name]
+    found = hopfed.recover(signs(table), seed=0)
+    if classes:
+        assert (found.status, len(found)) == ("ok", classes)
+        assert found.channel == ("by column" if name == "by column" else "graded")
+        assert found.means.shape == found.errors.shape == (classes, 200)
+        assert found.shares.sum() == pytest.approx(1)
+    elif name == "rates":
+        assert (found.status, len(found)) == ("one class", 1)
+    else:
+        assert found.status == "structure, but not classes"
+
+
+@pytest.mark.parametrize(
+    ("K", "N", "M", "r"),
+    [(3, 200, 600, 0.8), (40, 400, 4000, 0.8), (10, 400, 1000, 0.3), (3, 1000, 200, 0.6)],
+)
+def test_symmetric_rows_pass_the_check(K, N, M, r):
+    rng = np.random.default_rng(8)
+    x, _ = draw_examples(rademacher(K, N, rng), M, r, rng)
+    found = hopfed.recover(x, seed=0)
+    alone = hopfed.recover(x, seed=0, channel="symmetric")
+    assert (found.status, found.channel, found.n_detected) == ("ok", "symmetric", K)
+    np.testing.assert_array_equal(found.patterns, alone.patterns)
+    np.testing.assert_allclose(found.means, found.quality * found.patterns)
+    assert found.residual < 1.1
+
+
+def test_classes_with_gaps_over_three_owners():
+    rng = np.random.default_rng(9)
+    T = rng.uniform(-1, 1, (4, 120))
+    label = rng.integers(4, size=1500)
+    x = np.where(rng.random((1500, 120)) < (1 + T[label]) / 2, 1.0, -1.0)
+    x[rng.random(x.shape) < 0.4] = np.nan
+    run = run_recovery(np.array_split(x, 3), seed=1)
+    found = run.archetypes
+    assert (found.status, len(found), found.channel) == ("ok", 4, "graded")
+    assert found.client_shares.shape == (3, 4)
+    assert (run.traffic.up > 0).all()
+    errors = np.sqrt(((found.means[:, None] - T) ** 2).mean(axis=2)).min(axis=1)
+    known = [np.nanmean(x[label == k], axis=0) for k in range(4)]
+    assert errors.max() < 1.1 * max(np.sqrt(((known[k] - T[k]) ** 2).mean()) for k in range(4))
+    alone = hopfed.recover(x, seed=1)
+    np.testing.assert_allclose(np.sort(alone.shares), np.sort(found.shares), atol=0.01)
+
+
+def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
+    x = np.where(np.eye(20) > 0, np.nan, 1.0)
+    for option in ({"method": "joint"}, {"quality": 0.5}, {"channel": "symmetric"}):
+        with pytest.raises(DataError, match="missing"):
+            hopfed.recover(x, seed=0, **option)
+    with pytest.raises(ArgumentError, match="channel must be"):
+        hopfed.recover(x, seed=0, channel="grey")
+    with pytest.raises(ArgumentError, match="channel must be auto or symmetric with method"):
+        hopfed.recover(x, seed=0, channel="graded", method="ica")
+    with pytest.raises(DataError, match="fewer than two columns"):
+        hopfed.recover(x, seed=0)
+
+
+def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
+    rng = np.random.default_rng(10)
+    T = rng.uniform(-1, 1, (3, 40))
+    x = np.where(rng.random((900, 40)) < (1 + T[rng.integers(3, size=900)]) / 2, 1.0, 0.0)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    words = [["?" if np.isnan(v) else f"{v:.0f}" for v in row] for row in x]
+    (tmp_path / "x.csv").write_text("\n".join(",".join(row) for row in words))
+    texts = []
+    for name in ("x.npy", "x.csv"):
+        out = tmp_path / "run.h5"
+        status, text, _ = hopfed("recover", tmp_path / name, "--json", "--out", out)
+        report = json.loads(text)
+        assert status == 0
+        assert (report["status"], report["n_detected"], report["channel"]) == ("ok", 3, "graded")
+        assert report["residual"] < 1.1
+        assert report["scores"] == [None] * 3
+        texts.append({k: v for k, v in report.items() if k != "seconds"})
+        with h5py.File(out) as file:
+            assert file["archetypes/means"].shape == (3, 40)
+            assert file["archetypes/shares"].shape == (3,)
+            assert file["archetypes/patterns"].shape == (3, 40)
+    assert texts[0] == texts[1]
+    status, text, _ = hopfed("recover", tmp_path / "x.npy", "--figure", tmp_path / "x.png")
+    assert status == 0
+    assert "graded channel" in text
+
+
+def test_raw_digits_are_structure_but_not_classes():
+    if not (DATA / "mnist.npz").is_file():
+        pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
+    with np.load(DATA / "mnist.npz") as file:
+        x = file["images"][:2000].reshape(2000, -1) > 127
+    found = hopfed.recover(x, seed=0)
+    assert found.status == "structure, but not classes"
+    assert found.channel == "graded"
