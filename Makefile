@@ -11,7 +11,8 @@ demo: .venv/core
 
 # Everything a change must pass: style, types, and the fast tests on all cores.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu and not alone"
+	$(BIN)/python -m pytest -m alone tests/fuzz
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m "slow and not gpu"
@@ -27,7 +28,7 @@ lowest: .venv/dev
 	$(BIN)/uv pip install --quiet --python build/lowest/bin/python --resolution lowest-direct \
 		--only-binary :all: --no-binary hopfed -e '.[test]'
 	build/lowest/bin/python -m pytest -n 2 --dist worksteal -W default::DeprecationWarning \
-		-m "not slow and not gpu" --ignore=tests/federation --ignore=tests/test_doctests.py
+		-m "not slow and not gpu and not alone" --ignore=tests/federation --ignore=tests/test_doctests.py
 
 check: lint types
 

@@ -164,7 +164,7 @@ def _recover(config: Config, mode: str, N: int, load: float, seed: int) -> dict[
         e = None if concentration is None else rng.dirichlet(np.full(K, concentration))
         clients.append(draw_examples(xi, int(m), config.quality, rng, exposures=e)[0])
     start = time.process_time()
-    patterns = recover(clients, seed=seed, method=method).patterns
+    patterns = recover(clients, seed=seed, method=method, channel="symmetric").patterns
     seconds = time.process_time() - start
     score = retrieval(patterns, xi)
     done = score.found(LEVEL) == K and score.false_discoveries == 0

@@ -168,7 +168,7 @@ def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
 
 
 def with_gaps(p: PackedBits | MaskedBits) -> MaskedBits:
-    """Return rows in the form of those with gaps, complete ones too.
+    """Return rows `p` in the form of those with gaps, complete ones too.
 
     Examples
     --------

@@ -158,6 +158,7 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     Config(M=(100,))
     """
     kinds = _kinds(cls)
+    require(isinstance(values, Mapping), "config", "settings by name", type(values).__name__)
     values = current_names(values, known=kinds)
     due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
     known = due & set(kinds) <= set(values) <= set(kinds)

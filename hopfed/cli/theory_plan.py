@@ -84,14 +84,13 @@ def plan_command(exposure: np.ndarray, sites: int, **options: Any) -> None:
 
     With --missing, --rates, --M or --simulate each is a class beside one that holds the rest of
     the rows, and the answer says also how well its rows are assigned and its means are known.
-    --simulate draws such tables and compares; the exit status is 1 if a prediction fails.
+    --simulate draws such tables and compares; the exit status is 1 if a prediction fails. Try
+    --rates 1,1 --missing 0.2 --N 100 --exposure 0.3,0.1.
 
     With --epsilon also from operators that clients release with noise, once or as often as
     --rounds says; M is then of all clients together.
 
     Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01 --epsilon 1 --clients 50
-
-    Example: hopfed theory plan --rates 1,1 --missing 0.2 --N 100 --exposure 0.3,0.1
     """
     private = [name for name in _PRIVATE if options[name] is not None]
     graded = [name for name in _GRADED if options[name] is not None]

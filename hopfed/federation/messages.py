@@ -251,6 +251,6 @@ class Traffic:
         self.parameters_down[client] += parameters(message)
 
     def add(self, other: Traffic) -> None:
-        """Count what crossed the wire besides, between the same parties."""
+        """Count the `other` traffic between the same parties as well."""
         for name in ("up", "down", "parameters_up", "parameters_down"):
             getattr(self, name)[:] += getattr(other, name)

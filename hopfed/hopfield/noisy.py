@@ -141,6 +141,12 @@ class PrivateFederation:
         """Say why no examples with the noise of the mechanism give this answer; None if some may.
 
         An honest one is refused once in 10^9 releases.
+
+        Parameters
+        ----------
+        state : of the server.
+        message : the answer.
+        context : who answered, and in which round.
         """
         N, M = self.n_sites, float(message["examples"])
         room = self.mechanism.norm(CHANCE)

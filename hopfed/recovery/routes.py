@@ -205,6 +205,8 @@ def counted(
     Examples
     --------
     >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import FactorOperator
+    >>> from hopfed.spectral.rank import TracyWidom
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> alone = Federation([FactorOperator.from_examples(x)], 0)

@@ -65,7 +65,7 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
     if len(memories) < 2:
         return None
     signs = np.where(memories > 0, 1, -1).astype(np.int8)
-    found = recover(signs, seed=seed)
+    found = recover(signs, seed=seed, channel="symmetric")
     if len(found) == 0 or found.status not in ("ok", "incomplete"):
         return None
     # Second moments determine an archetype only up to its sign, so its opposite may have members.

@@ -143,7 +143,7 @@ def unit(x: np.ndarray) -> np.ndarray:
 def _patterns(mine: np.ndarray, seed: int) -> np.ndarray:
     """Archetypes of one class (K, d), at least one."""
     if len(mine) >= FEW:
-        found = recover(mine, seed=seed)
+        found = recover(mine, seed=seed, channel="symmetric")
         if len(found):
             return found.patterns
     return np.where(mine.sum(axis=0, dtype=np.int64) >= 0, 1, -1)[None].astype(np.int8)
