@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     if settings.channel != "graded" and _complete(clients, settings):
         recovery = symmetric_recovery(federation, mean, rule, settings, seed)
         if is_final(federation, mean, recovery.archetypes, settings):
-            return recovery
+            return replace(recovery, exchanges=federation.exchanges)
     return graded_recovery(federation, mean, rule, recovery, seed)
 
 
