@@ -23,7 +23,7 @@ def examples(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     rng = stream(0, "cli machines")
     path = tmp_path / "museum.npy"
-    np.save(path, draw_examples(rademacher(2, 60, rng), 200, 0.8, rng)[0])
+    np.save(path, draw_examples(rademacher(2, 60, rng), 200, 0.6, rng)[0])
     return str(path)
 
 

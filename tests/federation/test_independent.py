@@ -161,7 +161,7 @@ def test_groups_along_single_columns_do_not_show_single_rows(tmp_path):
     packed = kernels.pack(rows)
     once = project(packed, V, 10, 0, 0)
     assert shown(once, rows[:, alike]) > 50
-    node, asked = site(tmp_path, rows), method(columns=200, groups=8)
+    node, asked = site(tmp_path, rows, smallest_set=1), method(columns=200, groups=8)
     started = ask(node, asked)
     assert not started.fault
     assert shown(ask(node, asked, 0, 1, started.state, {"basis": V}).up, rows[:, alike]) == 0

@@ -1,0 +1,107 @@
+"""What a third attack on the defaults found, as tests."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed._lib.random import stream
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.apart import set_apart
+from hopfed.hopfield.cliques import given_away
+from hopfed.hopfield.encoding import symmetric
+from tests.asking import ask, method, refused, rows_in, site
+
+WORDS = "rare values give rows of this batch away"
+
+
+def sparse(rows, columns, values, rng):
+    """Rows of so many rare values, of which each column has as many as any other."""
+    deck = np.concatenate([rng.permutation(columns) for _ in range(rows * values // columns + 1)])
+    x = -np.ones((rows, columns), np.int8)
+    for m in range(rows):
+        x[m, deck[m * values : (m + 1) * values]] = 1
+    return x
+
+
+def put_together(up):
+    """Rows as a server puts them together: cliques of columns that occur together."""
+    M, c = int(up["examples"]), up["columns"].astype(int)
+    turned = np.where(c > 0, -1, 1)
+    S, c = symmetric(up["counts"], len(c), M).astype(int) * turned[:, None] * turned, c * turned
+    together = (M + c[:, None] + c + S) // 4
+    occur = together > 0
+    np.fill_diagonal(occur, False)
+    found = set()
+    for i, j in np.argwhere(np.triu(together == 1, 1)):
+        clique, left = [i, j], occur[i] & occur[j]
+        while left.any():
+            at = np.flatnonzero(left)
+            clique.append(at[occur[np.ix_(at, at)].sum(axis=1).argmax()])
+            left &= occur[clique[-1]]
+        found.add(tuple(sorted(map(int, clique))))
+    return [turned * (2 * np.isin(np.arange(len(c)), each) - 1) for each in found]
+
+
+def test_rows_of_a_sparse_table_are_put_together_and_are_not_sent(tmp_path):
+    """No column and no two set a few apart, rows are thrice the columns, and all are read off."""
+    rows = sparse(900, 300, 4, stream(0, "sparse"))
+    assert not set_apart(kernels.pack(rows), 3)
+    open_ = site(tmp_path / "open", rows, questions=0, smallest_set=1)
+    up = ask(open_, method(columns=300, groups=0, votes=False)).up
+    assert rows_in(rows, put_together(up)) > 850
+    refused(ask(site(tmp_path / "default", rows, questions=0), method(columns=300)), WORDS)
+
+
+@pytest.mark.parametrize("archetypes", [1, 2, 3])
+def test_rows_near_to_their_archetypes_are_not_sent(tmp_path, archetypes):
+    """What is rare is to differ from the others of an archetype, in 2 columns of 100."""
+    rng = stream(1, "near", archetypes)
+    rows = draw_examples(rademacher(archetypes, 300, rng), 500, 0.96, rng)[0]
+    open_ = site(tmp_path / "open", rows, questions=0, smallest_set=1)
+    up = ask(open_, method(columns=300)).up
+    if archetypes == 1:
+        assert rows_in(rows, put_together(up)) > 100
+    assert given_away(kernels.pack(rows), 3) > 100
+    refused(ask(site(tmp_path / "default", rows, questions=0), method(columns=300)), "of this batch")
+
+
+def test_dense_columns_do_not_hide_rare_ones():
+    rng = stream(2, "mixed")
+    dense = np.where(rng.random((900, 60)) < 0.4, 1, -1)
+    rows = np.concatenate([dense, sparse(900, 300, 5, rng)], axis=1)
+    assert given_away(kernels.pack(rows), 3) > 800
+
+
+def test_rows_with_many_values_off_and_rows_of_three_alike_are_sent(tmp_path):
+    rng = stream(3, "dense")
+    for archetypes, quality, M, N in ((1, 0.8, 784, 784), (3, 0.7, 300, 100), (7, 0.6, 850, 784)):
+        rows = draw_examples(rademacher(archetypes, N, rng), M, quality, rng)[0]
+        assert given_away(kernels.pack(rows), 3) == 0
+        where = tmp_path / str(archetypes)
+        assert not ask(site(where, rows, questions=0), method(columns=N)).fault
+    thrice = np.repeat(sparse(300, 200, 4, rng), 3, axis=0)
+    assert given_away(kernels.pack(thrice), 3) == 0
+
+
+def test_the_owner_is_told_how_many_before_a_server_is_asked(hopfed, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    rows = sparse(900, 300, 4, stream(0, "sparse"))
+    np.save(tmp_path / "sparse.npy", rows)
+    status, _, error = hopfed("join", "--data", tmp_path / "sparse.npy", "--dry-run")
+    assert status == 2
+    assert int(re.search(r"(\d+) of 900 rows can be put together", error)[1]) > 850
+    assert not (tmp_path / "home").exists()
+    noisy = "join", "--data", tmp_path / "sparse.npy", "--dry-run", "--epsilon", 1
+    assert hopfed(*noisy)[0] == 0
+
+
+def test_pairs_of_columns_are_looked_at_in_wide_tables(tmp_path):
+    """Two columns that differ in one row, of more columns than are few."""
+    rng = stream(4, "wide")
+    rows = np.where(rng.random((60, 4200)) < 0.5, 1, -1).astype(np.int8)
+    rows[:, 4150] = rows[:, 4000]
+    rows[7, 4150] *= -1
+    assert (4000, 4150) in set_apart(kernels.pack(rows), 3)
