@@ -5,14 +5,13 @@ that +1 is their rarer value.
 
 In a sparse table, such as of purchases or diagnoses, a row is a few rare values among many columns,
 and few pairs of columns occur together at all. Then rows are cliques: start at a pair that occurs
-once, keep the columns that occur with both, and so on, until nothing more occurs with all. Of 784
-columns and six values in a row that gave all of 784 rows in 1 s and 2,351 of 2,352 in 3 s, however
-many rows each column or pair of columns sets apart; of 784 rows with 2 values in 100, 757, with 3 in
-100, 350.
+once, keep the columns that occur with both, and so on, until nothing more occurs with all. With six
+values of 784 in a row that gave all of 784 rows in 1 s and 2,351 of 2,352 in 3 s, however many rows
+each column or pair of columns sets apart; with 2 values in 100, 757 of 784 rows, with 3, 350.
 
-So the owner looks at each row as that search would find it. A row is hidden by columns that it does
-not have, but that occur with all that it has: as many as a quarter of these, and one at least. It is
-given away where it has fewer, and a pair that fewer rows have than may be told.
+So the owner looks at each row as that search would find it. A row is hidden by columns that it
+lacks, but that occur with all that it has: as many as a quarter of these, and one at least. It is
+given away where there are fewer, and a pair of its values is of fewer rows than may be told.
 
 Rows near to one of several archetypes are alike: what is rare is then to differ from others of the
 same archetype, and the table counts that as well, among columns that the archetypes set alike. So

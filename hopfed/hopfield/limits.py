@@ -15,6 +15,8 @@ than a batch must have. How few is too few?
   rows as columns: the range is then the whole space, and says nothing.
 - Rows that a column or two set apart from all others are in the operator as they are, however many
   rows there are (`hopfed.hopfield.apart`). Operators in which these are one or two are not sent.
+- Where few pairs of rare values occur, as in sparse tables, these give rows away, and all rows were
+  put together within seconds. Such an operator is not sent (`hopfed.hopfield.cliques`).
 - A vote is a sum over the rows that are nearest to a pattern. Below 10 rows it is not sent: sums of
   so few rows are nearer to each of them than to what they have in common. An archetype that few
   rows of each client support gets no votes, and stays as the operators show it.
@@ -44,7 +46,7 @@ class Limits:
         least as many as there are columns.
     smallest_vote : rows that support a pattern without which their sum is not sent.
     smallest_set : rows that a column, or a pair of columns, may set apart from the others of a
-        batch; 1 does not look.
+        batch, and that a pair of rare values needs so as to lead to no row; 1 does not look.
     questions : different sets of directions, and of patterns, that a batch answers, over all
         federations; with 0 only operators leave. Answers to two sets can be subtracted, which may
         leave single rows.

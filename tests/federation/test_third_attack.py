@@ -1,6 +1,5 @@
 """What a third attack on the defaults found, as tests."""
 
-import json
 import re
 
 import numpy as np
@@ -65,7 +64,8 @@ def test_rows_near_to_their_archetypes_are_not_sent(tmp_path, archetypes):
     if archetypes == 1:
         assert rows_in(rows, put_together(up)) > 100
     assert given_away(kernels.pack(rows), 3) > 100
-    refused(ask(site(tmp_path / "default", rows, questions=0), method(columns=300)), "of this batch")
+    default = site(tmp_path / "default", rows, questions=0)
+    refused(ask(default, method(columns=300)), "of this batch")
 
 
 def test_dense_columns_do_not_hide_rare_ones():
