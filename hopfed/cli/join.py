@@ -34,7 +34,7 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-batch",
     type=int,
     metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: as many as columns, and 50 at least]",
+    help="Compute nothing from fewer rows. [default: as many as columns, and 400 at least]",
 )
 @click.option(
     "--smallest-vote",

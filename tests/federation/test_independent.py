@@ -29,6 +29,7 @@ from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import on_grid, project, spread, unpack_patterns
 from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import symmetric
+from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.released import Released
 
@@ -295,7 +296,8 @@ def private(rounds, epsilon=1.0, delta=1e-5):
 
 def private_site(folder, rows):
     rows, ledger = as_examples(rows), Ledger(folder / "privacy")
-    owner = Owner(rows, 7, 1.0, 1e-5, ledger, released=Released.of(folder / "released", rows))
+    limits, released = Limits(smallest_batch=50), Released.of(folder / "released", rows)
+    owner = Owner(rows, 7, 1.0, 1e-5, ledger, limits, released)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
 

@@ -11,6 +11,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.cliques import given_away
 from hopfed.hopfield.encoding import symmetric
+from hopfed.hopfield.limits import Limits
 from tests.asking import ask, method, refused, rows_in, site
 
 WORDS = "rare values give rows of this batch away"
@@ -77,13 +78,55 @@ def test_dense_columns_do_not_hide_rare_ones():
 
 def test_rows_with_many_values_off_and_rows_of_three_alike_are_sent(tmp_path):
     rng = stream(3, "dense")
-    for archetypes, quality, M, N in ((1, 0.8, 784, 784), (3, 0.7, 300, 100), (7, 0.6, 850, 784)):
+    for archetypes, quality, M, N in ((1, 0.8, 784, 784), (3, 0.7, 400, 100), (7, 0.6, 850, 784)):
         rows = draw_examples(rademacher(archetypes, N, rng), M, quality, rng)[0]
         assert given_away(kernels.pack(rows), 3) == 0
         where = tmp_path / str(archetypes)
-        assert not ask(site(where, rows, questions=0), method(columns=N)).fault
+        assert not ask(site(where, rows, questions=0, smallest_batch=0), method(columns=N)).fault
     thrice = np.repeat(sparse(300, 200, 4, rng), 3, axis=0)
     assert given_away(kernels.pack(thrice), 3) == 0
+
+
+def reduced(basis):
+    """Coefficients of a basis of the same lattice that is short: Lenstra, Lenstra and Lovasz."""
+    B, k = basis.copy(), 1
+    own = np.eye(len(B), dtype=int)
+    while k < len(B):
+        Q, R = np.linalg.qr(B[: k + 1].T)
+        star, mu = Q.T * np.diag(R)[:, None], (R / np.diag(R)[:, None]).T
+        for j in range(k - 1, -1, -1):
+            q = int(np.rint(mu[k, j]))
+            B[k] -= q * B[j]
+            own[k] -= q * own[j]
+            mu[k] -= q * mu[j]
+        size = np.square(star).sum(axis=1)
+        if size[k] >= (0.99 - mu[k, k - 1] ** 2) * size[k - 1]:
+            k += 1
+        else:
+            B[[k, k - 1]], own[[k, k - 1]] = B[[k - 1, k]], own[[k - 1, k]]
+            k = max(k - 1, 1)
+    return own
+
+
+def short_vectors(S):
+    """Vectors of +-1 that are short by the inverse of an operator, as its own rows are."""
+    lattice = 2 * np.eye(len(S), dtype=int)
+    lattice[0] = 1
+    found = reduced(lattice @ np.linalg.cholesky(np.linalg.inv(S))) @ lattice
+    return found[(np.abs(found) == 1).all(axis=1)]
+
+
+def test_rows_as_many_as_columns_are_short_vectors_of_a_lattice_and_are_not_sent(tmp_path):
+    """Sixty of either, in which no column and no two set a row apart."""
+    rng = stream(5, "lattice")
+    rows = draw_examples(rademacher(3, 60, rng), 60, 0.8, rng)[0]
+    assert not set_apart(kernels.pack(rows), 3)
+    up = ask(site(tmp_path / "open", rows, questions=0, smallest_set=1), method(columns=60)).up
+    found = short_vectors(symmetric(up["counts"], 60, 60))
+    assert rows_in(rows, [*found, *-found]) >= 5
+    default = site(tmp_path / "default", rows, questions=0, smallest_set=1, smallest_batch=0)
+    refused(ask(default, method(columns=60)), "fewer than the 400 rows")
+    assert Limits().batch(60) == 400
 
 
 def test_the_owner_is_told_how_many_before_a_server_is_asked(hopfed, tmp_path, monkeypatch):
