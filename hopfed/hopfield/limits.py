@@ -14,10 +14,10 @@ than a batch must have. How few is too few?
   100 and 1 of 120 in 3 s, and none of 150 or 190; at r = .6 none of any.
 - From as many rows as columns on the range is the whole space, and yet the rows x are short by
   ``x^T S^-1 x``, S the operator. Reduction of a lattice finds such vectors, and the fewer columns
-  the better (M = N, one core, BKZ of blocks up to 30): 28 of 60 rows at r = .8 in .1 s, of 100 11 at
-  r = .8 and 81 at r = .9 in 1 s, of 200 14 at r = .9 and none at r = .8, of 300 1 and none, of 400
-  none of either. At N = 50 enumeration finds all: of 50 rows at r = .6 50 in 1 s, of 100 rows at r =
-  .8 29 among 5,266 guesses. So the default is as many rows as columns, and 400 at least.
+  the better. With blocks of 30 at most, on one core, for M = N: 28 of 60 rows at r = .8 in .1 s; of
+  100 rows 11 at r = .8 and 81 at r = .9 in 1 s; of 200 none and 14, of 300 none and 1, of 400 none
+  of either. At N = 50 enumeration goes further: at r = .6 50 of 50 rows in 1 s, at r = .8 29 of 100
+  among 5,266 guesses. So the default is as many rows as columns, and 400 at least.
 - Rows that a column or two set apart from all others are in the operator as they are, however many
   rows there are (`hopfed.hopfield.apart`). Operators in which these are one or two are not sent.
 - Where few pairs of rare values occur, as in sparse tables, these give rows away, and all rows were
