@@ -97,24 +97,23 @@ def _shown(rare: np.ndarray, least: int) -> np.ndarray:
 
 def _cliques(rare: np.ndarray, total: np.ndarray, least: int) -> np.ndarray:
     """Which rows (M,) are found as cliques of these columns (N,), with `total` rare values each."""
-    together = sum(
-        block.T @ block
-        for start in range(0, len(rare), BLOCK)
-        if len(block := rare[start : start + BLOCK].astype(np.float32))
-    )
+    together = np.zeros((rare.shape[1], rare.shape[1]), dtype=np.float32)
+    for start in range(0, len(rare), BLOCK):
+        block = rare[start : start + BLOCK].astype(np.float32)
+        together += block.T @ block
     occur = (together > 0).astype(np.float32)
     few = (together > 0) & (together < least)
     np.fill_diagonal(few, False)
     shown = np.zeros(len(rare), dtype=bool)
     if not few.any():
         return shown
-    few = few.astype(np.float32)
+    pairs = few.astype(np.float32)
     for start in range(0, len(rare), BLOCK):
         part = slice(start, start + BLOCK)
         own, block = rare[part], rare[part].astype(np.float32)
         size = own.sum(axis=1)
         hidden = ((block @ occur == size[:, None]) & ~own).sum(axis=1)
-        single = np.einsum("mn,mn->m", block @ few, block) > 0
+        single = np.einsum("mn,mn->m", block @ pairs, block) > 0
         much = size >= np.minimum(FEWEST, total[part])
         shown[part] = single & much & (4 * hidden < np.maximum(size, FEWEST))
     return shown

@@ -210,7 +210,7 @@ def test_nor_where_the_liar_alone_answers_questions(make, honest):
     assert found.false_discoveries == 0
 
 
-@pytest.mark.parametrize("honest, size", [(2, 3000), (4, 1500), (4, 9000), (9, 750)])
+@pytest.mark.parametrize(("honest", "size"), [(2, 3000), (4, 1500), (4, 9000), (9, 750)])
 def test_nor_do_they_with_noise(honest, size):
     """As a product of the archetypes, with as many rows as make the sum look like others."""
 
