@@ -108,7 +108,9 @@ def hear_votes(
     apart = told_apart(memory.sure[told], quality, method.n_sites)
     memory = memory.vote(votes.among(len(memory), told, apart), quality)
     asked = np.isin(np.arange(len(memory)), told[apart])
-    silent = bool(set(heard) - set(messages))  # clients that told of examples, and do not vote
+    # Clients that told of examples, and do not vote: they answer no questions, or their votes would
+    # be of few rows.
+    silent = bool(set(heard) - {c for c, m in messages.items() if np.any(m["voters"])})
     if not silent:
         # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
         memory = memory.select((memory.voters > 0) | ~asked)

@@ -225,3 +225,16 @@ def test_nor_do_they_with_noise(honest, size):
     found = retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 100), xi)
     assert found.magnetisation.min() > 0.95
     assert found.false_discoveries == 0
+
+
+@pytest.mark.parametrize("rows", [60, 100])
+def test_archetypes_are_not_lost_where_votes_would_be_of_few_rows(rows):
+    """Clients of few rows agree to questions, and send no votes or only some."""
+    xi, source = owners([], 9, N=200, M=rows)
+    config = Config(columns=200, clients=9, groups=4, votes=True)
+    start = FederationState({"secret": np.array(1)})
+    arrays, _ = play(config, config.make(source), 0, 0, start, LocalEngine())
+    number = int(arrays["archetypes/number"])
+    assert number == 3
+    found = retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 200), xi)
+    assert found.magnetisation.min() > 0.98
