@@ -133,7 +133,7 @@ class Machines:
     def joining(self, c: int | str) -> list[str]:
         """Return the arguments of a client; so few rows often have two columns alike but in one."""
         where = ["--server", f"127.0.0.1:{self.port}", "--ca", "keys/ca.pem"]
-        few = ["--smallest-set", "1"]
+        few = ["--smallest-set", "1", "--smallest-batch", "50"]
         return ["join", *few, "--data", f"{c}.npy", *where, "--key", f"keys/client-{c}.key"]
 
     def kill(self, name: str) -> None:

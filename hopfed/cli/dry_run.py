@@ -156,7 +156,7 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     if not private:
         out.print(
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "
-            "rows apart from the others (--smallest-set)."
+            "rows apart from the others (--smallest-set), or rare values give rows away."
         )
     if batch < N and not private:
         out.print(

@@ -34,7 +34,7 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-batch",
     type=int,
     metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: as many as columns, and 50 at least]",
+    help="Compute nothing from fewer rows. [default: as many as columns, and 400 at least]",
 )
 @click.option(
     "--smallest-vote",
@@ -46,7 +46,8 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-set",
     type=int,
     metavar="ROWS",
-    help="Send no operator in which one column or two set fewer rows apart. [default: 3]",
+    help="Send no operator in which one column or two set fewer rows apart, or rare values give "
+    "rows away; 1 does not look. [default: 3]",
 )
 @click.option(
     "--questions",
@@ -144,6 +145,7 @@ def _check_options(data: Path, options: dict[str, Any]) -> None:
 def _check_apart(rows: Any, limits: Any) -> None:
     """Fail early where every way to deal the rows out leaves a few of them apart."""
     from hopfed.hopfield.apart import set_apart
+    from hopfed.hopfield.cliques import given_away
 
     found = set_apart(rows, limits.smallest_set)
     if found:
@@ -153,6 +155,13 @@ def _check_apart(rows: Any, limits: Any) -> None:
             f"--data: column {named}{more} set fewer than {limits.smallest_set} rows apart from "
             "all others, and an exact operator would hold them: leave out such columns, or rows, "
             "or join with --epsilon, or with a smaller --smallest-set"
+        )
+    away = given_away(rows, limits.smallest_set)
+    if away:
+        raise DataError(
+            f"--data: {away:,} of {len(rows):,} rows can be put together from their rare values, "
+            "of which few pairs occur: join with --epsilon, or with more rows, or leave out "
+            "columns of rare values, or join with --smallest-set 1"
         )
 
 

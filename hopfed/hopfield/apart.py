@@ -6,9 +6,9 @@ i and j differ. Where that is one row, the operator holds the row itself, of how
 operator is; where it is two, all that both have in common. So whoever has a value that nobody else
 in the batch has is given away by exact counts, as in any table of frequencies.
 
-That is looked for in single columns, and in pairs up to 4,096 columns. Three columns or more may
-set a row apart just as well, and are not looked at: there are too many of them. Where rows vote,
-what their sums leave of the rows that a pair of columns sets apart is looked at, too.
+That is looked for in single columns and in pairs. Three columns or more may set a row apart just as
+well, and are not looked at: there are too many of them; but see `hopfed.hopfield.cliques`. Where
+rows vote, what their sums leave of the rows that a pair of columns sets apart is looked at, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed.kernels import PackedBits
 
-PAIRED = 4096  # columns of which pairs are looked at
 BLOCK = 256  # columns at a time
 LINES = 64  # lines of the operator at a time, with votes: what they leave stays in the cache
 
@@ -48,8 +47,6 @@ def set_apart(rows: PackedBits, least: int) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = [
         (int(i),) for i in np.flatnonzero(_few(kernels.column_sums(rows), M, least))
     ]
-    if N > PAIRED:
-        return found
     x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact
     for start in range(0, N, BLOCK):
         few = _few(x[:, start : start + BLOCK].T @ x, M, least)
@@ -70,7 +67,7 @@ def lines_apart(rows: PackedBits, chosen: np.ndarray, least: int) -> int | None:
 
     Parameters
     ----------
-    rows : (M, N) of a batch; of more than 4,096 columns the first as many are looked at.
+    rows : (M, N) of a batch.
     chosen : (M, K) of -1, 0 and 1: the pattern that each row votes for, one at most, and its sign.
     least : rows that are not a few.
 
@@ -82,7 +79,7 @@ def lines_apart(rows: PackedBits, chosen: np.ndarray, least: int) -> int | None:
     >>> lines_apart(kernels.pack(x), votes, 2), lines_apart(kernels.pack(x), votes[:, :0], 2)
     (0, None)
     """
-    x = kernels.unpack(rows, dtype=np.float32)[:, :PAIRED]
+    x = kernels.unpack(rows, dtype=np.float32)
     asked = np.flatnonzero(np.abs(chosen).sum(axis=0))
     own = [chosen[:, k].astype(np.float32) for k in asked]
     of = [(np.abs(v).sum(), v @ x, x[v != 0]) for v in own]

@@ -280,7 +280,7 @@ class Ledger:
             return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
         except OSError as error:
             raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             raise LocalError(
                 f"{self._ledger}: damaged, so nobody knows what was released: put back a copy"
             ) from None

@@ -16,6 +16,7 @@ from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
 from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.cliques import given_away
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
@@ -183,6 +184,8 @@ class Agreed:
                 f"a column or two set fewer than {self.limits.smallest_set} rows of this batch "
                 "apart from the others (--smallest-set)"
             )
+        if given_away(rows, self.limits.smallest_set):
+            raise DataError("rare values give rows of this batch away (--smallest-set)")
 
     def _steps(self) -> tuple[str, ...]:
         return ("operators",) if isinstance(self.method, PrivateFederation) else self.method.steps

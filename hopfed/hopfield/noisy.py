@@ -193,7 +193,7 @@ class PrivateFederation:
         total = state.get("sums", np.zeros(N * (N - 1) // 2))
         total = np.sum([total, *(r.counts for r in heard.values())], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
-        found = self._recovered(state, context.derive("recover")) if releases else None
+        found = self._recovered(state, heard, context.derive("recover")) if releases else None
         patterns, quality = np.zeros((0, N), np.int8), 0.0
         enough = shown = np.zeros(0, dtype=bool)
         alone = np.zeros((len(heard), 0))
@@ -249,8 +249,13 @@ class PrivateFederation:
         excess = np.take_along_axis(gains, kept, axis=0).sum(axis=0)
         return alone, excess > self.level * np.sqrt(spread[kept, 0].sum(axis=0))
 
-    def _recovered(self, state: State, seed: int) -> Archetypes:
+    def _recovered(self, state: State, heard: Mapping[int, _Release], seed: int) -> Archetypes:
         N, mass = self.n_sites, float(state["mass"])
         noise = float(state["releases"]) * self.mechanism.variance
         pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
-        return recover_private(pooled, seed=seed, alpha=self.alpha)
+        parts = [
+            PrivateOperator(N, r.examples, r.examples, symmetric(r.counts, N, r.examples))
+            for r in heard.values()
+            if suspects(self.liars, len(heard))
+        ]
+        return recover_private(pooled, seed=seed, alpha=self.alpha, parts=parts)

@@ -71,7 +71,8 @@ def hear_operators(
         basis = counted.spectrum.vectors.astype(np.float32)
         state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
         return state, {EVERYONE: {"basis": basis}}, metrics
-    state, found = remember(method, state, counted, None, context)
+    apart = _apart(operators, weights, counted) if method.liars > 0 else None
+    state, found = remember(method, state, counted, apart, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, metrics | found
 
 
@@ -80,11 +81,15 @@ def hear_projections(
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
     counted = kept.unflatten(below(state, "counted"), method.n_sites)
-    groups = None
+    weights, claims, groups = _weights(state), _claims(state), None
     if messages and counted.rank.n_detected:
-        weights, claims = _weights(state), _claims(state)
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
         groups = _groups(messages, believed, counted)
+    if method.liars > 0:
+        silent = {
+            c: method.encoding.decode(m) for c, m in _heard(state).items() if c not in messages
+        }
+        groups = _both(groups, _apart(silent, weights, counted))
     state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, found
 
@@ -103,7 +108,9 @@ def hear_votes(
     apart = told_apart(memory.sure[told], quality, method.n_sites)
     memory = memory.vote(votes.among(len(memory), told, apart), quality)
     asked = np.isin(np.arange(len(memory)), told[apart])
-    silent = bool(set(heard) - set(messages))  # clients that told of examples, and do not vote
+    # Clients that told of examples, and do not vote: they answer no questions, or their votes would
+    # be of few rows.
+    silent = bool(set(heard) - {c for c, m in messages.items() if np.any(m["voters"])})
     if not silent:
         # A pattern that no example resembles is an eigenvalue that noise put above the threshold.
         memory = memory.select((memory.voters > 0) | ~asked)
@@ -261,6 +268,37 @@ def client_weights(
             w /= max(float(message["examples"]), 1.0)
         weights[c] = w
     return weights
+
+
+def _apart(
+    operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
+) -> Groups | None:
+    """Each client's operator along the eigenvectors, as of a group of its own.
+
+    The sum alone does not always say which patterns it is made of. Of three archetypes and, as
+    often, their product, added by a client that lies, it is as well that of four patterns each of
+    which is half of every one of these; the operators of the others are not.
+    """
+    V = counted.spectrum.vectors[:, : counted.rank.n_detected]
+    if not operators or V.shape[1] == 0:
+        return None
+    common, eye = counted.rank.variance, np.eye(V.shape[1])
+    sums, counts = [], []
+    for c, operator in operators.items():
+        excess = counted.variances.get(c, common) - common
+        mass = weights[c] * operator.n_examples
+        sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
+        counts.append(mass)
+    return Groups(np.stack(sums), np.array(counts))
+
+
+def _both(one: Groups | None, other: Groups | None) -> Groups | None:
+    """Groups of either kind."""
+    if one is None or other is None:
+        return other if one is None else one
+    return Groups(
+        np.concatenate([one.sums, other.sums]), np.concatenate([one.counts, other.counts])
+    )
 
 
 def _groups(

@@ -7,13 +7,14 @@ Source: theory/NOTES.md, "Counting beside privacy noise".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import Archetypes, factorize
+from hopfed.archetypes.factorize import Archetypes, Groups, factorize
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
@@ -142,7 +143,12 @@ def private_spectrum(
 
 
 def recover_private(
-    operator: PrivateOperator, *, seed: int, alpha: float = 1e-3, quality: float | None = None
+    operator: PrivateOperator,
+    *,
+    seed: int,
+    alpha: float = 1e-3,
+    quality: float | None = None,
+    parts: Sequence[PrivateOperator] = (),
 ) -> Archetypes:
     """Recover archetypes from a pooled private operator of +-1 examples, up to their signs.
 
@@ -152,6 +158,9 @@ def recover_private(
     ----------
     operator, alpha, quality : as in `private_spectrum`.
     seed : of the search.
+    parts : releases of which the operator is the sum, or some of them. The sum alone does not
+        always say which patterns it is made of: of three and, as often, their product, it is as
+        well that of four patterns each of which is half of every one of these.
 
     Examples
     --------
@@ -166,4 +175,8 @@ def recover_private(
     ('ok', 2)
     """
     spectrum, rank = private_spectrum(operator, alpha, quality)
-    return factorize(spectrum, rank, method="layered", search=PRIVATE_SEARCH, seed=seed)
+    groups, V = None, spectrum.vectors[:, : rank.n_detected]
+    if parts and rank.n_detected:
+        sums = [part.n_examples * (V.T @ part.matmat(V)) for part in parts]
+        groups = Groups(np.stack(sums), np.array([part.n_examples for part in parts]))
+    return factorize(spectrum, rank, groups=groups, search=PRIVATE_SEARCH, seed=seed)

@@ -23,17 +23,18 @@ def examples(tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     rng = stream(0, "cli machines")
     path = tmp_path / "museum.npy"
-    np.save(path, draw_examples(rademacher(2, 60, rng), 200, 0.8, rng)[0])
+    np.save(path, draw_examples(rademacher(2, 60, rng), 200, 0.6, rng)[0])
     return str(path)
 
 
 def test_a_dry_run_prints_what_would_be_sent(examples, capsys):
-    main(["join", "--data", examples, "--dry-run", "--set", "rounds=2"])
+    few = ["--smallest-batch", "60"]
+    main(["join", "--data", examples, "--dry-run", "--set", "rounds=2", *few])
     printed = capsys.readouterr().out
     for word in ("counts", "int16", "1770", "3.5 kB", "200 examples", "2 round(s)"):
         assert word in printed
     assert "votes" not in printed
-    main(["join", "--data", examples, "--dry-run", "--epsilon", "1"])
+    main(["join", "--data", examples, "--dry-run", "--epsilon", "1", *few])
     printed = capsys.readouterr().out
     assert "with noise" in " ".join(printed.split())
     assert "votes" not in printed
@@ -57,21 +58,22 @@ def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
         "set fewer than 3 rows apart from the others (--smallest-set)",
     ):
         assert words in text
-    text = printed("--rounds", "2", "--most-numbers", "2000")
+    few = "--smallest-batch", "60"
+    text = printed("--rounds", "2", "--most-numbers", "2000", *few)
     assert "in each of 2 round(s)" in text
     assert "in each of up to 2 round(s)" in text
     assert "2,000 numbers in all" in text
     assert "none from fewer than 100 rows" in text
     assert "votes" not in text
     assert "Batches of" not in text
-    assert "in each of up to 3 round(s)" in printed()
+    assert "in each of up to 3 round(s)" in printed(*few)
     text = printed("--epsilon", "1", "--smallest-batch", "70")
     assert "in each of up to 2 round(s)" in text
     assert "none from fewer than 100 rows" in text
 
 
 def test_bad_input_is_one_line(examples, tmp_path, capsys):
-    join = ("join", "--data", examples)
+    join = ("join", "--data", examples, "--smallest-batch", "60")
     serve = ("serve", "--keys", str(tmp_path), "--out", str(tmp_path / "run.h5"))
     for words, message in (
         (("join", "--data", "none.npy", "--dry-run"), "none.npy: no such file"),
@@ -149,7 +151,8 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
         "--key",
         str(key),
     )
-    join = ("join", "--data", examples, *where, "--patience", "0.1")
+    few = ("--smallest-batch", "60")
+    join = ("join", "--data", examples, *where, "--patience", "0.1", *few)
     for home in (examples, f"{examples}/below", "/proc/none"):
         monkeypatch.setenv("HOPFED_HOME", home)
         assert "HOPFED_HOME must be a folder that can be used" in refused(capsys, *join)

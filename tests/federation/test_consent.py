@@ -207,7 +207,7 @@ def test_what_a_message_reveals_is_said_of_every_array():
 
 def test_the_worst_is_no_better_than_what_can_be_had(tmp_path):
     """A server that takes all it can stays within what the dry run says."""
-    limits = Limits(questions=1)
+    limits = Limits(questions=1, smallest_batch=50)
     lines = {line.exchange: line for line in worst((M, N), limits)}
     node, sent = site(tmp_path), {0: 0, 1: 0, 2: 0}
     asked = replace(method(2), encoding=Encoding(N, "factors", 1))

@@ -23,7 +23,7 @@ from hopfed.spectral.sketch import sketch_matrix
 
 
 def default(folder, rows=None, **options):
-    """Return a node as `hopfed join` makes it without options."""
+    """Return a node as `hopfed join` makes it without options, but for batches of 50 rows."""
     return site(folder, rows, **{"questions": Limits().questions, **options})
 
 
@@ -196,10 +196,11 @@ def test_a_dry_run_says_what_left_before_and_writes_nothing(tmp_path, hopfed, mo
     monkeypatch.setenv("HOPFED_HOME", str(home))
     rows = signs(400)
     np.save(path, rows)
+    asked = "join", "--data", path, "--dry-run", "--smallest-batch", 50
 
     def dry(*options):
         before = written(home)
-        status, text, error = hopfed("join", "--data", path, "--dry-run", *options)
+        status, text, error = hopfed(*asked, *options)
         assert written(home) == before
         return status, " ".join((text + error).split())
 

@@ -29,6 +29,7 @@ from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import on_grid, project, spread, unpack_patterns
 from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import symmetric
+from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.released import Released
 
@@ -161,7 +162,7 @@ def test_groups_along_single_columns_do_not_show_single_rows(tmp_path):
     packed = kernels.pack(rows)
     once = project(packed, V, 10, 0, 0)
     assert shown(once, rows[:, alike]) > 50
-    node, asked = site(tmp_path, rows), method(columns=200, groups=8)
+    node, asked = site(tmp_path, rows, smallest_set=1), method(columns=200, groups=8)
     started = ask(node, asked)
     assert not started.fault
     assert shown(ask(node, asked, 0, 1, started.state, {"basis": V}).up, rows[:, alike]) == 0
@@ -295,7 +296,8 @@ def private(rounds, epsilon=1.0, delta=1e-5):
 
 def private_site(folder, rows):
     rows, ledger = as_examples(rows), Ledger(folder / "privacy")
-    owner = Owner(rows, 7, 1.0, 1e-5, ledger, released=Released.of(folder / "released", rows))
+    limits, released = Limits(smallest_batch=50), Released.of(folder / "released", rows)
+    owner = Owner(rows, 7, 1.0, 1e-5, ledger, limits, released)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
 

@@ -22,7 +22,7 @@ def test_votes_less_two_lines_do_not_leave_a_row(tmp_path):
     rows[10] = rademacher(1, columns, rng)[0]
     rows[:, 1] = rows[:, 0]
     rows[:11, 0], rows[:11, 1] = 1, -1
-    node, asked = site(tmp_path, rows), method(columns=columns)
+    node, asked = site(tmp_path, rows, smallest_set=1), method(columns=columns)
     started = ask(node, asked)
     up = ask(node, asked, 0, 2, started.state, known(named[None])).up
     S = symmetric(started.up["counts"], columns, M)

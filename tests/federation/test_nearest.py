@@ -37,4 +37,5 @@ def test_rows_nearest_to_an_archetype_are_read_off_and_are_not_sent(tmp_path):
     S = symmetric(ask(mine, asked).up["counts"], COLUMNS, M)
     found = [nearest(S, xi[i % 3].astype(float), i) for i in range(12)]
     assert len({tuple(row) for row in found if row is not None} & there) >= 3
-    refused(ask(site(tmp_path, rows, smallest_set=1), asked), "fewer than the 200 rows")
+    default = site(tmp_path, rows, smallest_set=1, smallest_batch=0)
+    refused(ask(default, asked), "fewer than the 400 rows")

@@ -20,6 +20,7 @@ from hopfed.federation.engines.flower.site import Site
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.consent import Owner
+from hopfed.hopfield.limits import Limits
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 
@@ -46,7 +47,8 @@ def site(machines, server, c, **options):
     """Return a client that has not started yet."""
     folder = machines.folder / f"site-{c}"
     folder.mkdir()
-    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c)
+    limits = Limits(smallest_batch=50)
+    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c, limits=limits)
     made = Site(
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),
