@@ -107,23 +107,16 @@ def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
-    clients = _clients(examples)
+    clients = _clients(examples, gaps=not settings.only_symmetric)
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
     mean = federation.mean()
     recovery = None
-    if settings.channel != "graded" and _complete(clients, settings):
+    gaps = any(isinstance(c, MaskedBits) for c in clients)
+    if settings.channel != "graded" and not gaps:
         recovery = symmetric_recovery(federation, mean, rule, settings, seed)
         if is_final(federation, mean, recovery.archetypes, settings):
             return replace(recovery, exchanges=federation.exchanges)
     return graded_recovery(federation, mean, rule, recovery, seed)
-
-
-def _complete(clients: list[Bits], settings: Settings) -> bool:
-    """Whether no entry is missing; raises where the settings need that."""
-    gaps = any(isinstance(c, MaskedBits) for c in clients)
-    if gaps and settings.only_symmetric:
-        raise DataError("entries are missing: leave out what only the symmetric channel knows")
-    return not gaps
 
 
 def split(examples: Bits, clients: int, seed: int) -> list[Bits]:
@@ -150,12 +143,12 @@ def split(examples: Bits, clients: int, seed: int) -> list[Bits]:
     return [examples[np.sort(part)] for part in np.array_split(order, clients)]
 
 
-def _clients(examples: Any) -> list[Bits]:
+def _clients(examples: Any, gaps: bool) -> list[Bits]:
     if isinstance(examples, Bits) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
-    packed = [as_examples(e, name=f"examples[{i}]", gaps=True) for i, e in enumerate(examples)]
+    packed = [as_examples(e, name=f"examples[{i}]", gaps=gaps) for i, e in enumerate(examples)]
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
