@@ -29,8 +29,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.selection import accepted, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
-from hopfed.kernels import PackedBits
-from hopfed.spectral.rows import times
+from hopfed.spectral.rows import Bits, times
 
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
 
@@ -65,7 +64,7 @@ def group_labels(n_rows: int, groups: int, seed: int, client: int = 0) -> np.nda
 
 
 def group_projections(
-    rows: PackedBits,
+    rows: Bits | Array,
     vectors: Array,
     groups: int,
     seed: int,

@@ -72,7 +72,7 @@ class Federation:
     seed: int
     traffic: Traffic = field(init=False)
     exchanges: int = 0
-    _dense: DenseOperator | None = field(default=None, init=False, repr=False)
+    _dense: HebbianOperator | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.traffic = Traffic(len(self.clients))
@@ -125,7 +125,7 @@ class Federation:
         masses = pooled.n_sites, pooled.mass, pooled.sum_sq_weights
         return _Metered(*masses, pooled.parts, report=self._exchange)
 
-    def _summed(self) -> DenseOperator:
+    def _summed(self) -> HebbianOperator:
         """Sum the clients' operators in dense form; they travel once."""
         if self._dense is None:
             operators = [DenseOperator.from_examples(op.rows) for op in self.clients]

@@ -77,7 +77,7 @@ class ColumnNoise:
     @property
     def scarce(self) -> bool:
         """Whether columns are too rare, for this many rows, for the law of white noise."""
-        return self.scarcity**2 > RARE * min(self.n_examples, len(self.seen)) ** (-2 / 3)
+        return bool(self.scarcity**2 > RARE * min(self.n_examples, len(self.seen)) ** (-2 / 3))
 
     @property
     def simulated(self) -> bool:
@@ -143,10 +143,10 @@ def _largest(Z: Array, rng: np.random.Generator) -> float:
         with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
             G = (short.T @ short).astype(np.float64)
             last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
-        return float(last[0]) / M
+        return float(float(last[0]) / M)
     product = scipy.sparse.linalg.LinearOperator(
         (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
     )
     start = rng.standard_normal(side).astype(np.float32)
     value = scipy.sparse.linalg.eigsh(product, k=1, v0=start, tol=1e-4, return_eigenvectors=False)
-    return float(value[0]) / M
+    return float(float(value[0]) / M)

@@ -75,12 +75,14 @@ class ClassSums:
     @property
     def plus(self) -> np.ndarray:
         """(K, N) observed +1."""
-        return (self.seen + self.signed) / 2
+        found: np.ndarray = (self.seen + self.signed) / 2
+        return found
 
     @property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
-        return (self.seen - self.signed) / 2
+        found: np.ndarray = (self.seen - self.signed) / 2
+        return found
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
@@ -186,8 +188,8 @@ class Prior:
         """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
         if np.isinf(self.concentration):
             whole: np.ndarray = xlogy(sums.plus, self.rates) + xlogy(sums.minus, 1 - self.rates)
-            return whole.sum(axis=1)
-        return _gain(sums.plus, sums.minus, self.rates, self.concentration).sum(axis=1)
+            return np.asarray(whole.sum(axis=1))
+        return np.asarray(_gain(sums.plus, sums.minus, self.rates, self.concentration).sum(axis=1))
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""

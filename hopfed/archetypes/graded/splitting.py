@@ -65,7 +65,8 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
-        return total(owners.ask(residual_products, told), "products") * scale
+        found: np.ndarray = total(owners.ask(residual_products, told), "products") * scale
+        return found
 
     start = stream(owners.seed, "halves", draw).standard_normal(means.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
