@@ -31,7 +31,7 @@ CHANCE = 1e-3  # of a mean column that noise alone would call a class
 
 @dataclass(frozen=True)
 class Recovery:
-    """Archetypes, and what it took to get them.
+    """Result of a recovery: archetypes, spectrum and traffic.
 
     Attributes
     ----------
