@@ -8,6 +8,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.errors import HopfedError
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
+    from hopfed.tables.reading import read_table
 
     __version__: str
 
@@ -16,10 +17,11 @@ _PUBLIC = {
     "Archetypes": "hopfed.archetypes.factorize",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
+    "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
 }
 
-__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "recover"]
+__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "read_table", "recover"]
 
 
 def __getattr__(name: str) -> object:

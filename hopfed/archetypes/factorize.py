@@ -19,6 +19,7 @@ from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+from hopfed.tables.coding import Coding
 
 METHODS = ("auto", "joint", "layered", "ica")
 
@@ -71,6 +72,8 @@ class Archetypes:
     graded_means, errors : (K, N) means of the columns and their standard errors, of a channel that
         is not symmetric.
     client_shares : (L, K) shares of the classes at each client, of such a channel.
+    columns : N names, where the examples had names.
+    coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
 
@@ -101,6 +104,8 @@ class Archetypes:
     graded_means: np.ndarray | None = field(default=None, repr=False)
     errors: np.ndarray | None = field(default=None, repr=False)
     client_shares: np.ndarray | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    coding: Coding | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.patterns)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from hopfed.recovery.routes import Recovery
 from hopfed.runs import Run, plain
@@ -12,10 +15,13 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     """Turn a recovery into a run; no example of any client is in it."""
     found = recovery.archetypes
     graded = {"errors": found.errors, "client_shares": found.client_shares}
+    named = {} if found.columns is None else {"columns/names": packed_names(found.columns)}
+    coded = {} if found.coding is None else {"coding": found.coding.to_json()}
     return Run(
         kind="recover",
-        config=config,
+        config={**config, **coded},
         arrays={
+            **named,
             **{f"archetypes/{name}": x for name, x in graded.items() if x is not None},
             "archetypes/means": found.means,
             "archetypes/shares": found.shares,
@@ -34,6 +40,24 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
             **{k: v for k, v in report(recovery, 0.0).items() if k != "seconds"},
         },
     )
+
+
+def packed_names(names: Sequence[str]) -> np.ndarray:
+    """Return names of columns as UTF-8, the form in which a run file holds words."""
+    return np.array([name.encode() for name in names], dtype=bytes)
+
+
+def column_names(run: Run) -> tuple[str, ...] | None:
+    """Return the names of the columns that a run file holds, None if it holds none.
+
+    Examples
+    --------
+    >>> column_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
+    ('größe', 'b')
+    """
+    if "columns/names" not in run.arrays:
+        return None
+    return tuple(bytes(name).decode(errors="replace") for name in run.arrays["columns/names"])
 
 
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
