@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from hopfed.memory.graded import complete
 
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
 HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
-FACTORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
 
 
 class Model(Protocol):
@@ -162,11 +162,11 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
             fitted = asked.fit(table)
         return fitted.bic(table), fitted
 
-    found = _best(tried, most).get_parameters()
+    found = _best(tried, range(1, most + 1)).get_parameters()
     return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 1) -> Classes:
     """Clusters by the package kmodes, read as latent classes; their number by BIC.
 
     Parameters
@@ -227,7 +227,7 @@ def nmf(rows: np.ndarray, *, seed: int, most: int) -> Factors:
     def error(K: int) -> float:
         return float(((fitted(K, shown).completed(shown) - rows)[asked] ** 2).mean())
 
-    numbers = [K for K in FACTORS if min(most, *rows.shape) >= K]
+    numbers = [K for K in GRID if min(most, *rows.shape) >= K]
     return fitted(min(numbers, key=error), rows)
 
 
@@ -240,10 +240,10 @@ METHODS: dict[str, Callable[..., Model]] = {
 }
 
 
-def _best(tried: Callable[[int], tuple[float, Any]], most: int) -> Any:
-    """The model of the lowest criterion, found when a few more classes bring no gain."""
+def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> Any:
+    """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
     least, best, since = np.inf, None, 0
-    for K in range(1, most + 1):
+    for K in numbers:
         value, model = tried(K)
         since = 0 if value < least else since + 1
         if value < least:
@@ -265,7 +265,7 @@ def _clustered(rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: in
         nats = model.log_likelihood(rows) * (rows != 0).sum()
         return parameters * np.log(len(rows)) - 2 * nats, model
 
-    found: Classes = _best(tried, most)
+    found: Classes = _best(tried, [K for K in GRID if most >= K])
     return found
 
 

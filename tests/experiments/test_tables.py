@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from graded_tables import classes
+from helpers import DATA
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import tables
@@ -70,6 +71,29 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch):
     for name in ("stepmix", "k-modes"):
         with pytest.raises(HopfedError, match=r"not installed: pip install 'hopfed\[compare\]'"):
             METHODS[name](np.ones((4, 3)), seed=0, most=2)
+
+
+def test_a_folder_of_tables_with_labels(tmp_path):
+    (tmp_path / "zoo.csv").write_text(
+        "name,hair,legs,type\nbear,1,4,mammal\nbee,1,6,insect\nhen,0,2,bird\nowl,0,2,bird\n"
+    )
+    np.savez(tmp_path / "marks.npz", X=np.eye(4), y=[1, 2, 1, 1])
+    found = {t.name: t for t in load_tables(str(tmp_path), ("marks", "zoo"))}
+    assert found["zoo"].rows.tolist() == [
+        [1, -1, 1, -1], [1, -1, -1, 1], [-1, 1, -1, -1], [-1, 1, -1, -1]
+    ]  # hair, and 2, 4 and 6 legs  # fmt: skip
+    assert len(set(found["zoo"].labels[[0, 1, 2]])) == 3
+    assert found["zoo"].labels[2] == found["zoo"].labels[3]
+    assert found["marks"].labels.tolist() == [1, 2, 1, 1]
+
+
+@pytest.mark.skipif(not (DATA / "tables").is_dir(), reason="tables are not at hand")
+def test_the_tables_at_hand_are_read():
+    found = {t.name: t for t in load_tables(str(DATA / "tables"), ())}
+    assert len(found) == 19
+    assert found["votes"].rows.shape == (435, 16)
+    assert found["soybean"].labels.max() == 18
+    assert 0.04 < (found["ability"].rows == 0).mean() < 0.06
 
 
 def test_scikit_learns_own_tables():
