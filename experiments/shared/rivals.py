@@ -166,7 +166,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
     return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 1) -> Classes:
+def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
     """Clusters by the package kmodes, read as latent classes; their number by BIC.
 
     Parameters
