@@ -6,6 +6,7 @@ Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,8 @@ class Archetypes:
     client_shares : (L, K) shares of the classes at each client, of such a channel.
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
+    columns : names of the N columns, where the source has any.
+    coding : how the cells of the source became +-1, where it was a table.
 
     Examples
     --------
@@ -101,6 +104,8 @@ class Archetypes:
     graded_means: np.ndarray | None = field(default=None, repr=False)
     errors: np.ndarray | None = field(default=None, repr=False)
     client_shares: np.ndarray | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = None
+    coding: Any = None
 
     def __len__(self) -> int:
         return len(self.patterns)
