@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
-    from hopfed.archetypes.factorize import Archetypes
+    from hopfed.archetypes.archetypes import Archetypes
     from hopfed.errors import HopfedError
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
 
 # Public name -> module. Loaded on first use, so that `import hopfed` stays light.
 _PUBLIC = {
-    "Archetypes": "hopfed.archetypes.factorize",
+    "Archetypes": "hopfed.archetypes.archetypes",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
     "recover": "hopfed.recovery.recover",
