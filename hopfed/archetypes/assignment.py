@@ -49,6 +49,12 @@ class Assignment(NamedTuple):
     ----------
     archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
     probability : (M,) of the nearest archetype, given that the row is of one of them.
+
+    Examples
+    --------
+    >>> archetype, probability = Assignment(np.array([1, -1]), np.array([0.9, 0.6]))
+    >>> archetype.tolist()
+    [1, -1]
     """
 
     archetype: np.ndarray
@@ -62,57 +68,15 @@ class Completion(NamedTuple):
     ----------
     values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
     probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
+
+    Examples
+    --------
+    >>> Completion(np.array([[1, -1]]), np.array([[1.0, 0.8]])).values.tolist()
+    [[1, -1]]
     """
 
     values: np.ndarray
     probability: np.ndarray
-
-
-def expected_means(found: Archetypes) -> np.ndarray:
-    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1.
-
-    Parameters
-    ----------
-    found : the archetypes. Patterns of the symmetric channel may have wrong signs, about which
-        their predicted scores know.
-    """
-    if found.graded_means is not None:
-        return inside(found.graded_means)
-    sure = found.expected_overlaps
-    return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
-
-
-def expected_shares(found: Archetypes) -> np.ndarray:
-    """(K,) shares that add up to one; equal ones where none is known.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
-    shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
-    if not shares.sum() > 0:
-        shares = np.ones(len(found))
-    return shares / max(shares.sum(), 1e-300)
-
-
-def rows_of(found: Archetypes, X: Any) -> Bits:
-    """Pack rows, and check that they have the columns of the archetypes.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : (M, N) of +-1, 0/1 or booleans, M at least 1, or packed; NaN, None and masked entries are
-        missing, and 0 is where -1 occurs.
-
-    Raises
-    ------
-    DataError : not so.
-    """
-    rows = as_examples(X, name="rows", gaps=True, least=1)
-    N = found.patterns.shape[1]
-    if rows.shape[1] != N:
-        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
-    return rows
 
 
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
@@ -121,9 +85,15 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     Parameters
     ----------
     found : the archetypes.
-    X : as of `rows_of`.
+    X : (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are missing, and 0
+        is where -1 occurs.
     alpha : share of the rows of the model that may be taken for none of the archetypes, in [0, 1);
         with 0 each row is of its nearest.
+
+    Raises
+    ------
+    DataError : rows that are not binary, or have other columns.
+    ArgumentError : `alpha` is out of its range.
 
     Examples
     --------
@@ -138,12 +108,12 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
     """
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
-    tails = _Tails(expected_means(found))
-    prior = np.log(np.maximum(expected_shares(found), 1e-300))
+    tails = _Tails(_expected_means(found))
+    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
     for span, logs in _logs(found, rows):
         nearest = logs.argmax(axis=1)
         best = logs[np.arange(len(logs)), nearest]
@@ -162,7 +132,7 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     Parameters
     ----------
     found : the archetypes; without any, nothing fits (0).
-    X : as of `rows_of`.
+    X : as of `assign`.
 
     Examples
     --------
@@ -173,12 +143,12 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(abs(fit(recover(x, seed=1), x).mean() - 0.5) < 0.05)
     True
     """
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     tail = np.zeros(len(rows))
     if not len(found):
         return tail
-    tails = _Tails(expected_means(found))
-    prior = np.log(np.maximum(expected_shares(found), 1e-300))
+    tails = _Tails(_expected_means(found))
+    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
     for span, logs in _logs(found, rows):
         nearest = logs.argmax(axis=1)
         best = logs[np.arange(len(logs)), nearest] - prior[nearest]
@@ -192,7 +162,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     Parameters
     ----------
     found : the archetypes.
-    X : as of `rows_of`.
+    X : as of `assign`.
 
     Examples
     --------
@@ -203,7 +173,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     >>> probabilities(recover(x, seed=1), x[:2]).round(3).tolist()
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
         weights[span] = _softmax(logs)
@@ -216,7 +186,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     Parameters
     ----------
     found : the archetypes; without any, all columns are fair coins.
-    X : as of `rows_of`.
+    X : as of `assign`.
 
     Examples
     --------
@@ -228,7 +198,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(score(found, x).mean() > score(found, rng.permuted(x, axis=1)).mean() + 50)
     True
     """
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), held(rows))
         return to_host(seen_times(rows, ones))[:, 0]
@@ -244,7 +214,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
     Parameters
     ----------
     found : the archetypes.
-    X : as of `rows_of`; what is observed stays as it is.
+    X : as of `assign`; what is observed stays as it is.
 
     Raises
     ------
@@ -262,7 +232,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
     >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
     (True, array([1. , 0.9], dtype=float32))
     """
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
     for span, mean in _posterior_means(found, rows):
@@ -279,7 +249,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     Parameters
     ----------
     found : the archetypes.
-    X : as of `rows_of`.
+    X : as of `assign`.
 
     Raises
     ------
@@ -294,11 +264,39 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool((denoise(recover(x, seed=1), x) == xi[labels]).all())
     True
     """
-    rows = rows_of(found, X)
+    rows = _rows_of(found, X)
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
         values[span] = np.where(mean < 0, -1, 1)
     return values
+
+
+def _rows_of(found: Archetypes, X: Any) -> Bits:
+    """Pack rows, and check that they have the columns of the archetypes."""
+    rows = as_examples(X, name="rows", gaps=True, least=1)
+    N = found.patterns.shape[1]
+    if rows.shape[1] != N:
+        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
+    return rows
+
+
+def _expected_means(found: Archetypes) -> np.ndarray:
+    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1.
+
+    Patterns of the symmetric channel may have wrong signs, about which their scores know.
+    """
+    if found.graded_means is not None:
+        return inside(found.graded_means)
+    sure = found.expected_overlaps
+    return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
+
+
+def _expected_shares(found: Archetypes) -> np.ndarray:
+    """(K,) shares that add up to one; equal ones where none is known."""
+    shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
+    if not shares.sum() > 0:
+        shares = np.ones(len(found))
+    return shares / max(shares.sum(), 1e-300)
 
 
 class _Tails:
@@ -341,7 +339,7 @@ def _spans(m: int, width: int) -> Iterator[slice]:
 
 def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
-    means, shares = expected_means(found), expected_shares(found)
+    means, shares = _expected_means(found), _expected_shares(found)
     for span in _spans(len(rows), max(width, len(found))):
         yield span, to_host(log_joint(rows[span], means, shares, np.float64))
 
@@ -355,6 +353,6 @@ def _posterior_means(found: Archetypes, rows: Bits) -> Iterator[tuple[slice, np.
     """Blocks of rows, and what the archetypes expect of every entry of them, (m, N)."""
     if not len(found):
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
-    means = expected_means(found)
+    means = _expected_means(found)
     for span, logs in _logs(found, rows, rows.shape[1]):
         yield span, _softmax(logs) @ means
