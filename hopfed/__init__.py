@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.archetypes.archetypes import Archetypes
+    from hopfed.archetypes.storage import load
     from hopfed.errors import HopfedError
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
@@ -16,10 +17,11 @@ _PUBLIC = {
     "Archetypes": "hopfed.archetypes.archetypes",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
+    "load": "hopfed.archetypes.storage",
     "recover": "hopfed.recovery.recover",
 }
 
-__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "recover"]
+__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "load", "recover"]
 
 
 def __getattr__(name: str) -> object:

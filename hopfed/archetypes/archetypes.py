@@ -6,11 +6,12 @@ Each method is a function of another module: `assignment`, `export`, `storage` a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes import assignment
+from hopfed.archetypes import assignment, export, storage, views
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.archetypes.selection import expected_overlap
 
@@ -122,3 +123,26 @@ class Archetypes:
     def denoise(self, X: Any) -> np.ndarray:
         """(M, N) int8: every entry of X as the archetypes of its row have it."""
         return assignment.denoise(self, X)
+
+    def to_frame(self) -> Any:
+        """Means as a pandas frame: a row for each archetype, indexed by number and share."""
+        return export.to_frame(self)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write number, share and means of each archetype to a .csv file at `path`."""
+        export.to_csv(self, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write an .h5 run file to `path`, which `hopfed.load` reads."""
+        storage.save(self, path)
+
+    def summary(self) -> str:
+        """Say in words what was found, and which columns tell each archetype from the rest."""
+        return views.summary(self)
+
+    def plot(self, shape: tuple[int, int] | None = None, path: str | Path | None = None) -> Any:
+        """Draw the means: a heat map, or pictures of a `shape`; to a file at `path` as well."""
+        return views.plot(self, shape, path)
+
+    def _repr_html_(self) -> str:
+        return views.html(self)
