@@ -7,6 +7,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.archetypes.archetypes import Archetypes
     from hopfed.archetypes.storage import load
     from hopfed.errors import HopfedError
+    from hopfed.hopfield.simulation import simulate
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
 
@@ -19,9 +20,13 @@ _PUBLIC = {
     "HopfedError": "hopfed.errors",
     "load": "hopfed.archetypes.storage",
     "recover": "hopfed.recovery.recover",
+    "simulate": "hopfed.hopfield.simulation",
 }
 
-__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "load", "recover"]
+# Modules that are there after `import hopfed` alone.
+_MODULES = ("kernels", "theory")
+
+__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "load", "recover", "simulate"]
 
 
 def __getattr__(name: str) -> object:
@@ -29,10 +34,12 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("hopfed")
+    if name in _MODULES:
+        return import_module(f"hopfed.{name}")
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'hopfed' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

@@ -23,7 +23,7 @@ from hopfed.spectral.rows import Bits
 def recover(
     examples: Any,
     *,
-    seed: int,
+    seed: int = 0,
     quality: float | None = None,
     method: str = "auto",
     rank_rule: str = "tw",
@@ -88,7 +88,7 @@ def recover(
     ).archetypes
 
 
-def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
+def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters
