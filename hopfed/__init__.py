@@ -24,7 +24,7 @@ _PUBLIC = {
 }
 
 # Modules that are there after `import hopfed` alone.
-_MODULES = ("kernels", "theory")
+_MODULES = ("kernels", "sklearn", "theory")
 
 __all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "load", "recover", "simulate"]
 

@@ -18,7 +18,7 @@ FLOORS = (
     {"__main__", "cli", "report"},
     {"bench", "experiments"},
     {"hopfield", "neural"},
-    {"privacy", "recovery"},
+    {"privacy", "recovery", "sklearn"},
     {"archetypes", "memory"},
     {"data", "federation", "figures", "spectral"},
     {"_lib", "errors", "kernels", "runs", "theory"},
