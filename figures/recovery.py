@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hopfed.errors import ArgumentError
-from hopfed.figures import new_figure
+from hopfed.figures import archetypes, new_figure
 from hopfed.runs import Run
 
 SHOWN = 40  # largest number of patterns in the figure
@@ -21,8 +21,11 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     Parameters
     ----------
     run : as `hopfed recover --out` writes it.
-    shape : height and width of a pattern; the nearest rectangle when left out.
+    shape : height and width of a pattern; the nearest rectangle when left out. Archetypes that
+        were saved without the spectrum that they come from are drawn alone.
     """
+    if "spectrum/eigenvalues" not in run.arrays:
+        return archetypes.draw(run, shape=shape)
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
     shape = shape or _rectangle(patterns.shape[1])

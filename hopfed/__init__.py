@@ -4,8 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
-    from hopfed.archetypes.factorize import Archetypes
+    from hopfed.archetypes.archetypes import Archetypes
+    from hopfed.archetypes.storage import load
     from hopfed.errors import HopfedError
+    from hopfed.hopfield.simulation import simulate
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
     from hopfed.tables.reading import read_table
@@ -14,14 +16,27 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
 
 # Public name -> module. Loaded on first use, so that `import hopfed` stays light.
 _PUBLIC = {
-    "Archetypes": "hopfed.archetypes.factorize",
+    "Archetypes": "hopfed.archetypes.archetypes",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
+    "load": "hopfed.archetypes.storage",
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
+    "simulate": "hopfed.hopfield.simulation",
 }
 
-__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "read_table", "recover"]
+# Modules that are there after `import hopfed` alone.
+_MODULES = ("kernels", "sklearn", "theory")
+
+__all__ = [
+    "Archetypes",
+    "AssociativeMemory",
+    "HopfedError",
+    "load",
+    "read_table",
+    "recover",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -29,10 +44,12 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("hopfed")
+    if name in _MODULES:
+        return import_module(f"hopfed.{name}")
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'hopfed' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

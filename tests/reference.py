@@ -11,7 +11,10 @@ import pkgutil
 import re
 
 PUBLIC = """
-hopfed hopfed.recovery.recover hopfed.archetypes.factorize hopfed.spectral.operators
+hopfed hopfed.recovery.recover hopfed.sklearn hopfed.archetypes.archetypes
+hopfed.archetypes.assignment
+hopfed.archetypes.views hopfed.hopfield.simulation
+hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
 hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover

@@ -2,8 +2,9 @@
 
 Conventions: `M` examples of `N` sites, aspect ratio `q = N / M`, spectra of `(1/M) eta^T eta`,
 spike strengths `kappa` in units of the bulk variance. Functions broadcast over their arguments
-and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. Nothing is imported
-here, and no module loads SciPy before it is needed: import the one you need.
+and raise `hopfed.errors.ArgumentError`, which names the argument and its rule. A module
+is imported when it is first named, as in `hopfed.theory.planning`, and none loads SciPy before it
+is needed.
 
 marchenko_pastur : law of the bulk for white noise.
 tracy_widom : law of its largest eigenvalue, exact and fast.
@@ -26,3 +27,13 @@ storage : how many archetypes an associative memory holds, and a simulation of i
 storage_thermal : the same for Hebb's rule at finite temperature.
 dense_storage : how many patterns the dense and the exponential memory hold.
 """
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

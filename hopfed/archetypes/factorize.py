@@ -11,15 +11,15 @@ import numpy as np
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, expected_overlap, match_known, merge, select
+from hopfed.archetypes.selection import ExposureFit, match_known, merge, select
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
-from hopfed.tables.coding import Coding
 
 METHODS = ("auto", "joint", "layered", "ica")
 
@@ -45,91 +45,6 @@ class Groups:
 
     sums: np.ndarray = field(repr=False)
     counts: np.ndarray
-
-
-@dataclass(frozen=True)
-class Archetypes:
-    """Archetypes recovered from an operator, heaviest first.
-
-    Attributes
-    ----------
-    patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
-    scores : (K,) part of each pattern that lies in the signal subspace (arXiv:2603.19902, eq.
-        (18)).
-    predicted_scores : (K,) what theory expects of an archetype with the same coefficients
-        (theory/NOTES.md, "Score and acceptance").
-    exposures : (K,) estimated fraction of the examples that came from each.
-    quality : r of the example channel; otherwise the root mean square of the means.
-    n_detected : number of archetypes that the spectrum shows.
-    explained : part of the signal that the patterns explain; 1 is all of it.
-    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit"; of other channels
-        "ok", "one class", "structure, but not classes" or "copies".
-    advice : what the status means for these data, in words.
-    channel : "symmetric", where every column of an example is flipped equally often; "by column",
-        where columns differ in it; "graded", where each class has a mean of its own in each column.
-    residual : largest eigenvalue that is left, over the edge of noise; up to about 1 the archetypes
-        explain how columns depend on each other.
-    graded_means, errors : (K, N) means of the columns and their standard errors, of a channel that
-        is not symmetric.
-    client_shares : (L, K) shares of the classes at each client, of such a channel.
-    columns : N names, where the examples had names.
-    coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
-    matches : for each `known` pattern the row of the archetype that it is, or that it has become;
-        -1 where this operator does not show it.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
-    ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))
-    >>> found.exposures.round(2), round(found.quality, 2), found.status
-    (array([0.34, 0.34, 0.32]), 0.8, 'ok')
-    """
-
-    patterns: np.ndarray = field(repr=False)
-    scores: np.ndarray
-    predicted_scores: np.ndarray
-    exposures: np.ndarray
-    quality: float
-    n_detected: int
-    explained: float
-    status: str
-    advice: str
-    matches: np.ndarray
-    channel: str = "symmetric"
-    residual: float = np.nan
-    graded_means: np.ndarray | None = field(default=None, repr=False)
-    errors: np.ndarray | None = field(default=None, repr=False)
-    client_shares: np.ndarray | None = field(default=None, repr=False)
-    columns: tuple[str, ...] | None = field(default=None, repr=False)
-    coding: Coding | None = field(default=None, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.patterns)
-
-    @property
-    def means(self) -> np.ndarray:
-        """(K, N) mean of each column over the rows of each archetype, in [-1, 1]."""
-        if self.graded_means is not None:
-            return self.graded_means
-        found: np.ndarray = self.quality * self.patterns
-        return found
-
-    @property
-    def shares(self) -> np.ndarray:
-        """(K,) share of the rows that each archetype has: its exposure."""
-        return self.exposures
-
-    @property
-    def expected_overlaps(self) -> np.ndarray:
-        """(K,) overlap with its archetype to expect of a pattern read off this operator.
-
-        Source: theory/NOTES.md, "Score and acceptance".
-        """
-        return expected_overlap(self.predicted_scores)
 
 
 def factorize(

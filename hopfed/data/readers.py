@@ -91,20 +91,25 @@ def read_numbers(path: str | Path, *, gaps: bool = False) -> np.ndarray:
 
 
 @overload
-def as_examples(array: Any, *, name: str = ..., gaps: Literal[False] = False) -> PackedBits: ...
-@overload
-def as_examples(array: Any, *, name: str = ..., gaps: bool) -> PackedBits | MaskedBits: ...
 def as_examples(
-    array: Any, *, name: str = "examples", gaps: bool = False
+    array: Any, *, name: str = ..., gaps: Literal[False] = False, least: int = ...
+) -> PackedBits: ...
+@overload
+def as_examples(
+    array: Any, *, name: str = ..., gaps: bool, least: int = ...
+) -> PackedBits | MaskedBits: ...
+def as_examples(
+    array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2
 ) -> PackedBits | MaskedBits:
-    """Check that `array` holds at least two binary examples, and pack them.
+    """Check that `array` holds binary examples, as a rule at least two, and pack them.
 
     Parameters
     ----------
-    array : (M, ...) of +-1, 0/1 or booleans; M at least 2. Entries that are missing are NaN, None,
+    array : (M, ...) of +-1, 0/1 or booleans. Entries that are missing are NaN, None,
         masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.gaps.Gaps`).
     name : what to call it in an error.
     gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
+    least : how many examples there must be.
 
     Raises
     ------
@@ -117,8 +122,9 @@ def as_examples(
     """
     packed = array if isinstance(array, PackedBits | MaskedBits) else _packed(array, name)
     rows, columns = packed.shape
-    if rows < 2 or columns < 1:
-        raise DataError(f"{name}: at least two examples are needed, got {rows} x {columns}")
+    if rows < least or columns < 1:
+        few = "two examples are" if least == 2 else f"{least} example(s) are"
+        raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
     if isinstance(packed, MaskedBits) and not gaps:
         raise DataError(f"{name}: {_missing(Gaps.of(packed))}")
     return packed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
@@ -25,7 +25,7 @@ from hopfed.tables.owners import tables_of
 def recover(
     examples: Any,
     *,
-    seed: int,
+    seed: int = 0,
     quality: float | None = None,
     method: str = "auto",
     rank_rule: str = "tw",
@@ -92,7 +92,7 @@ def recover(
     ).archetypes
 
 
-def run_recovery(examples: Any, *, seed: int, **options: Any) -> Recovery:
+def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters

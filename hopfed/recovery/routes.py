@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.stats import norm
 
-from hopfed.archetypes.factorize import Archetypes, Groups, factorize
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic

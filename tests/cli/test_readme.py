@@ -5,12 +5,10 @@ import shlex
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 from commands import parsed
 from helpers import DATA
 
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import NAMES
 from hopfed.experiments.worked import owners_files
 
@@ -24,9 +22,6 @@ COMMANDS += re.findall(r"`(hopfed [a-z]+ [^`]*)`", JOINED)
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_its_python_runs(number, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    xi = rademacher(4, 200, np.random.default_rng(0))
-    for i, name in enumerate(("north", "south")):
-        np.save(f"{name}.npy", draw_examples(xi, 400, 0.7, np.random.default_rng(i))[0])
     exec(compile(BLOCKS[number], "README.md", "exec"), {})
     assert capsys.readouterr().out
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
@@ -42,14 +43,9 @@ class Owner:
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
-        home = held(self.rows)
-        self.means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
-        odds = like(np.arctanh(self.means).T.astype(np.float32), home)
-        even = like((np.log1p(-(self.means**2)) / 2 - np.log(2)).T.astype(np.float32), home)
-        xp = namespace(odds)
-        logs = xp.astype(times(self.rows, odds), xp.float64)
-        logs = logs + xp.astype(seen_times(self.rows, even), xp.float64)
-        logs = logs + like(np.log(np.maximum(shares, 1e-300)), logs)
+        self.means = inside(means)
+        logs = log_joint(self.rows, self.means, shares)
+        xp = namespace(logs)
         top = xp.max(logs, axis=1, keepdims=True)
         logs -= top
         weights = xp.exp(logs)
@@ -62,6 +58,37 @@ class Owner:
         """Responsibilities in single precision, in which products with rows are made."""
         xp = namespace(self.posterior)
         return xp.astype(self.posterior, xp.float32)
+
+
+def inside(means: np.ndarray) -> np.ndarray:
+    """Means in double precision, none of them so near to +-1 that it excludes an entry."""
+    return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
+
+
+def log_joint(
+    rows: Bits | Array, means: np.ndarray, shares: np.ndarray, precision: DTypeLike = np.float32
+) -> Array:
+    """Log of the probability of each row and each class together, (M, K) float64.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without; what is missing contributes nothing.
+    means : (K, N) inside of +-1 (`inside`).
+    shares : (K,).
+    precision : in which the products with rows are made.
+
+    Examples
+    --------
+    >>> log_joint(np.array([[1, 0]], np.float32), np.array([[0.5, 0.5]]), [1.0]).round(4)
+    array([[-0.2877]])
+    """
+    home = held(rows)
+    odds = like(np.arctanh(means).T.astype(precision), home)
+    even = like((np.log1p(-(means**2)) / 2 - np.log(2)).T.astype(precision), home)
+    xp = namespace(odds)
+    logs = xp.astype(times(rows, odds), xp.float64)
+    logs = logs + xp.astype(seen_times(rows, even), xp.float64)
+    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
 Question = Callable[[Owner, Message], Message]

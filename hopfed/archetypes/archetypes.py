@@ -1,0 +1,149 @@
+"""What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
+
+Each method is a function of another module: `assignment`, `export`, `storage` and `views`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.archetypes import assignment, export, storage, views
+from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
+from hopfed.archetypes.selection import expected_overlap
+from hopfed.tables.coding import Coding
+
+
+@dataclass(frozen=True)
+class Archetypes:
+    """Archetypes recovered from an operator, heaviest first.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1; each is known up to its sign unless it was oriented.
+    scores : (K,) part of each pattern that lies in the signal subspace (arXiv:2603.19902, eq.
+        (18)).
+    predicted_scores : (K,) what theory expects of an archetype with the same coefficients
+        (theory/NOTES.md, "Score and acceptance").
+    exposures : (K,) estimated fraction of the examples that came from each.
+    quality : r of the example channel; otherwise the root mean square of the means.
+    n_detected : number of archetypes that the spectrum shows.
+    explained : part of the signal that the patterns explain; 1 is all of it.
+    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit"; of other channels
+        "ok", "one class", "structure, but not classes" or "copies".
+    advice : what the status means for these data, in words.
+    channel : "symmetric", where every column of an example is flipped equally often; "by column",
+        where columns differ in it; "graded", where each class has a mean of its own in each column.
+    residual : largest eigenvalue that is left, over the edge of noise; up to about 1 the archetypes
+        explain how columns depend on each other.
+    graded_means, errors : (K, N) means of the columns and their standard errors, of a channel that
+        is not symmetric.
+    client_shares : (L, K) shares of the classes at each client, of such a channel.
+    matches : for each `known` pattern the row of the archetype that it is, or that it has become;
+        -1 where this operator does not show it.
+    columns : names of the N columns, where the source has any.
+    coding : how the cells of the source became +-1, where it was a table.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
+    ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))
+    >>> found.exposures.round(2), round(found.quality, 2), found.status
+    (array([0.34, 0.34, 0.32]), 0.8, 'ok')
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    scores: np.ndarray
+    predicted_scores: np.ndarray
+    exposures: np.ndarray
+    quality: float
+    n_detected: int
+    explained: float
+    status: str
+    advice: str
+    matches: np.ndarray
+    channel: str = "symmetric"
+    residual: float = np.nan
+    graded_means: np.ndarray | None = field(default=None, repr=False)
+    errors: np.ndarray | None = field(default=None, repr=False)
+    client_shares: np.ndarray | None = field(default=None, repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    coding: Coding | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    @property
+    def means(self) -> np.ndarray:
+        """(K, N) mean of each column over the rows of each archetype, in [-1, 1]."""
+        if self.graded_means is not None:
+            return self.graded_means
+        found: np.ndarray = self.quality * self.patterns
+        return found
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) share of the rows that each archetype has: its exposure."""
+        return self.exposures
+
+    @property
+    def expected_overlaps(self) -> np.ndarray:
+        """(K,) overlap with its archetype to expect of a pattern read off this operator.
+
+        Source: theory/NOTES.md, "Score and acceptance".
+        """
+        return expected_overlap(self.predicted_scores)
+
+    def assign(self, X: Any, *, alpha: float = ALPHA) -> Assignment:
+        """Which archetype each row of X is of (-1: none of these), and how probably.
+
+        `alpha` is the share of the model's own rows that may be called none of these, in [0, 1);
+        with 0 each row is of its nearest. See `hopfed.archetypes.assignment.assign`.
+        """
+        return assignment.assign(self, X, alpha=alpha)
+
+    def probabilities(self, X: Any) -> np.ndarray:
+        """(M, K) probability of each archetype for each row of X, if the row is of any."""
+        return assignment.probabilities(self, X)
+
+    def score(self, X: Any) -> np.ndarray:
+        """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers."""
+        return assignment.score(self, X)
+
+    def complete(self, X: Any) -> Completion:
+        """Rows of X with their gaps filled by what is likelier, and the probability of that."""
+        return assignment.complete(self, X)
+
+    def denoise(self, X: Any) -> np.ndarray:
+        """(M, N) int8: every entry of X as the archetypes of its row have it."""
+        return assignment.denoise(self, X)
+
+    def to_frame(self) -> Any:
+        """Means as a pandas frame: a row for each archetype, indexed by number and share."""
+        return export.to_frame(self)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write number, share and means of each archetype to a .csv file at `path`."""
+        export.to_csv(self, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write an .h5 run file to `path`, which `hopfed.load` reads."""
+        storage.save(self, path)
+
+    def summary(self) -> str:
+        """Say in words what was found, and which columns tell each archetype from the rest."""
+        return views.summary(self)
+
+    def plot(self, shape: tuple[int, int] | None = None, path: str | Path | None = None) -> Any:
+        """Draw the means: a heat map, or pictures of a `shape`; to a file at `path` as well."""
+        return views.plot(self, shape, path)
+
+    def _repr_html_(self) -> str:
+        return views.html(self)

@@ -1,0 +1,358 @@
+"""Which archetype a row is of, how well it fits, and what it lacks.
+
+A row is taken for an independent draw in every column, given its archetype (Bernoulli, with the
+mean that the archetype has there): a missing entry contributes nothing, and a row of which nothing
+is known is of each archetype with its share. In the symmetric channel the mean is the quality times
+the overlap that a pattern read off the operator is expected to have with the true one.
+
+"None of these" is a test of every row at a stated level. Its statistic is the log-likelihood of
+what is observed of the row under its nearest archetype, less what is expected of that archetype's
+own rows with the same gaps. Under the model it is a sum of independent terms of two values; its
+first three cumulants are sums over the observed columns, and its tail is that of the gamma law with
+these cumulants (Pearson's type III), which is the normal law where the third is nothing.
+
+Measured: at the level 0.001, of 20,000 new rows of planted classes (16 to 1,000 columns, 3 to 50
+classes, up to 0.3 of the entries missing) 0.6 to 1.3 in 1,000 are rejected where the classes are
+known and can be told apart, fewer where they cannot, and 0.6 to 1.4 where they were recovered from
+200 to 2,000 other rows; at the level 0.01, 8 to 12. Rows of an archetype that the recovery missed
+are rejected nearly all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaincc, logsumexp, ndtr
+
+from hopfed import kernels
+from hopfed._lib.arrays import to_host
+from hopfed._lib.settings import require
+from hopfed.archetypes.graded.owners import inside, log_joint
+from hopfed.data.readers import as_examples
+from hopfed.errors import DataError
+from hopfed.spectral.rows import Bits, held, like, seen_times
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+ALPHA = 1e-3  # rows of the model that are taken for none of its archetypes
+BLOCK = 1 << 21  # numbers made at a time
+NORMAL = 1e10  # shape of a gamma law from which it is the normal one
+
+
+class Assignment(NamedTuple):
+    """Which archetype each row is of.
+
+    Attributes
+    ----------
+    archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
+    probability : (M,) of the nearest archetype, given that the row is of one of them.
+
+    Examples
+    --------
+    >>> archetype, probability = Assignment(np.array([1, -1]), np.array([0.9, 0.6]))
+    >>> archetype.tolist()
+    [1, -1]
+    """
+
+    archetype: np.ndarray
+    probability: np.ndarray
+
+
+class Completion(NamedTuple):
+    """Rows without gaps.
+
+    Attributes
+    ----------
+    values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
+    probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
+
+    Examples
+    --------
+    >>> Completion(np.array([[1, -1]]), np.array([[1.0, 0.8]])).values.tolist()
+    [[1, -1]]
+    """
+
+    values: np.ndarray
+    probability: np.ndarray
+
+
+def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
+    """Say of each row which archetype it is of, how probably, or that it is of none.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    X : (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are missing, and 0
+        is where -1 occurs.
+    alpha : share of the rows of the model that may be taken for none of the archetypes, in [0, 1);
+        with 0 each row is of its nearest.
+
+    Raises
+    ------
+    DataError : rows that are not binary, or have other columns.
+    ArgumentError : `alpha` is out of its range.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x, labels = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)
+    >>> found = recover(x, seed=1)
+    >>> strange = np.tile([1, -1], 100)
+    >>> archetype, probability = assign(found, np.vstack([x[:4], strange]))
+    >>> archetype.tolist(), probability[:4].round(3).tolist()
+    ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
+    """
+    require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
+    rows = _rows_of(found, X)
+    archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
+    if not len(found):
+        return Assignment(archetype, probability)
+    tails = _Tails(_expected_means(found))
+    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
+    for span, logs in _logs(found, rows):
+        nearest = logs.argmax(axis=1)
+        best = logs[np.arange(len(logs)), nearest]
+        np.exp(logs - best[:, None], out=logs)
+        probability[span] = 1 / logs.sum(axis=1)
+        if alpha > 0:
+            unlikely = tails(rows[span], nearest, best - prior[nearest]) < alpha
+            nearest[unlikely] = -1
+        archetype[span] = nearest
+    return Assignment(archetype, probability)
+
+
+def fit(found: Archetypes, X: Any) -> np.ndarray:
+    """(M,) share of the rows of its nearest archetype that fit it no better than this row.
+
+    Parameters
+    ----------
+    found : the archetypes; without any, nothing fits (0).
+    X : as of `assign`.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> bool(abs(fit(recover(x, seed=1), x).mean() - 0.5) < 0.05)
+    True
+    """
+    rows = _rows_of(found, X)
+    tail = np.zeros(len(rows))
+    if not len(found):
+        return tail
+    tails = _Tails(_expected_means(found))
+    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
+    for span, logs in _logs(found, rows):
+        nearest = logs.argmax(axis=1)
+        best = logs[np.arange(len(logs)), nearest] - prior[nearest]
+        tail[span] = tails(rows[span], nearest, best)
+    return tail
+
+
+def probabilities(found: Archetypes, X: Any) -> np.ndarray:
+    """(M, K) probability of each archetype for each row, given that it is of one of them.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    X : as of `assign`.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> probabilities(recover(x, seed=1), x[:2]).round(3).tolist()
+    [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    rows = _rows_of(found, X)
+    weights = np.zeros((len(rows), len(found)))
+    for span, logs in _logs(found, rows):
+        weights[span] = _softmax(logs)
+    return weights
+
+
+def score(found: Archetypes, X: Any) -> np.ndarray:
+    """(M,) log-likelihood in nats of what is observed of each row; low ones are outliers.
+
+    Parameters
+    ----------
+    found : the archetypes; without any, all columns are fair coins.
+    X : as of `assign`.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> found = recover(x, seed=1)
+    >>> bool(score(found, x).mean() > score(found, rng.permuted(x, axis=1)).mean() + 50)
+    True
+    """
+    rows = _rows_of(found, X)
+    if not len(found):
+        ones = like(np.full((rows.shape[1], 1), -np.log(2)), held(rows))
+        return to_host(seen_times(rows, ones))[:, 0]
+    likelihood = np.zeros(len(rows))
+    for span, logs in _logs(found, rows):
+        likelihood[span] = logsumexp(logs, axis=1)
+    return likelihood
+
+
+def complete(found: Archetypes, X: Any) -> Completion:
+    """Fill the gaps of rows by what is likelier given the rest of the row.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    X : as of `assign`; what is observed stays as it is.
+
+    Raises
+    ------
+    DataError : there are no archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x, labels = draw_examples(xi := rademacher(3, 200, rng), 600, 0.8, rng)
+    >>> row = x[:1].astype(float)
+    >>> row[0, 100:] = np.nan
+    >>> values, probability = complete(recover(x, seed=1), row)
+    >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
+    (True, array([1. , 0.9], dtype=float32))
+    """
+    rows = _rows_of(found, X)
+    values = np.empty(rows.shape, np.int8)
+    probability = np.empty(rows.shape, np.float32)
+    for span, mean in _posterior_means(found, rows):
+        values[span] = to_host(kernels.unpack(rows[span]))
+        gap = values[span] == 0
+        values[span][gap] = np.where(mean[gap] < 0, -1, 1)
+        probability[span] = np.where(gap, (1 + np.abs(mean)) / 2, 1.0)
+    return Completion(values, probability)
+
+
+def denoise(found: Archetypes, X: Any) -> np.ndarray:
+    """Int8 (M, N): the likelier sign of every entry, given which archetype its row may be of.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    X : as of `assign`.
+
+    Raises
+    ------
+    DataError : there are no archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x, labels = draw_examples(xi := rademacher(3, 200, rng), 600, 0.8, rng)
+    >>> bool((denoise(recover(x, seed=1), x) == xi[labels]).all())
+    True
+    """
+    rows = _rows_of(found, X)
+    values = np.empty(rows.shape, np.int8)
+    for span, mean in _posterior_means(found, rows):
+        values[span] = np.where(mean < 0, -1, 1)
+    return values
+
+
+def _rows_of(found: Archetypes, X: Any) -> Bits:
+    """Pack rows, and check that they have the columns of the archetypes."""
+    rows = as_examples(X, name="rows", gaps=True, least=1)
+    N = found.patterns.shape[1]
+    if rows.shape[1] != N:
+        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
+    return rows
+
+
+def _expected_means(found: Archetypes) -> np.ndarray:
+    """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1.
+
+    Patterns of the symmetric channel may have wrong signs, about which their scores know.
+    """
+    if found.graded_means is not None:
+        return inside(found.graded_means)
+    sure = found.expected_overlaps
+    return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
+
+
+def _expected_shares(found: Archetypes) -> np.ndarray:
+    """(K,) shares that add up to one; equal ones where none is known."""
+    shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
+    if not shares.sum() > 0:
+        shares = np.ones(len(found))
+    return shares / max(shares.sum(), 1e-300)
+
+
+class _Tails:
+    """How often rows of an archetype fit it no better than a given one."""
+
+    def __init__(self, means: np.ndarray):
+        odds, spread = np.arctanh(means), (1 - means) * (1 + means)
+        even = np.log1p(-(means**2)) / 2 - np.log(2)
+        # (K, N, 3): mean of the log-likelihood of an entry, variance, third cumulant of its lack.
+        cumulants = means * odds + even, spread * odds**2, 2 * means * spread * odds**3
+        self.columns = np.stack(cumulants, axis=-1)
+        self.complete = self.columns.sum(axis=1)
+
+    def __call__(self, rows: Bits, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
+        """(M,) tails of rows under their `nearest` archetypes, log-likelihoods `logs` there."""
+        sums = self.complete[nearest]
+        if isinstance(rows, kernels.MaskedBits):
+            for k in np.unique(nearest):
+                which = np.flatnonzero(nearest == k)
+                columns = like(self.columns[k], held(rows))
+                sums[which] = to_host(seen_times(rows[which], columns))
+        return _tail(sums[:, 0] - logs, sums[:, 1], sums[:, 2])
+
+
+def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarray:
+    """P(D >= lack) for D of mean 0 and these cumulants; 1 where nothing varies."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = lack / np.sqrt(variance)
+        shape = np.where(third > 0, 4 * variance**3 / third**2, np.inf)
+        gamma = gammaincc(shape, np.maximum(shape + z * np.sqrt(shape), 0.0))
+    tail = np.where(shape < NORMAL, gamma, ndtr(-z))
+    return np.where(variance > 0, tail, 1.0)
+
+
+def _spans(m: int, width: int) -> Iterator[slice]:
+    """Pieces of m rows, so that `width` numbers for each of them make a block."""
+    size = max(64, BLOCK // max(width, 1))
+    return (slice(a, min(a + size, m)) for a in range(0, m, size))
+
+
+def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of rows, and the log of the probability of each row and each archetype together."""
+    means, shares = _expected_means(found), _expected_shares(found)
+    for span in _spans(len(rows), max(width, len(found))):
+        yield span, to_host(log_joint(rows[span], means, shares, np.float64))
+
+
+def _softmax(logs: np.ndarray) -> np.ndarray:
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _posterior_means(found: Archetypes, rows: Bits) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of rows, and what the archetypes expect of every entry of them, (m, N)."""
+    if not len(found):
+        raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
+    means = _expected_means(found)
+    for span, logs in _logs(found, rows, rows.shape[1]):
+        yield span, _softmax(logs) @ means

@@ -1,0 +1,101 @@
+"""Archetypes as tables for other programs: a row for each archetype, the columns of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed.archetypes.storage import arrays_of, names_of, summary_of
+from hopfed.data.writers import Column, write
+from hopfed.errors import BackendError
+from hopfed.runs import plain
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+
+def to_frame(found: Archetypes) -> Any:
+    """Means as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Raises
+    ------
+    BackendError : pandas is not installed.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> [number for number, *_ in table_of(recover(x, seed=1))][:3]  # without pandas
+    ['archetype', 'share', 'column 1']
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise BackendError("frames need pandas: pip install pandas") from None
+    index = pd.MultiIndex.from_arrays(
+        [np.arange(1, len(found) + 1), found.shares], names=["archetype", "share"]
+    )
+    return pd.DataFrame(found.means, index=index, columns=list(names_of(found)))
+
+
+def to_csv(found: Archetypes, path: str | Path) -> None:
+    """Write number, share and means of each archetype to a .csv file, whole or not at all.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    path : of the file; its name ends in .csv.
+
+    Raises
+    ------
+    ArgumentError : the name ends otherwise.
+    RunFileError : the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     to_csv(found, f"{folder}/found.csv")
+    ...     print(Path(folder, "found.csv").read_text()[:36])
+    archetype,share,column 1,column 2,co
+    """
+    write(path, table_of(found), endings=(".csv",))
+
+
+def table_of(found: Archetypes) -> list[Column]:
+    """Columns of the table: number, share, and the mean of every column of the data.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    head: list[Column] = [
+        ("archetype", np.arange(1, len(found) + 1)),
+        ("share", np.asarray(found.shares, np.float64)),
+    ]
+    return head + list(zip(names_of(found), np.asarray(found.means, np.float64).T, strict=True))
+
+
+def report_of(found: Archetypes) -> dict[str, Any]:
+    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    arrays = {name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"}
+    arrays.pop("names", None)
+    made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
+    return made

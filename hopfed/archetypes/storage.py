@@ -1,0 +1,222 @@
+"""Archetypes as a run file, and back; what `hopfed recover --out` writes is read as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.runs import Run, blaming, plain
+from hopfed.tables.coding import Coding
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+KIND = "recover"
+GRADED = {"errors": "errors", "client_shares": "client_shares"}  # field -> array, if there is one
+
+
+def save(found: Archetypes, path: str | Path) -> None:
+    """Write archetypes to an .h5 run file, whole or not at all.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    path : of the file.
+
+    Raises
+    ------
+    RunFileError : the file cannot be written; what stood there before is untouched.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(found, f"{folder}/found.h5")
+    ...     load(f"{folder}/found.h5").status
+    'ok'
+    """
+    as_run(found).save(path)
+
+
+def load(path: str | Path) -> Archetypes:
+    """Read archetypes that `save` or `hopfed recover --out` wrote.
+
+    Parameters
+    ----------
+    path : of the run file.
+
+    Raises
+    ------
+    RunFileError : there is no such file, it is damaged, or it holds something else.
+
+    Examples
+    --------
+    >>> load("lost.h5")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.RunFileError: lost.h5: no such run file
+    """
+    run = Run.load(path, complete=True)
+    if run.kind != KIND:
+        raise RunFileError(f"{path}: holds a run of {run.kind!r}, not archetypes (hopfed recover)")
+    try:
+        with blaming(path, KIND):
+            return of_run(run)
+    except (ArgumentError, DataError) as error:
+        raise RunFileError(f"{path}: not archetypes as hopfed writes them: {error}") from error
+
+
+def as_run(found: Archetypes) -> Run:
+    """Return archetypes as a run; no row is in it.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> as_run(found).summary["n_archetypes"]
+    3
+    """
+    config = {} if found.coding is None else {"coding": found.coding.to_json()}
+    return Run(KIND, config, arrays_of(found), plain(summary_of(found)))
+
+
+def names_of(found: Archetypes) -> tuple[str, ...]:
+    """Names of the columns; "column 1" and so on where they have none.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    if found.columns is not None:
+        return found.columns
+    return tuple(f"column {j}" for j in range(1, found.patterns.shape[1] + 1))
+
+
+def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
+    """What a run file keeps of archetypes in arrays, by its names in the file.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    arrays = {
+        "archetypes/means": found.means,
+        "archetypes/shares": found.shares,
+        "archetypes/patterns": found.patterns,
+        "archetypes/scores": found.scores,
+        "archetypes/predicted_scores": found.predicted_scores,
+        "archetypes/exposures": found.exposures,
+    }
+    held = {f"archetypes/{name}": getattr(found, field) for field, name in GRADED.items()}
+    arrays |= {name: array for name, array in held.items() if array is not None}
+    if found.columns is not None:
+        names = [name.encode("utf-8", "surrogatepass") for name in found.columns]
+        arrays["columns/names"] = np.array(names, dtype=np.bytes_)
+    return arrays
+
+
+def summary_of(found: Archetypes) -> dict[str, Any]:
+    """What a run file keeps of archetypes in numbers and words.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    return {
+        "n_archetypes": len(found),
+        "n_sites": found.patterns.shape[1],
+        "n_detected": found.n_detected,
+        "channel": found.channel,
+        "residual": found.residual,
+        "quality": found.quality,
+        "explained": found.explained,
+        "status": found.status,
+        "advice": found.advice,
+    }
+
+
+def of_run(run: Run) -> Archetypes:
+    """Rebuild archetypes from a run; fields that older files lack have their defaults.
+
+    Parameters
+    ----------
+    run : of kind "recover".
+
+    Raises
+    ------
+    ArgumentError : arrays that do not fit together.
+    """
+    from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
+
+    arrays = {
+        name.rpartition("/")[2]: x
+        for name, x in run.arrays.items()
+        if name.startswith("archetypes/")
+    }
+    patterns, words = arrays["patterns"], run.summary
+    _check(patterns, arrays)
+    channel = str(words.get("channel", "symmetric"))
+    graded = channel != "symmetric"
+    return Archetypes(
+        patterns=patterns.astype(np.int8),
+        scores=arrays["scores"],
+        predicted_scores=arrays["predicted_scores"],
+        exposures=arrays["exposures"],
+        quality=_number(words["quality"]),
+        n_detected=int(words["n_detected"]),
+        explained=_number(words["explained"]),
+        status=str(words["status"]),
+        advice=str(words["advice"]),
+        matches=np.zeros(0, np.int64),
+        channel=channel,
+        residual=_number(words.get("residual")),
+        graded_means=arrays["means"] if graded else None,
+        columns=_names(run.arrays.get("columns/names"), patterns.shape[1]),
+        coding=Coding.from_json(run.config["coding"]) if "coding" in run.config else None,
+        **{field: arrays.get(name) for field, name in GRADED.items()},
+    )
+
+
+def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+    """Refuse arrays that are not those of one recovery."""
+    sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
+    require(sound, "patterns", "a table of +-1", patterns.shape)
+    K, N = patterns.shape
+    shapes = {"means": (K, N), "errors": (K, N)}
+    shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
+    for name, array in arrays.items():
+        if name in shapes:
+            require(array.shape == shapes[name], name, f"of shape {shapes[name]}", array.shape)
+            require(array.dtype.kind == "f", name, "real numbers", array.dtype)
+    if "means" in arrays:
+        inside = bool((np.abs(arrays["means"]) <= 1).all())
+        require(inside, "means", "in [-1, 1]", "others")
+    if "client_shares" in arrays:
+        shares = arrays["client_shares"]
+        require(shares.ndim == 2 and shares.shape[1] == K, "client_shares", f"of {K} classes", "")
+
+
+def _number(value: Any) -> float:
+    """A number of a summary, where JSON has null for what is not finite."""
+    return np.nan if value is None else float(value)
+
+
+def _names(held: np.ndarray | None, N: int) -> tuple[str, ...] | None:
+    if held is None:
+        return None
+    require(held.shape == (N,) and held.dtype.kind == "S", "names", f"of {N} columns", held.shape)
+    return tuple(name.decode("utf-8", "surrogatepass") for name in held.tolist())

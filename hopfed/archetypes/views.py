@@ -1,0 +1,201 @@
+"""Archetypes to look at: in words, as a table for notebooks, as a picture.
+
+Names of columns may come from strangers: in words and tables what would steer a terminal or a page
+is spelled out.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hopfed.archetypes.storage import as_run, names_of
+from hopfed.errors import shown
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+APART = 0.2  # by which the mean of a column must differ from that of the other rows
+SURE = 3.0  # standard errors of that difference that it must be
+MOST = 5  # columns named for an archetype, on each side
+LISTED = 60  # archetypes that are listed
+LONGEST = 40  # characters of a name
+
+
+class Telling(NamedTuple):
+    """A column that tells an archetype from the rest.
+
+    Attributes
+    ----------
+    column : its number, from 0.
+    name : its name, made harmless.
+    rate : share of +1 among the rows of the archetype.
+    other : the same of all other rows.
+
+    Examples
+    --------
+    >>> Telling(0, "tea", 0.9, 0.2).rate
+    0.9
+    """
+
+    column: int
+    name: str
+    rate: float
+    other: float
+
+
+def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
+    """Columns in which archetype k differs most from the other rows: more often +1, and less.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    k : number of the archetype, from 0.
+    most : columns of each kind. A column counts from a difference of 0.1 in its rate on, and of
+        three of its standard errors where that is known.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> rng = np.random.default_rng(0)
+    >>> rate = np.array([[0.9] * 20 + [0.5] * 40, [0.5] * 30 + [0.9] * 30])
+    >>> x = rng.random((800, 60)) < rate[rng.integers(2, size=800)]
+    >>> found = recover(x, seed=0)
+    >>> more, less = telling(found, int(found.means[:, 0].argmax()), most=30)
+    >>> {t.column for t in more} == set(range(20)), min(t.column for t in less)
+    (True, 30)
+    """
+    shares = np.maximum(np.nan_to_num(found.shares), 0.0)
+    others = np.delete(np.arange(len(found)), k)
+    weights = shares[others] / max(shares[others].sum(), 1e-300)
+    rest = weights @ found.means[others] if len(others) else np.zeros(found.patterns.shape[1])
+    apart = found.means[k] - rest
+    clear = np.abs(apart) > APART
+    if found.errors is not None:
+        errors = np.sqrt(found.errors[k] ** 2 + weights**2 @ found.errors[others] ** 2)
+        clear &= np.abs(apart) > SURE * errors
+    names = names_of(found)
+    order = np.argsort(-np.abs(apart), kind="stable")
+    made = [
+        (
+            apart[j],
+            Telling(
+                int(j),
+                shown(names[j], LONGEST),
+                float((1 + found.means[k, j]) / 2),
+                float((1 + rest[j]) / 2),
+            ),
+        )
+        for j in order[clear[order]]
+    ]
+    above = [t for sign, t in made if sign > 0][:most]
+    return above, [t for sign, t in made if sign < 0][:most]
+
+
+def summary(found: Archetypes) -> str:
+    """Say in words what was found, and which columns tell each archetype from the rest.
+
+    Parameters
+    ----------
+    found : the archetypes. A column is named with its rate of +1 in the archetype and, after
+        "against", in all other rows.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> rng = np.random.default_rng(0)
+    >>> rate = np.array([[0.95] * 10 + [0.5] * 50, [0.5] * 58 + [0.05] * 2])
+    >>> x = rng.random((800, 60)) < rate[rng.integers(2, size=800)]
+    >>> print(summary(recover(x, seed=0)).splitlines()[1][:30])
+    archetype 1, 53% of the rows:
+    """
+    lines = [f"{_number(found)}; {found.status}: {found.advice}"]
+    for k in range(min(len(found), LISTED)):
+        lines.append(f"archetype {k + 1}, {found.shares[k]:.0%} of the rows:")
+        for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
+            if columns:
+                named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+                lines.append(f"    {word} +1: {', '.join(named)}")
+        if len(lines[-1].split(":")[-1]) == 0:
+            lines[-1] += " no column tells it from the rest by itself"
+    if len(found) > LISTED:
+        lines.append(f"... and {len(found) - LISTED} more")
+    return "\n".join(lines)
+
+
+def html(found: Archetypes) -> str:
+    """Return what a notebook shows: the verdict, and each archetype with its telling columns.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> html(recover(x, seed=1)).count("<tr>")
+    4
+    """
+    head = ("archetype", "share", "more often +1 than in the other rows", "less often")
+    rows = [
+        (str(k + 1), f"{found.shares[k]:.1%}", *map(_cell, telling(found, k)))
+        for k in range(min(len(found), LISTED))
+    ]
+    table = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    words = escape(f"{_number(found)}; {found.status}: {found.advice}")
+    left = f"<p>... and {len(found) - LISTED} more</p>" if len(found) > LISTED else ""
+    if not rows:
+        return f"<p>{words}</p>"
+    return f"<p>{words}</p><table><tr>{table}</tr>{body}</table>{left}"
+
+
+def plot(
+    found: Archetypes, shape: tuple[int, int] | None = None, path: str | Path | None = None
+) -> Any:
+    """Draw the means of the archetypes: by column name, or as pictures.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    shape : height and width of a picture; a heat map with a line for each column when None.
+    path : .png, .pdf or .svg file to write as well.
+
+    Returns
+    -------
+    a `matplotlib.figure.Figure`, which notebooks show.
+
+    Raises
+    ------
+    ArgumentError : there are no archetypes, or `shape` does not make up the columns.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> len(plot(recover(x, seed=1), shape=(10, 20)).axes)
+    3
+    """
+    from hopfed.figures import save
+    from hopfed.figures.archetypes import draw
+
+    figure = draw(as_run(found), shape=shape)
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def _number(found: Archetypes) -> str:
+    return "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
+
+
+def _cell(columns: list[Telling]) -> str:
+    return ", ".join(f"{escape(t.name)} ({t.rate:.0%})" for t in columns)

@@ -1,0 +1,214 @@
+"""Tables of results as files: .csv, .json, .parquet and .h5, by the ending of their name.
+
+A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
+is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
+a tab or a carriage return and is not a number, as names of columns and rows of strangers may.
+Elsewhere texts are as they are; nothing there calculates.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hopfed._lib.outputs import RUN, replacing
+from hopfed.errors import ArgumentError
+from hopfed.runs import Run, plain
+
+ENDINGS = (".csv", ".json", ".parquet", *RUN)
+BLOCK = 4_096  # rows made into text at a time
+
+# A name and its values, of a length that all columns share: numbers or texts, None for none.
+Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
+
+_FORMULA = re.compile(r"\s*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def check_ending(
+    option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
+) -> tuple[str, ...]:
+    """Refuse, before any work, a file of a format that cannot be written; return what can be.
+
+    Parameters
+    ----------
+    option : what the caller calls the path.
+    path : of the file; None where none is asked for.
+    endings : of names that are taken.
+
+    Raises
+    ------
+    ArgumentError : another ending, or .parquet without pyarrow.
+
+    Examples
+    --------
+    >>> check_ending("--out", "rows.xlsx", (".csv", ".json"))
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: --out must be a .csv, .json file, got rows.xlsx
+    """
+    ending = Path(path).suffix.lower() if path is not None else endings[0]
+    if ending not in endings:
+        raise ArgumentError(option, f"a {', '.join(endings)} file", path)
+    if ending == ".parquet" and find_spec("pyarrow") is None:
+        raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
+    return endings
+
+
+def write(
+    path: str | Path,
+    columns: Sequence[Column],
+    *,
+    endings: tuple[str, ...] = ENDINGS,
+    run: Run | None = None,
+    report: Any = None,
+) -> None:
+    """Write a table to `path`, in the format of its ending.
+
+    Parameters
+    ----------
+    path : of the file.
+    columns : names and values; None is an empty cell.
+    endings : that are taken.
+    run : what an .h5 file holds; the columns as arrays when None.
+    report : what a .json file holds; the rows as a list of objects when None.
+
+    Raises
+    ------
+    ArgumentError : another ending.
+    RunFileError : the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/a.csv", [("id", ["ann", "=1+1"]), ("share", np.array([0.5, -1.0]))])
+    ...     print(Path(folder, "a.csv").read_text())
+    id,share
+    ann,0.5
+    '=1+1,-1.0
+    <BLANKLINE>
+    """
+    check_ending("path", path, endings)
+    ending = Path(path).suffix.lower()
+    if ending in RUN:
+        (run or _run(columns)).save(path)
+        return
+    with replacing(path) as temporary:
+        if ending == ".csv":
+            _csv(temporary, columns)
+        elif ending == ".json":
+            made = _records(columns) if report is None else report
+            text = json.dumps(plain(made), allow_nan=False)
+            temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
+        else:
+            _parquet(temporary, columns)
+
+
+def text_cell(text: str) -> str:
+    """Return a text as a cell of a .csv that no spreadsheet calculates.
+
+    Parameters
+    ----------
+    text : a name or a word.
+
+    Examples
+    --------
+    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea")]
+    ["'=cmd()", '-5', "'@home", 'tea']
+    """
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text.strip()):
+        return f"'{text}"
+    return text
+
+
+def _csv(path: Path, columns: Sequence[Column]) -> None:
+    """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
+    length = len(columns[0][1]) if columns else 0
+    with open(path, "w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(text_cell(name) for name, _ in columns)
+        for start in range(0, length, BLOCK):
+            lines = (_plain(values[start : start + BLOCK]) for _, values in columns)
+            out.writerows(zip(*lines, strict=True))
+
+
+def _plain(values: Any) -> list[Any]:
+    """A piece of a column as Python's numbers and harmless texts; None for what is not finite."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+        found: list[Any] = values.tolist()
+        return found
+    return [_cell(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return text_cell(value)
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    names = unique([name for name, _ in columns])
+    values = [v.tolist() if hasattr(v, "tolist") else v for _, v in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _parquet(path: Path, columns: Sequence[Column]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    names = unique([name for name, _ in columns])
+    table = pa.table({n: pa.array(v) for n, (_, v) in zip(names, columns, strict=True)})
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
+def _run(columns: Sequence[Column]) -> Run:
+    """Columns as arrays of a run; texts as bytes, NaN or -1 where a number is missing."""
+    names = unique([name for name, _ in columns])
+    arrays = {n: _array(v) for n, (_, v) in zip(names, columns, strict=True)}
+    return Run("rows", {}, arrays, {"rows": len(columns[0][1]) if columns else 0})
+
+
+def _array(values: Any) -> np.ndarray:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values
+    listed = list(values)
+    if any(isinstance(v, str) for v in islice(listed, 1)):
+        return np.array([str(v).encode("utf-8", "surrogatepass") for v in listed], dtype=np.bytes_)
+    whole = all(v is None or isinstance(v, int) for v in listed)
+    return np.array([(-1 if whole else np.nan) if v is None else v for v in listed])
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Names that all differ: a later one of two gets a number.
+
+    Parameters
+    ----------
+    names : of columns.
+
+    Examples
+    --------
+    >>> unique(["share", "tea", "share"])
+    ['share', 'tea', 'share (2)']
+    """
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        free, count = name, 1
+        while free in taken:
+            count += 1
+            free = f"{name} ({count})"
+        taken.add(free)
+        found.append(free)
+    return found

@@ -1,0 +1,152 @@
+"""A federation over rounds in one call, all of its clients in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.random import check_seed
+from hopfed._lib.settings import require
+from hopfed.data.batches import Batches
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import Metrics
+from hopfed.federation.engines import Engine
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import Traffic
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import FederationState, play_round
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.settings import HopfieldSettings, Source
+
+COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
+SETTINGS = tuple(f.name for f in fields(HopfieldSettings) if f.name not in ("source", "encoding"))
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a federation knows after its last round, and what that took.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1, the archetypes that the server remembers.
+    metrics : of each round, name -> number or array, as the server gave them.
+    traffic : bytes and numbers each way, by client, of all rounds.
+    faults : a line for each client that failed in a round.
+    state : after the last round, for `hopfed.federation.rounds.play_round`.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> same = np.tile([1, -1, -1, 1], (40, 10))
+    >>> played = hopfed.simulate([same, same])
+    >>> len(played.metrics), played.faults
+    (1, ())
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    metrics: tuple[Metrics, ...] = field(repr=False)
+    traffic: Traffic
+    faults: tuple[str, ...]
+    state: FederationState = field(repr=False)
+
+
+def simulate(
+    clients: Source | Sequence[Any],
+    rounds: int | None = None,
+    *,
+    seed: int = 0,
+    engine: Engine | None = None,
+    participation: Participation | None = None,
+    minimum: int = 1,
+    encoding: Encoding | None = None,
+    **settings: Any,
+) -> Simulation:
+    """Play a Hopfield federation over rounds, its clients in this process.
+
+    Parameters
+    ----------
+    clients : examples of each client, (M, N) of +-1, 0/1 or booleans, dealt at random to the
+        rounds; or a source that knows its `clients` and `rounds`, such as
+        `hopfed.data.stream.ArchetypeStream`.
+    rounds : to play; of a source all of its rounds, otherwise 1 when left out.
+    seed : of every random choice.
+    engine : what carries out the steps of clients; one after the other when left out.
+    participation : who takes part in which round; everyone when left out.
+    minimum : clients that must be heard in a round.
+    encoding : how operators travel; as counts of up to 2,048 columns, else as 64 leading factors,
+        when left out.
+    settings : of the federation, by name: the fields of
+        `hopfed.hopfield.settings.HopfieldSettings`.
+
+    Raises
+    ------
+    DataError : examples that are not binary, have gaps, or differ in their columns.
+    ArgumentError : another argument breaks its rule.
+    TooFewClientsError : fewer than `minimum` were heard in a round.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rademacher(3, 200, rng)
+    >>> clients = [draw_examples(xi, 400, 0.8, rng)[0] for _ in range(4)]
+    >>> played = hopfed.simulate(clients, rounds=2, discount=0.9)
+    >>> sorted(played.patterns.tolist()) == sorted(xi.tolist()), played.traffic.up.shape
+    (True, (4,))
+    """
+    check_seed(seed)
+    unknown = sorted(settings.keys() - set(SETTINGS))
+    if unknown:
+        raise ArgumentError("settings", f"some of {', '.join(SETTINGS)}", ", ".join(unknown))
+    source, members, rounds, columns = _source(clients, rounds)
+    if encoding is None:
+        form = "counts" if columns <= COUNTED else "factors"
+        encoding = Encoding(columns, form, min(64, columns), seed)
+    method = HopfieldFederation(source, encoding, **settings)
+    engine = LocalEngine() if engine is None else engine
+    state, traffic = None, Traffic(members)
+    metrics: list[Metrics] = []
+    faults: list[str] = []
+    for t in range(rounds):
+        played = play_round(
+            method,
+            state,
+            t,
+            seed=seed,
+            clients=members,
+            engine=engine,
+            participation=participation,
+            minimum=minimum,
+        )
+        state = played.state
+        traffic.add(played.traffic)
+        metrics.append(played.server_metrics)
+        faults += [f"round {t}: {line}" for line in played.faults.words()]
+    assert state is not None  # there is a round
+    patterns = state.server["memory/patterns"]
+    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state)
+
+
+def _source(clients: Source | Sequence[Any], rounds: int | None) -> tuple[Source, int, int, int]:
+    """Where examples come from, of how many clients, for how many rounds, and their columns."""
+    if hasattr(clients, "examples"):
+        members, most = (getattr(clients, name, None) for name in ("clients", "rounds"))
+        known = isinstance(members, int) and isinstance(most, int)
+        require(known, "clients", "a source that knows its clients and rounds", clients)
+        rounds = most if rounds is None else rounds
+        require(1 <= rounds <= most, "rounds", f"1 to the {most} of the source", rounds)
+        shape = clients.examples(0, 0).shape
+        return clients, members, rounds, shape[1]
+    several = isinstance(clients, Sequence) and len(clients) > 0
+    require(several, "clients", "examples of at least one client, in a list", clients)
+    owners = [as_examples(x, name=f"clients[{i}]") for i, x in enumerate(clients)]
+    widths = sorted({rows.shape[1] for rows in owners})
+    require(len(widths) == 1, "clients", "of the same columns", f"{widths} columns")
+    rounds = 1 if rounds is None else rounds
+    return Batches(tuple(owners), rounds), len(owners), rounds, widths[0]

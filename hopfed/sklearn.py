@@ -1,0 +1,196 @@
+"""Archetypes as an estimator of scikit-learn, for pipelines and cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    DensityMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from hopfed._lib.settings import real, require
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.kernels import MaskedBits, PackedBits, pack_masked
+from hopfed.recovery.recover import recover
+from hopfed.spectral.rows import column_moments
+
+CUTS = ("median", "mean")
+
+
+class ArchetypeMixture(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator
+):
+    """A mixture of archetypes of binary columns; their number comes from the data.
+
+    Columns are cut to +-1 at thresholds that `fit` learns: columns of two values, such as 0/1,
+    keep them. NaN is missing, and contributes nothing; unlike in `hopfed.recover`, 0 never is.
+
+    Parameters
+    ----------
+    threshold : of columns of numbers: "median" cuts between the two values of a column that come
+        nearest to halving its rows, "mean" at its mean; a number cuts all columns there. What is
+        above becomes +1.
+    channel : "auto", "symmetric" or "graded", as in `hopfed.recover`.
+    alpha : share of the rows of the model that `predict` may call none of the archetypes (-1); 0
+        gives each row its nearest.
+    random_state : of every random choice: a whole number, a `numpy.random.RandomState`, or None for
+        another result each time.
+
+    Attributes
+    ----------
+    archetypes_ : hopfed.Archetypes; look at its `status`. There is one at least: where the
+        recovery finds none, it is a single class of independent columns.
+    thresholds_ : (N,) where columns are cut.
+    n_archetypes_ : K.
+    n_features_in_, feature_names_in_ : as scikit-learn has them.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x, labels = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)
+    >>> model = ArchetypeMixture().fit(x)
+    >>> model.n_archetypes_, model.predict(x[:4]).tolist(), model.transform(x).shape
+    (3, [2, 1, 0, 2], (600, 3))
+    """
+
+    def __init__(
+        self,
+        threshold: str | float = "median",
+        *,
+        channel: str = "auto",
+        alpha: float = 0.0,
+        random_state: Any = 0,
+    ):
+        self.threshold = threshold
+        self.channel = channel
+        self.alpha = alpha
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002
+        """Recover the archetypes of rows X (n, N); `y` is not looked at.
+
+        Raises
+        ------
+        ValueError : rows that are no numbers or infinite, a single row, or a wrong parameter.
+        """
+        require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
+        X = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+        )
+        self.thresholds_ = _thresholds(X, self.threshold)
+        rows = _cut(X, self.thresholds_)
+        found = _single(rows)
+        if _varying(rows) > 1:
+            seed = self.random_state
+            if not isinstance(seed, int | np.integer):
+                seed = check_random_state(seed).randint(2**31)
+            recovered = recover(rows, seed=int(seed), channel=self.channel)
+            found = recovered if len(recovered) else found
+        names = getattr(self, "feature_names_in_", None)
+        self.archetypes_ = replace(found, columns=None if names is None else tuple(names))
+        self.n_archetypes_ = self._n_features_out = len(found)
+        return self
+
+    def fit_predict(self, X: ArrayLike, y: None = None) -> np.ndarray:
+        """Recover the archetypes of X (n, N), and return (n,) those of its rows; no `y`."""
+        return self.fit(X, y).predict(X)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """(n,) number of the archetype of each row of X; -1: none of them, see `alpha`."""
+        rows = self._rows(X)
+        return self.archetypes_.assign(rows, alpha=self.alpha).archetype
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """(n, K) probability of each archetype for each row of X, if it is of one of them."""
+        rows = self._rows(X)
+        return self.archetypes_.probabilities(rows)
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """(n, K) probabilities, as of `predict_proba`, as features of the rows of X."""
+        return self.predict_proba(X)
+
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
+        """(n,) log-likelihood in nats of what is observed of each row of X."""
+        rows = self._rows(X)
+        return self.archetypes_.score(rows)
+
+    def score(self, X: ArrayLike, y: None = None) -> float:  # noqa: ARG002
+        """Mean log-likelihood of the rows of X; `y` is not looked at."""
+        return float(self.score_samples(X).mean())
+
+    def _rows(self, X: ArrayLike) -> MaskedBits | PackedBits:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        return _cut(X, self.thresholds_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _cut(X: np.ndarray, thresholds: np.ndarray) -> MaskedBits | PackedBits:
+    """Pack what lies above the thresholds, with the gaps of X."""
+    gone = np.isnan(X)
+    return pack_masked(thresholds < X, gone if gone.any() else None)
+
+
+def _varying(rows: MaskedBits | PackedBits) -> int:
+    """Columns that hold both values."""
+    sums, seen = column_moments(rows)
+    return int((np.abs(sums) < seen).sum())
+
+
+def _thresholds(X: np.ndarray, threshold: str | float) -> np.ndarray:
+    """(N,) where columns are cut; 0 for one of which nothing is known."""
+    if not isinstance(threshold, str):
+        value = real("threshold", str(threshold), "median, mean or a number")
+        require(np.isfinite(value), "threshold", "median, mean or a number", threshold)
+        return np.full(X.shape[1], value)
+    require(threshold in CUTS, "threshold", "median, mean or a number", threshold)
+    return np.array([_threshold(x[~np.isnan(x)], threshold) for x in X.T])
+
+
+def _threshold(x: np.ndarray, threshold: str) -> float:
+    """Cut of one column: between its values, or 0 where it has none."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) < 2:
+        return float(values[0]) if len(values) else 0.0
+    if len(values) > 2 and threshold == "mean":
+        return float(x.mean())
+    below = np.cumsum(counts)[:-1]
+    i = int(np.abs(below - len(x) / 2).argmin())
+    low, high = float(values[i]), float(values[i + 1])
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low
+
+
+def _single(rows: MaskedBits | PackedBits) -> Archetypes:
+    """One class of independent columns."""
+    sums, seen = column_moments(rows)
+    means = (sums / (seen + 1))[None]
+    unknown = np.full(1, np.nan)
+    return Archetypes(
+        patterns=np.where(means < 0, -1, 1).astype(np.int8),
+        scores=unknown,
+        predicted_scores=unknown,
+        exposures=np.ones(1),
+        quality=float(np.sqrt((means**2).mean())),
+        n_detected=0,
+        explained=np.nan,
+        status="one class",
+        advice="Nothing stands out of independent columns.",
+        matches=np.zeros(0, np.int64),
+        channel="graded",
+        graded_means=means,
+        errors=np.sqrt((1 - means**2) / (seen + 1)),
+    )

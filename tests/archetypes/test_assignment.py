@@ -1,0 +1,286 @@
+"""Rows and archetypes: against dense double precision, theory, planted and real labels."""
+
+import csv
+import time
+
+import numpy as np
+import pytest
+from helpers import DATA
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from sklearn.metrics import adjusted_rand_score
+
+import hopfed
+from hopfed import Archetypes
+from hopfed.archetypes import assignment
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import PackedBits, pack_masked
+from hopfed.theory.assignment import assign as predicted
+from hopfed.theory.graded import Classes
+from hopfed.theory.graded_simulation import draw_rows
+
+
+def known(T, shares=None, **fields):
+    """Archetypes of given means (K, N), as a recovery would return them."""
+    T = np.asarray(T, float)
+    K = len(T)
+    shares = np.full(K, 1 / max(K, 1)) if shares is None else np.asarray(shares)
+    return Archetypes(
+        patterns=np.where(T < 0, -1, 1).astype(np.int8),
+        scores=np.full(K, np.nan),
+        predicted_scores=np.full(K, np.nan),
+        exposures=shares,
+        quality=float(np.sqrt((T**2).mean())) if K else 0.0,
+        n_detected=K,
+        explained=np.nan,
+        status="ok" if K else "no signal",
+        advice="",
+        matches=np.zeros(0, np.int64),
+        **{"channel": "graded", "graded_means": T} | fields,
+    )
+
+
+def draw(T, shares, M, missing, rng):
+    y = rng.choice(len(T), M, p=shares)
+    x = np.where(rng.random((M, T.shape[1])) < (1 + T[y]) / 2, 1, -1).astype(np.int8)
+    x[rng.random(x.shape) < missing] = 0
+    return x, y
+
+
+def dense(T, shares, x):
+    """(M, K) log of the joint probability, entry by entry in double precision."""
+    T = np.clip(T, -1 + 1e-6, 1 - 1e-6)
+    p = np.where(x[:, None] == 0, 1.0, (1 + x[:, None] * T[None]) / 2)
+    return np.log(p).sum(axis=2) + np.log(shares)
+
+
+def tables():
+    """(means, shares, rows), with gaps or without, some rows empty."""
+
+    @st.composite
+    def make(draw_):
+        rng = np.random.default_rng(draw_(st.integers(0, 10**6)))
+        K, N, M = (draw_(st.integers(1, top)) for top in (6, 90, 40))
+        T = rng.choice([2 * rng.beta(0.3, 0.3, (K, N)) - 1, np.sign(rng.normal(size=(K, N)))])
+        x = rng.choice([-1, 0, 1], (M, N), p=rng.dirichlet([3, 1, 3])).astype(np.int8)
+        x[:: draw_(st.integers(1, 9))] *= draw_(st.sampled_from([0, 1]))
+        x[-1, 0] = -1  # so that 0 is missing
+        return T, rng.dirichlet(np.ones(K)), x
+
+    return make()
+
+
+@given(tables())
+def test_all_answers_are_those_of_dense_double_precision(table):
+    T, shares, x = table
+    found = known(T, shares)
+    logs = dense(T, shares, x)
+    likelihood = logsumexp(logs, axis=1)
+    weights = np.exp(logs - likelihood[:, None])
+    np.testing.assert_allclose(found.score(x), likelihood, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.probabilities(x), weights, rtol=1e-7, atol=1e-9)
+    archetype, probability = found.assign(x, alpha=0)
+    np.testing.assert_allclose(probability, weights.max(axis=1), rtol=1e-7)
+    np.testing.assert_allclose(weights[np.arange(len(x)), archetype], probability, rtol=1e-7)
+    mean = weights @ np.clip(T, -1 + 1e-6, 1 - 1e-6)
+    sure = np.abs(mean) > 1e-6
+    np.testing.assert_array_equal(found.denoise(x)[sure], np.sign(mean)[sure])
+    values, probability = found.complete(x)
+    np.testing.assert_array_equal(values[x != 0], x[x != 0])
+    np.testing.assert_array_equal(probability[x != 0], 1)
+    gap = (x == 0) & sure
+    np.testing.assert_array_equal(values[gap], np.sign(mean)[gap])
+    np.testing.assert_allclose(probability[gap], (1 + np.abs(mean))[gap] / 2, rtol=1e-5)
+
+
+@given(tables(), st.randoms(use_true_random=False))
+def test_rows_and_columns_may_come_in_any_order(table, random):
+    T, shares, x = table
+    rows, columns = (random.sample(range(n), n) for n in x.shape)
+    one = known(T, shares).assign(x)
+    other = known(T[:, columns], shares).assign(x[rows][:, columns])
+    np.testing.assert_allclose(other.probability, one.probability[rows], rtol=1e-9)
+    clear = one.probability[rows] > 0.5 + 1e-9  # of two that are equal, either
+    np.testing.assert_array_equal(other.archetype[clear], one.archetype[rows][clear])
+
+
+@given(tables())
+def test_probabilities_sum_to_one_and_rows_of_nothing_get_the_shares(table):
+    T, shares, x = table
+    found = known(T, shares)
+    np.testing.assert_allclose(found.probabilities(x).sum(axis=1), 1)
+    empty = np.full((2, x.shape[1]), np.nan)
+    np.testing.assert_allclose(found.probabilities(empty), [shares, shares])
+    archetype, probability = found.assign(empty)
+    np.testing.assert_allclose(shares[archetype], shares.max())
+    np.testing.assert_allclose(probability, shares.max())
+    np.testing.assert_allclose(found.score(empty), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32, object])
+def test_forms_of_one_table_give_one_answer(kind):
+    rng = np.random.default_rng(3)
+    T = rng.uniform(-1, 1, (3, 70))
+    x, _ = draw(T, np.full(3, 1 / 3), 50, 0, rng)
+    found = known(T)
+    want = found.assign(x)
+    for form in (x > 0).astype(kind), np.where(x > 0, 1, -1).astype(np.int8), pack_masked(x):
+        got = found.assign(form)
+        np.testing.assert_array_equal(got.archetype, want.archetype)
+        np.testing.assert_array_equal(got.probability, want.probability)
+    one = found.assign(x[7:8])
+    assert (one.archetype[0], one.probability[0]) == (want.archetype[7], want.probability[7])
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(4)
+    T = rng.uniform(-1, 1, (5, 80))
+    x, _ = draw(T, np.full(5, 0.2), 700, 0.2, rng)
+    found = known(T)
+    whole = (*found.assign(x), found.score(x), *found.complete(x), found.denoise(x))
+    monkeypatch.setattr(assignment, "BLOCK", 1)
+    parts = (*found.assign(x), found.score(x), *found.complete(x), found.denoise(x))
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [1.0, 0.2])
+def test_rows_of_the_model_are_rejected_as_often_as_is_said(shape, missing):
+    rng = np.random.default_rng(5)
+    T = np.clip(2 * rng.beta(shape, shape, (4, 120)) - 1, -0.999, 0.999)
+    shares = rng.dirichlet(np.full(4, 3))
+    x, y = draw(T, shares, 40_000, missing, rng)
+    found = known(T, shares)
+    for alpha in (0.001, 0.01, 0.05):
+        archetype = found.assign(x, alpha=alpha).archetype
+        rejected = (archetype < 0).mean()
+        assert abs(rejected - alpha) < 0.2 * alpha + 4 * np.sqrt(alpha / len(x))
+        assert (archetype[archetype >= 0] == y[archetype >= 0]).mean() > 0.999
+    noise = rng.choice([-1, 1], (500, 120)).astype(np.int8)
+    assert (found.assign(noise).archetype < 0).mean() > 0.95
+
+
+def test_new_rows_of_recovered_classes_are_rejected_as_often_as_is_said():
+    rng = np.random.default_rng(6)
+    T = 2 * rng.beta(1, 1, (4, 200)) - 1
+    shares = np.full(4, 0.25)
+    found = hopfed.recover(draw(T, shares, 800, 0.2, rng)[0], seed=0)
+    new, y = draw(T, shares, 20_000, 0.2, rng)
+    archetype, probability = found.assign(new, alpha=0.01)
+    assert 0.005 < (archetype < 0).mean() < 0.02
+    kept = archetype >= 0
+    assert adjusted_rand_score(y[kept], archetype[kept]) > 0.999
+    assert probability[kept].min() > 0.5
+
+
+def test_in_the_symmetric_channel_patterns_quality_and_exposures_decide():
+    rng = np.random.default_rng(7)
+    xi = rademacher(5, 300, rng)
+    x, _ = draw_examples(xi, 1500, 0.5, rng)
+    found = hopfed.recover(x, seed=0)
+    assert found.channel == "symmetric"
+    new, y = draw_examples(xi, 20_000, 0.5, rng)
+    archetype, _ = found.assign(new, alpha=0.01)
+    assert 0.006 < (archetype < 0).mean() < 0.016
+    names = [(xi == p).all(axis=1).argmax() for p in found.patterns]
+    assert (np.array(names)[archetype] == y)[archetype >= 0].mean() > 0.999
+    r = found.quality * found.expected_overlaps
+    logs = dense(r[:, None] * found.patterns, found.exposures / found.exposures.sum(), new[:300])
+    np.testing.assert_allclose(found.score(new[:300]), logsumexp(logs, axis=1), rtol=1e-9)
+
+
+def test_rows_of_an_archetype_that_is_not_known_are_none_of_these():
+    rng = np.random.default_rng(8)
+    xi = rademacher(3, 300, rng)
+    x, y = draw_examples(xi, 3000, 0.4, rng)
+    found = known(0.4 * xi[:2])
+    archetype = found.assign(x).archetype
+    assert (archetype[y == 2] < 0).mean() > 0.99
+    assert (archetype[y < 2] == y[y < 2]).mean() > 0.99
+
+
+@pytest.mark.parametrize(("N", "missing", "seed"), [(40, 0.0, 1), (60, 0.3, 2), (25, 0.1, 3)])
+def test_as_many_rows_are_assigned_rightly_as_theory_says(N, missing, seed):
+    rng = np.random.default_rng(seed)
+    law = Classes(2 * rng.beta(4, 4, (2, N)) - 1, [0.6, 0.4], 1 - missing)
+    x, y = draw_rows(law, 40_000, rng)
+    archetype = known(law.means, law.shares).assign(x.astype(np.int8), alpha=0).archetype
+    accuracy = [(archetype[y == k] == k).mean() for k in range(2)]
+    theory = predicted(law)
+    assert 0.6 < theory.total < 0.999
+    assert (archetype == y).mean() == pytest.approx(theory.total, abs=0.01)
+    assert accuracy == pytest.approx(theory.accuracy, abs=0.015)
+
+
+def votes():
+    """Names of 16 bills, votes (435, 16) of +-1 with gaps as NaN, and parties (435,)."""
+    path = DATA / "tables" / "votes.csv"
+    if not path.is_file():
+        pytest.skip("table of votes not at hand; set HOPFED_DATA to its folder")
+    head, *body = csv.reader(path.read_text().splitlines())
+    x = [[{"y": 1.0, "n": -1.0, "": np.nan}[cell] for cell in row[2:]] for row in body]
+    return tuple(head[2:]), np.array(x), np.array([row[1] for row in body])
+
+
+def test_the_archetypes_of_votes_lie_within_the_parties():
+    names, x, party = votes()
+    found = hopfed.recover(x, seed=0)
+    archetype, probability = found.assign(x, alpha=0)
+    assert adjusted_rand_score(party, archetype) > 0.3  # parties have wings
+    side = np.array([(party[archetype == k] == "democrat").mean() > 0.5 for k in range(len(found))])
+    assert adjusted_rand_score(party, side[archetype]) > 0.75
+    assert (found.assign(x).archetype < 0).mean() < 0.01
+    assert 0.85 < probability.mean() < 0.95
+
+
+def test_hidden_votes_are_filled_as_surely_as_is_said():
+    _, x, _ = votes()
+    hidden = (np.random.default_rng(0).random(x.shape) < 0.1) & ~np.isnan(x)
+    given_ = np.where(hidden, np.nan, x)
+    values, probability = hopfed.recover(given_, seed=0).complete(given_)
+    right = values[hidden] == x[hidden]
+    commonest = np.sign(np.nanmean(given_, axis=0))[None].repeat(len(x), 0)[hidden] == x[hidden]
+    assert right.mean() > commonest.mean() + 0.2
+    assert right.mean() == pytest.approx(probability[hidden].mean(), abs=0.03)
+
+
+def test_what_cannot_be_answered_is_refused_in_a_line():
+    found = known(np.zeros((2, 4)) + 0.5)
+    with pytest.raises(DataError, match=r"^rows: 3 columns, but the archetypes have 4$"):
+        found.assign(np.ones((5, 3)))
+    with pytest.raises(DataError, match="row 1, column 2"):
+        found.score([[1, 7, 1, 1]])
+    with pytest.raises(DataError, match="rows of a table"):
+        found.assign(np.ones(4))
+    with pytest.raises(DataError, match="at least 1 example"):
+        found.assign(np.ones((0, 4)))
+    for alpha in (-0.1, 1.0, np.nan):
+        with pytest.raises(ArgumentError, match="alpha must be in"):
+            found.assign(np.ones((1, 4)), alpha=alpha)
+
+
+def test_without_archetypes_rows_are_none_of_them_and_no_gap_is_filled():
+    none = known(np.zeros((0, 4)))
+    x = np.array([[1, -1, 0, 1], [1, 1, 1, 1]])
+    archetype, probability = none.assign(x)
+    assert (archetype.tolist(), probability.tolist()) == ([-1, -1], [0, 0])
+    assert none.probabilities(x).shape == (2, 0)
+    np.testing.assert_allclose(none.score(x), [-3 * np.log(2), -4 * np.log(2)])
+    for answer in (none.complete, none.denoise):
+        with pytest.raises(DataError, match="no archetypes were found \\(no signal\\)"):
+            answer(x)
+
+
+@pytest.mark.slow
+def test_a_million_rows_of_a_thousand_columns_take_seconds():
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**64, (1_000_000, 16), dtype=np.uint64)
+    words[:, -1] &= np.uint64((1 << 40) - 1)
+    found = known(2 * rng.beta(1, 1, (50, 1000)) - 1)
+    found.assign(PackedBits(words[:2], 1000))
+    seconds = -time.process_time()
+    found.assign(PackedBits(words, 1000))
+    assert seconds + time.process_time() < 10  # of two cores: 5 s

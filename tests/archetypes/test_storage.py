@@ -1,0 +1,136 @@
+"""Archetypes in files: what is saved is read again, older files too, damaged ones in one line."""
+
+import csv
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.archetypes import storage
+from hopfed.archetypes.export import report_of, table_of
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, BackendError, RunFileError
+from hopfed.runs import Run
+
+HOSTILE = ("plain", "=1+1", "a,b\n\x1b[2J", "<b>ü</b>", "$x$", "-3", "share")
+
+
+@pytest.fixture(scope="module")
+def graded():
+    """Three classes of 40 columns with gaps, of two owners, some names hostile."""
+    rng = np.random.default_rng(0)
+    T = rng.uniform(-1, 1, (3, 40))
+    x = np.where(rng.random((900, 40)) < (1 + T[rng.integers(3, size=900)]) / 2, 1.0, -1.0)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    names = (*HOSTILE, *(f"c{j}" for j in range(40 - len(HOSTILE))))
+    return replace(hopfed.recover([x[:500], x[500:]], seed=0), columns=names)
+
+
+@pytest.fixture(scope="module")
+def symmetric():
+    rng = np.random.default_rng(1)
+    return hopfed.recover(draw_examples(rademacher(3, 60, rng), 900, 0.8, rng)[0], seed=0)
+
+
+@pytest.mark.parametrize("name", ["graded", "symmetric"])
+def test_what_is_saved_is_read_again(name, request, tmp_path):
+    found = request.getfixturevalue(name)
+    found.save(tmp_path / "a.h5")
+    back = hopfed.load(tmp_path / "a.h5")
+    for field in fields(found):
+        if field.name != "matches":  # of one round of a federation
+            np.testing.assert_equal(getattr(back, field.name), getattr(found, field.name))
+    x = np.random.default_rng(2).choice([-1, 1], (20, found.patterns.shape[1])).astype(np.int8)
+    np.testing.assert_array_equal(back.assign(x).probability, found.assign(x).probability)
+
+
+def test_what_the_command_writes_is_read(hopfed, graded, tmp_path):
+    x = np.random.default_rng(3).choice([-1, 1], (300, 9))
+    x[:, 1:] = np.where(np.random.default_rng(4).random((300, 8)) < 0.9, x[:, :1], -x[:, :1])
+    np.save(tmp_path / "x.npy", x)
+    status, text, _ = hopfed("recover", tmp_path / "x.npy", "--json", "--out", tmp_path / "r.h5")
+    said = json.loads(text)
+    found = storage.load(tmp_path / "r.h5")
+    assert (status, found.status, len(found)) == (0, said["status"], said["n_archetypes"])
+    assert found.columns is None
+    assert len(found.assign(x).archetype) == 300
+
+
+def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
+    kept = ("patterns", "scores", "predicted_scores", "exposures")
+    run = storage.as_run(symmetric)
+    arrays = {f"archetypes/{name}": run.arrays[f"archetypes/{name}"] for name in kept}
+    words = {k: run.summary[k] for k in ("quality", "n_detected", "status", "advice")}
+    old = replace(run, arrays=arrays, summary=words | {"fit": 0.5})
+    old.save(tmp_path / "old.h5")
+    back = storage.load(tmp_path / "old.h5")
+    assert (back.channel, back.explained, back.graded_means) == ("symmetric", 0.5, None)
+    np.testing.assert_array_equal(back.patterns, symmetric.patterns)
+    np.testing.assert_allclose(back.means, symmetric.means)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "words"),
+    [
+        ("archetypes/patterns", np.zeros((3, 60), np.int8), "patterns must be a table of"),
+        ("archetypes/patterns", np.ones((2, 60), np.int8), "of shape"),
+        ("archetypes/exposures", np.ones(7), "exposures must be of shape"),
+        ("archetypes/means", np.full((3, 60), 7.0), "means must be in"),
+        ("archetypes/scores", np.ones(3, np.int64), "scores must be real numbers"),
+        ("columns/names", np.array([b"a"]), "names must be of 60 columns"),
+        ("columns/names", np.array([b"\xff"] * 60), "decode"),
+    ],
+)
+def test_files_whose_arrays_do_not_fit_are_refused(symmetric, tmp_path, name, array, words):
+    run = storage.as_run(symmetric)
+    replace(run, arrays=run.arrays | {name: array}).save(tmp_path / "a.h5")
+    with pytest.raises(RunFileError, match=words) as caught:
+        storage.load(tmp_path / "a.h5")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_runs_are_refused_by_name(tmp_path):
+    Run("demo", {}, {"x": np.ones(2)}, {}).save(tmp_path / "demo.h5")
+    with pytest.raises(RunFileError, match="holds a run of 'demo', not archetypes"):
+        hopfed.load(tmp_path / "demo.h5")
+    with pytest.raises(RunFileError, match="no such run file"):
+        hopfed.load(tmp_path / "lost.h5")
+
+
+def test_a_csv_has_a_row_for_each_archetype_and_no_formula(graded, tmp_path):
+    graded.to_csv(tmp_path / "a.csv")
+    head, *body = csv.reader((tmp_path / "a.csv").read_text().splitlines(keepends=True))
+    assert head[:2] == ["archetype", "share"]
+    assert head[2:9] == ["plain", "'=1+1", *HOSTILE[2:]]
+    values = np.array(body, float)
+    np.testing.assert_array_equal(values[:, 0], [1, 2, 3])
+    np.testing.assert_array_equal(values[:, 2:], graded.means)
+    with pytest.raises(ArgumentError, match=r"must be a \.csv file"):
+        graded.to_csv(tmp_path / "a.xlsx")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv"]
+
+
+def test_a_frame_has_the_same_rows(graded, monkeypatch):
+    pd = pytest.importorskip("pandas")
+    frame = graded.to_frame()
+    assert frame.shape == (3, 40)
+    assert tuple(frame.columns) == graded.columns
+    assert isinstance(frame, pd.DataFrame)
+    np.testing.assert_array_equal(frame.to_numpy(), graded.means)
+    np.testing.assert_array_equal(frame.index.get_level_values("share"), graded.shares)
+
+
+def test_without_pandas_a_frame_is_refused_in_one_line(graded, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(BackendError, match=r"^frames need pandas: pip install pandas$"):
+        graded.to_frame()
+
+
+def test_the_report_is_json(graded, symmetric):
+    for found in (graded, symmetric):
+        made = json.loads(json.dumps(report_of(found), allow_nan=False))
+        assert made["columns"] == [name for name, _ in table_of(found)][2:]
+        assert np.array(made["means"]).shape == found.means.shape
+        assert made["status"] == "ok"

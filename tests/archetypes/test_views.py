@@ -1,0 +1,82 @@
+"""Archetypes in words, in notebooks and in pictures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.archetypes.views import telling
+from hopfed.errors import ArgumentError
+
+HOSTILE = "<script>alert(1)</script>\x1b[2J"
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Two kinds of 60 columns: one says yes to the first 20, the other to the last 10."""
+    rng = np.random.default_rng(0)
+    rate = np.full((2, 60), 0.5)
+    rate[0, :20], rate[1, 50:] = 0.95, 0.05
+    x = rng.random((900, 60)) < rate[rng.choice(2, 900, p=[0.7, 0.3])]
+    return replace(hopfed.recover(x, seed=0), columns=tuple(f"q{j}" for j in range(60)))
+
+
+def test_the_columns_that_tell_are_those_that_were_planted(found):
+    more, less = telling(found, 0, most=60)
+    assert {t.column for t in more} == {*range(20), *range(50, 60)}
+    assert not less
+    more, less = telling(found, 1, most=60)
+    assert {t.column for t in less} == {*range(20), *range(50, 60)}
+    best = more[0] if more else less[0]
+    assert best.other - best.rate > 0.4
+    gaps = [t.other - t.rate for t in less]
+    assert gaps == sorted(gaps, reverse=True)
+    assert len(telling(found, 0, most=3)[0]) == 3
+
+
+def test_words_name_them_and_nothing_steers_the_terminal(found):
+    words = found.summary()
+    assert words.startswith("2 archetypes; ok: ")
+    assert "archetype 1, 7" in words
+    assert "more often +1: q" in words
+    hostile = replace(found, columns=(HOSTILE,) * 60).summary()
+    assert "\x1b" not in hostile
+    assert "\\x1b[2J" in hostile
+    one = replace(found, patterns=found.patterns[:1], graded_means=found.means[:1] * 0)
+    one = replace(one, exposures=found.shares[:1], errors=None)
+    assert one.summary().endswith("rows: no column tells it from the rest by itself")
+
+
+def test_a_notebook_shows_a_table_and_runs_no_name(found):
+    page = found._repr_html_()
+    assert page.count("<tr>") == 3
+    hostile = replace(found, columns=(HOSTILE,) * 60)._repr_html_()
+    assert "<script>" not in hostile
+    assert "&lt;script&gt;" in hostile
+
+
+def test_pictures_of_columns_and_of_shapes(found, tmp_path):
+    figure = found.plot()
+    axes = figure.axes[0]
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(labels) == 50  # of 60: those that differ most
+    assert {f"q{j}" for j in (*range(20), *range(50, 60))} <= set(labels)
+    assert "the 50 of 60 columns" in axes.get_title()
+    np.testing.assert_allclose(axes.images[0].get_array()[0], found.means[:, 0])
+    pictures = found.plot(shape=(6, 10), path=tmp_path / "a.png")
+    assert [a.images[0].get_array().shape for a in pictures.axes] == [(6, 10)] * 2
+    assert (tmp_path / "a.png").stat().st_size > 1000
+    replace(found, columns=(HOSTILE + "$a$",) * 60).plot(path=tmp_path / "b.svg")
+    assert "<script>" not in (tmp_path / "b.svg").read_text()
+
+
+def test_what_cannot_be_drawn_is_refused(found):
+    with pytest.raises(ArgumentError, match="product of 60, got 7x7"):
+        found.plot(shape=(7, 7))
+    none = hopfed.recover(np.random.default_rng(0).choice([-1, 1], (100, 20)), seed=0)
+    assert len(none) == 0
+    assert none.summary().startswith("0 archetypes; no signal: ")
+    assert none._repr_html_().startswith("<p>0 archetypes; no signal")
+    with pytest.raises(ArgumentError, match="a recovery that found archetypes"):
+        none.plot()

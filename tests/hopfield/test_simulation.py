@@ -1,0 +1,111 @@
+"""Rounds in one call: the same as the loop, from files of owners or from a stream."""
+
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.data.batches import Batches
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import TooFewClientsError, play_round
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+
+
+@pytest.fixture(scope="module")
+def owners():
+    rng = np.random.default_rng(0)
+    xi = rademacher(3, 150, rng)
+    return xi, [draw_examples(xi, 300, 0.8, rng)[0] for _ in range(3)]
+
+
+def loop(method, rounds, clients, **options):
+    state, up = None, 0
+    for t in range(rounds):
+        played = play_round(
+            method, state, t, seed=4, clients=clients, engine=LocalEngine(), **options
+        )
+        state, up = played.state, up + played.traffic.up
+    return state, up
+
+
+def test_it_is_the_loop_to_the_bit(owners):
+    xi, tables = owners
+    half = Participation(rate=0.7)
+    played = hopfed.simulate(tables, 3, seed=4, participation=half, discount=0.8, persistence=2)
+    source = Batches(tuple(as_examples(x) for x in tables), 3)
+    method = HopfieldFederation(source, Encoding(150), discount=0.8, persistence=2)
+    state, up = loop(method, 3, 3, participation=half)
+    for name, array in state.flatten().items():
+        np.testing.assert_array_equal(played.state.flatten()[name], array)
+    np.testing.assert_array_equal(played.traffic.up, up)
+    assert sorted(played.patterns.tolist()) == sorted(xi.tolist())
+    assert len(played.metrics) == 3
+
+
+def test_a_stream_is_played_to_its_end_or_as_far_as_is_asked(owners):
+    xi, _ = owners
+    source = ArchetypeStream(xi, np.full((4, 2, 3), 1 / 3), 80, 0.8, seed=0)
+    whole = hopfed.simulate(source, seed=4)
+    assert len(whole.metrics) == 4
+    state, _ = loop(HopfieldFederation(source, Encoding(150)), 4, 2)
+    np.testing.assert_array_equal(whole.patterns, state.server["memory/patterns"])
+    assert len(hopfed.simulate(source, 2).metrics) == 2
+    with pytest.raises(ArgumentError, match="rounds must be 1 to the 4 of the source, got 5"):
+        hopfed.simulate(source, 5)
+
+
+def test_wide_tables_travel_as_factors():
+    rng = np.random.default_rng(1)
+    xi = rademacher(2, 3000, rng)
+    tables = [draw_examples(xi, 60, 0.9, rng)[0] for _ in range(2)]
+    played = hopfed.simulate(tables)
+    assert sorted(played.patterns.tolist()) == sorted(xi.tolist())
+    assert played.traffic.up.max() < 3000 * 3000 * 2
+
+
+def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
+    _, tables = owners
+
+    class Source:
+        clients, rounds = 3, 2
+
+        def examples(self, t, client):
+            if (t, client) == (1, 2):
+                raise ValueError("the disk is gone")
+            return tables[client][150 * t : 150 * t + 150]
+
+    played = hopfed.simulate(Source())
+    assert played.faults == ("round 1: client 2 raised: ValueError: the disk is gone",)
+    assert len(played.patterns) == 3
+    with pytest.raises(TooFewClientsError, match="round 1: 2 of 3 clients were heard"):
+        hopfed.simulate(Source(), minimum=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"clients": []}, "clients must be examples of at least one client"),
+        ({"clients": np.ones((4, 3))}, "in a list"),
+        ({"clients": [np.ones((4, 3)), np.ones((4, 2))]}, "of the same columns"),
+        ({"rounds": 0}, "rounds must be 1 to"),
+        ({"rounds": 151}, "half the examples of the smallest owner"),
+        ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
+        ({"discount": 2}, "discount must be in"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_line(owners, arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        hopfed.simulate(**{"clients": owners[1]} | arguments)
+
+
+def test_examples_with_gaps_or_other_values_are_refused(owners):
+    with pytest.raises(DataError, match=r"clients\[1\]: .*missing"):
+        hopfed.simulate([owners[1][0], [[1.0, np.nan], [-1.0, 1.0]]])
+    with pytest.raises(DataError, match=r"clients\[0\]: .*got 7"):
+        hopfed.simulate([np.array([[1, 7], [1, 1]])])

@@ -1,0 +1,113 @@
+"""The estimator: what scikit-learn asks of one, pipelines, cross-validation, gaps, thresholds."""
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers import DATA
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hopfed
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.sklearn import ArchetypeMixture
+
+
+@parametrize_with_checks([ArchetypeMixture(), ArchetypeMixture(threshold=0.0, channel="graded")])
+def test_it_does_what_scikit_learn_asks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    rng = np.random.default_rng(0)
+    return draw_examples(rademacher(3, 100, rng), 600, 0.7, rng)
+
+
+def test_it_is_recover_and_assign(drawn):
+    x, labels = drawn
+    found = hopfed.recover(x, seed=3)
+    model = ArchetypeMixture(random_state=3).fit(x)
+    np.testing.assert_array_equal(model.archetypes_.patterns, found.patterns)
+    np.testing.assert_array_equal(model.predict(x), found.assign(x, alpha=0).archetype)
+    np.testing.assert_array_equal(model.transform(x), found.probabilities(x))
+    np.testing.assert_array_equal(model.score_samples(x), found.score(x))
+    assert model.score(x) == pytest.approx(found.score(x).mean())
+    assert adjusted_rand_score(model.fit_predict(x), labels) > 0.99
+    strange = np.random.default_rng(1).choice([-1, 1], (50, 100))
+    assert (ArchetypeMixture(alpha=0.01).fit(x).predict(strange) == -1).mean() > 0.95
+    assert model.get_feature_names_out()[1] == "archetypemixture1"
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize("form", [lambda x: x > 0, lambda x: (x > 0) * 1.0, lambda x: 3.0 * x + 7])
+def test_columns_of_two_values_keep_them(drawn, form):
+    x, _ = drawn
+    model = ArchetypeMixture().fit(form(x))
+    np.testing.assert_array_equal(model.predict(form(x)), ArchetypeMixture().fit_predict(x))
+
+
+def test_columns_of_numbers_are_cut_where_it_is_said():
+    x = np.array([[0, 1, 5.0], [0, 2, 5], [0, 3, 5], [1, 100, np.nan]])
+    np.testing.assert_array_equal(ArchetypeMixture().fit(x).thresholds_, [0.5, 2.5, 5])
+    np.testing.assert_array_equal(ArchetypeMixture("mean").fit(x).thresholds_, [0.5, 26.5, 5])
+    np.testing.assert_array_equal(ArchetypeMixture(2).fit(x).thresholds_, [2, 2, 2])
+    close = np.array([[1.0, 0], [np.nextafter(1, 2), 1], [1.0, 0], [1.0, 1]])
+    cut = ArchetypeMixture().fit(close).thresholds_[0]
+    assert ((close[:, 0] > cut) == [False, True, False, False]).all()
+
+
+def test_gaps_contribute_nothing_and_names_travel(drawn):
+    pd = pytest.importorskip("pandas")
+    x, labels = drawn
+    gaps = np.where(np.random.default_rng(2).random(x.shape) < 0.2, np.nan, x)
+    frame = pd.DataFrame(gaps, columns=[f"q{j}" for j in range(100)])
+    model = ArchetypeMixture().fit(frame)
+    assert model.archetypes_.columns[:2] == ("q0", "q1")
+    assert adjusted_rand_score(model.predict(frame), labels) > 0.98
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_in_a_pipeline_and_in_cross_validation(drawn):
+    x, labels = drawn
+    noisy = x + np.random.default_rng(3).normal(scale=0.3, size=x.shape)
+    pipe = make_pipeline(StandardScaler(), ArchetypeMixture(), LogisticRegression())
+    assert cross_val_score(pipe, noisy, labels, cv=3).min() > 0.97
+    held_out = cross_val_score(ArchetypeMixture(), x, cv=3)
+    single = np.log(0.5) * 100
+    assert held_out.min() > single + 20
+    grid = GridSearchCV(ArchetypeMixture(), {"channel": ["symmetric", "graded"]}, cv=3).fit(x)
+    assert (grid.cv_results_["mean_test_score"] > single + 20).all()
+    assert clone(grid.best_estimator_).channel == grid.best_params_["channel"]
+
+
+def test_noise_is_a_single_class():
+    x = np.random.default_rng(4).choice([-1.0, 1.0], (200, 30))
+    model = ArchetypeMixture().fit(x)
+    assert (model.n_archetypes_, model.archetypes_.status) == (1, "one class")
+    np.testing.assert_array_equal(model.predict_proba(x), np.ones((200, 1)))
+
+
+@pytest.mark.parametrize("wrong", [{"threshold": "most"}, {"threshold": np.inf}, {"alpha": 1.5}])
+def test_wrong_parameters_are_refused_in_a_line(drawn, wrong):
+    with pytest.raises(ArgumentError, match=next(iter(wrong))):
+        ArchetypeMixture(**wrong).fit(drawn[0])
+
+
+def test_real_digits_in_a_pipeline():
+    if not (DATA / "tables" / "semeion.npz").is_file():
+        pytest.skip("table of digits not at hand; set HOPFED_DATA to its folder")
+    with np.load(DATA / "tables" / "semeion.npz") as file:
+        x, digit = file["X"], file["y"]
+    known = np.arange(len(x)) % 2 == 0
+    pipe = make_pipeline(ArchetypeMixture(), LogisticRegression(max_iter=1000))
+    right = pipe.fit(x[known], digit[known]).score(x[~known], digit[~known])
+    assert right > 0.78  # of ten digits
