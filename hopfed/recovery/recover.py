@@ -54,8 +54,8 @@ def recover(
         left out.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the symmetric
-        one.
+        otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the
+        symmetric one.
     masked : the server sees sums over all owners only, as behind secure aggregation; owners of
         different noise are then not told apart.
 
