@@ -30,8 +30,8 @@ and none false; seconds of processor time on one thread with another one busy, e
   and earlier for random counts.
 - Ten groups in layers, five other draws (seeds 100 to 104), none false anywhere: K = 500 is
   complete in all, in 7 to 9 s of wall-clock time where a core is free; of K = 700 every archetype
-  that has five examples, 698 to 700, in 15 to 19 s; at N = 400 the same of K = 300, 297 to 300, in 2 s.
-  Masked group sums, of which the server sees sums over ten owners only, do as well.
+  that has five examples, 698 to 700, in 15 to 19 s; at N = 400 the same of K = 300, 297 to 300,
+  in 2 s. Masked group sums, of which the server sees sums over ten owners only, do as well.
 - N = 400: one operator 120, and 140 in three seeds of five; ten groups 152. From K = 140 on, up to
   113 rest states of one operator have scores like archetypes but are false. They attract nothing,
   which distinguishes them.
