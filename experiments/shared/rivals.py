@@ -53,7 +53,7 @@ class Classes:
     --------
     >>> model = Classes.of(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.ones(2) / 2, rows=98)
     >>> model.completed(np.array([[1, 0]])).round(2).tolist(), model.labels(np.array([[0, -1]]))
-    ([[[0.98, 0.96]]], array([1]))
+    ([[0.96, 0.96]], array([1]))
     """
 
     means: np.ndarray = field(repr=False)
