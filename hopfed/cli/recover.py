@@ -72,6 +72,9 @@ class Method(click.Choice):
     help="Flips alike in all columns, or a mean for each class and column.",
 )
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
+@click.option(
+    "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
+)
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
@@ -108,6 +111,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
             rank_rule=options["rank_rule"],
             alpha=options["alpha"],
             refit=options["refit"],
+            support=options["support"],
             channel=options["channel"],
         )
     seconds += time.perf_counter()

@@ -35,6 +35,7 @@ def recover(
     refit: bool = False,
     channel: str = "auto",
     masked: bool = False,
+    support: int = 5,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -62,6 +63,8 @@ def recover(
         symmetric one.
     masked : the server sees sums over all owners only, as behind secure aggregation; owners of
         different noise are then not told apart.
+    support : examples that an archetype must have. One of fewer says more of them than of a kind,
+        and is not shown to anyone.
 
     Returns
     -------
@@ -95,6 +98,7 @@ def recover(
         refit=refit,
         channel=channel,
         masked=masked,
+        support=support,
     ).archetypes
 
 
@@ -142,7 +146,7 @@ def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: in
         recovery = symmetric_recovery(federation, mean, rule, settings, seed)
         if is_final(federation, mean, recovery, settings):
             return replace(recovery, exchanges=federation.exchanges)
-    return graded_recovery(federation, mean, rule, recovery, seed)
+    return graded_recovery(federation, mean, rule, recovery, settings.support, seed)
 
 
 def split(examples: Bits, clients: int, seed: int) -> list[Bits]:

@@ -14,12 +14,13 @@ import numpy as np
 from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.graded.search import Search
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
 from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
-from hopfed.recovery.peeling import is_crowded, peel
+from hopfed.recovery.peeling import MOST, is_crowded, peel
 from hopfed.recovery.settings import Settings
 from hopfed.recovery.symmetric import check_channel
 from hopfed.spectral.rank import RankRule
@@ -47,6 +48,7 @@ class Recovery:
     constant_columns : columns that hold one value over all clients, or none.
     graded : classes with all that is known of them, where the channel is not the symmetric one.
     layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
+    hidden : number of patterns that too few examples resemble for them to be shown.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Recovery:
     constant_columns: np.ndarray
     graded: GradedArchetypes | None = field(default=None, repr=False)
     layers: int = 1
+    hidden: int = 0
 
 
 def symmetric_recovery(
@@ -95,8 +98,9 @@ def symmetric_recovery(
         if settings.refit and len(patterns):
             patterns = federation.refit(patterns)
         archetypes = replace(archetypes, patterns=patterns)
+    shown = _supported(federation, archetypes, settings.support)
     return Recovery(
-        archetypes=archetypes,
+        archetypes=shown,
         traffic=federation.traffic,
         exchanges=federation.exchanges,
         dense_nbytes=federation.clients[0].dense_nbytes,
@@ -106,6 +110,28 @@ def symmetric_recovery(
         n_examples=[c.rows.shape[0] for c in federation.clients],
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
         layers=layers,
+        hidden=len(archetypes) - len(shown),
+    )
+
+
+def _supported(federation: Federation, found: Archetypes, support: int) -> Archetypes:
+    """Leave out the patterns that too few rows resemble; these are asked only where it is close."""
+    few = found.exposures * federation.n_rows < 2 * support
+    if not few.any():
+        return found
+    rows = sum(answer.counts for answer in federation.agreement(found.patterns))
+    shown = ~few | (rows >= support)
+    if shown.all():
+        return found
+    return replace(
+        found,
+        **{
+            name: getattr(found, name)[shown]
+            for name in ("patterns", "scores", "predicted_scores", "exposures")
+        },
+        status="incomplete" if shown.any() else "nothing found",
+        advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
+        "shown: they say more of these examples than of a kind. Give more examples.",
     )
 
 
@@ -135,7 +161,11 @@ def is_final(
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
     if not len(found) or found.status not in ("ok", "incomplete") or len(mean) < NARROW:
         return False
-    return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
+    if not recovery.hidden:
+        return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
+    explained = federation.agreement(found.patterns, found.quality)
+    few = sum(a.counts.sum() for a in explained) < MOST * federation.n_rows
+    return not few and check_channel(explained, federation.n_sites).holds
 
 
 def graded_recovery(
@@ -143,6 +173,7 @@ def graded_recovery(
     mean: np.ndarray,
     rule: RankRule,
     symmetric: Recovery | None,
+    support: int,
     seed: int,
 ) -> Recovery:
     """Recover classes that have a mean of their own in every column.
@@ -153,6 +184,7 @@ def graded_recovery(
     mean : (N,) of the rows, 0 where an entry is missing.
     rule : of the count in whitened coordinates.
     symmetric : what the symmetric channel gave: one more start.
+    support : rows that a class must have.
     seed : of every random choice.
 
     Raises
@@ -170,6 +202,7 @@ def graded_recovery(
         [c.rows for c in federation.clients],
         seed=seed,
         whitened=white,
+        search=Search(support=support),
         patterns=known if known is not None and len(known) else None,
     )
     federation.traffic.add(found.traffic)
