@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hopfed._lib.memory_limits import require_memory
+from hopfed.data.cells import NO_NUMBER, NUMBER
 from hopfed.data.files import opened, reading
 from hopfed.errors import DataError
 
@@ -26,8 +27,6 @@ LONGEST = 1 << 28  # bytes of a line
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
 PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
 CELL = 1 << 26  # characters of a cell
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)  # numbers that are none
 _DELIMITERS = ",;\t|"
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _SPACES = re.compile(rb"[ \t]+")
