@@ -9,8 +9,9 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,8 +94,12 @@ class Delimited:
         width = len(header or rows[0])
         return cls(path, delimiter, header, width, any('"' in x for x in lines), longest)
 
-    def blocks(self) -> Iterator[Any]:
+    def blocks(self, watch: Callable[[float], None] | None = None) -> Iterator[Any]:
         """Yield all rows as record batches of Arrow, whose columns are text.
+
+        Parameters
+        ----------
+        watch : is told what part of the file is read.
 
         Raises
         ------
@@ -102,7 +107,11 @@ class Delimited:
             no UTF-8. Rows are counted from 1, without the header.
         """
         with reading(self.path, "cannot be read as csv"), _bytes(self.path) as file:
-            yield from _Parser(self).batches(_Raw(file, self.delimiter == " "))
+            for batch in _Parser(self).batches(_Raw(file, self.delimiter == " ")):
+                if watch is not None:  # of a packed file the packed bytes count
+                    at, size = os.lseek(file.fileno(), 0, os.SEEK_CUR), os.fstat(file.fileno())
+                    watch(at / max(size.st_size, 1))
+                yield batch
 
 
 class _Raw:

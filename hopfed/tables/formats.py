@@ -84,13 +84,12 @@ def _of_text(path: Path) -> Source:
     text = Delimited.of(path, KNOWN)
 
     def blocks() -> Iterator[Block]:
-        for batch in text.blocks():
+        for batch in text.blocks(source.watch):
             yield batch.columns
 
-    if text.header is None:
-        return Source(str(path), made_up(text.width), blocks)
-    names, notes = unique(text.header)
-    return Source(str(path), names, blocks, notes=notes)
+    names, notes = unique(text.header or made_up(text.width))
+    source = Source(str(path), names, blocks, notes=notes)
+    return source
 
 
 @contextmanager
@@ -118,7 +117,9 @@ def _of_parquet(path: Path) -> Source:
 
     def batches() -> Iterator[Any]:
         with _arrow(f"{path}: cannot be read as parquet"):
-            yield from parquet.ParquetFile(path).iter_batches(batch_size=size)
+            for batch in parquet.ParquetFile(path).iter_batches(batch_size=size):
+                batch.validate(full=True)  # what it calls text is
+                yield batch
 
     return _of_batches(schema, batches, str(path))
 
@@ -131,7 +132,7 @@ def _of_feather(path: Path) -> Source:
             file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k)
-                batch.validate(full=True)  # nothing in it leads out of it
+                batch.validate(full=True)  # and nothing in it leads out of it
                 yield batch
 
     with _arrow(f"{path}: cannot be read as {path.suffix[1:]}"), opened(path) as raw:

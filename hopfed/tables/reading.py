@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
@@ -70,7 +71,11 @@ def read_table(
 
 
 def read_tables(
-    sources: Sequence[Any], *, choices: Choices | None = None, coding: Coding | None = None
+    sources: Sequence[Any],
+    *,
+    choices: Choices | None = None,
+    coding: Coding | None = None,
+    watch: Callable[[str, float], None] | None = None,
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -79,6 +84,7 @@ def read_tables(
     sources : as of `read_table`; their columns are matched by name.
     choices : what is told of them.
     coding : of another table; made from these when left out.
+    watch : is told the source and what part of it is read, from time to time.
 
     Examples
     --------
@@ -92,6 +98,8 @@ def read_tables(
         for i, source in enumerate(sources)
     ]
     whats = [source.what for source in opened]
+    for source in opened if watch is not None else ():
+        source.watch = partial(watch, source.what)
     if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_alone(source, choices) for source in opened]
         if all(code.kind == "words" for table in alone for code in table.coding.codes):

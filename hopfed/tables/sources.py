@@ -49,6 +49,7 @@ class Source:
     notes : what was odd about its names.
     numbers : the numbers, where the source is an array without words or names.
     unfit : why a column, by its place, cannot be used.
+    watch : is told what part is read, where that is known.
     """
 
     what: str
@@ -58,6 +59,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     numbers: Numbers | None = None
     unfit: dict[int, str] = field(default_factory=dict)
+    watch: Callable[[float], None] | None = None
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
