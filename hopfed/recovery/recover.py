@@ -13,13 +13,13 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
+from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.rows import Bits
-from hopfed.tables.owners import tables_of
 
 
 def recover(
