@@ -20,7 +20,7 @@ from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
 from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
-from hopfed.recovery.peeling import MOST, is_crowded, peel
+from hopfed.recovery.peeling import is_crowded, peel
 from hopfed.recovery.settings import Settings
 from hopfed.recovery.symmetric import check_channel
 from hopfed.spectral.rank import RankRule
@@ -28,6 +28,7 @@ from hopfed.spectral.whitening import whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
+STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 
 
@@ -164,8 +165,9 @@ def is_final(
     if not recovery.hidden:
         return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
     explained = federation.agreement(found.patterns, found.quality)
-    few = sum(a.counts.sum() for a in explained) < MOST * federation.n_rows
-    return not few and check_channel(explained, federation.n_sites).holds
+    rest = federation.n_rows - sum(float(a.counts.sum()) for a in explained)
+    most = recovery.hidden * settings.support + STRAYS * federation.n_rows
+    return rest <= most and check_channel(explained, federation.n_sites).holds
 
 
 def graded_recovery(
