@@ -40,6 +40,7 @@ NAMES = (
     "capacity",
     "disentangle",
     "completion",
+    "tables",
     "scale",
     "attacker",
     "drift",

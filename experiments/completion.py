@@ -223,19 +223,23 @@ def fit_classes(
     >>> sorted(np.sign(means).astype(int).tolist()), shares.round(2)
     ([[-1, -1, 1, 1], [1, 1, 1, -1]], array([0.5, 0.5]))
     """
-    best: tuple[float, np.ndarray, np.ndarray] | None = None
-    for _ in range(STARTS):
-        means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
-        shares = np.full(len(means), 1 / len(means))
-        for _ in range(STEPS):
-            _, R, energy = complete(rows, means, shares)
-            mass = R.sum(axis=0)
-            means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
-            shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
-        if best is None or -energy.mean() > best[0]:
-            best = (-float(energy.mean()), means, shares)
-    assert best is not None
-    return best[1], best[2]
+    fits = [_climb(rows, K, rng) for _ in range(STARTS)]
+    _, means, shares = min(fits, key=lambda fit: fit[0])
+    return means, shares
+
+
+def _climb(
+    rows: np.ndarray, K: int, rng: np.random.Generator
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mean energy, means and shares of a fit from random rows."""
+    means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
+    shares = np.full(len(means), 1 / len(means))
+    for _ in range(STEPS):
+        _, R, energy = complete(rows, means, shares)
+        mass = R.sum(axis=0)
+        means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
+        shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
+    return float(energy.mean()), means, shares
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

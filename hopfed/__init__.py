@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.hopfield.simulation import simulate
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
+    from hopfed.tables.reading import read_table
 
     __version__: str
 
@@ -19,6 +20,7 @@ _PUBLIC = {
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
     "load": "hopfed.archetypes.storage",
+    "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
     "simulate": "hopfed.hopfield.simulation",
 }
@@ -26,7 +28,15 @@ _PUBLIC = {
 # Modules that are there after `import hopfed` alone.
 _MODULES = ("kernels", "sklearn", "theory")
 
-__all__ = ["Archetypes", "AssociativeMemory", "HopfedError", "load", "recover", "simulate"]
+__all__ = [
+    "Archetypes",
+    "AssociativeMemory",
+    "HopfedError",
+    "load",
+    "read_table",
+    "recover",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> object:

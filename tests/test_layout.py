@@ -20,7 +20,7 @@ FLOORS = (
     {"hopfield", "neural"},
     {"privacy", "recovery", "sklearn"},
     {"archetypes", "memory"},
-    {"data", "federation", "figures", "spectral"},
+    {"data", "federation", "figures", "spectral", "tables"},
     {"_lib", "errors", "kernels", "runs", "theory"},
 )
 LEVEL = {room: -i for i, floor in enumerate(FLOORS) for room in floor}
@@ -102,6 +102,7 @@ def test_import_is_light():
     code = (
         "import sys, time; t = time.perf_counter(); import hopfed; t = time.perf_counter() - t;"
         "heavy = {'numba', 'matplotlib', 'h5py', 'torch', 'cupy', 'sklearn', 'flwr'};"
+        "heavy |= {'pyarrow', 'pandas'};"
         "heavy &= set(sys.modules);"
         "print(heavy, t < 0.3)"
     )

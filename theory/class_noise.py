@@ -186,9 +186,9 @@ def _levels(
 ) -> tuple[np.ndarray, np.ndarray, _Resolvents]:
     """Eigenvalues, falling, and scaled eigenvectors of the matrix that has one of 1 at outliers."""
     solved = _solve(classes, samples, z)
-    if solved is None:  # z is the edge up to rounding
-        solved = _solve(classes, samples, z * (1 + 1e-12))
-    assert solved is not None
+    while solved is None:  # z is the edge up to rounding
+        z *= 1 + 1e-12
+        solved = _solve(classes, samples, z)
     root = np.sqrt(classes.shares * solved.H / z)
     middle = (classes.signals * (classes.weights * solved.G)) @ classes.signals.T
     values, vectors = np.linalg.eigh(root[:, None] * middle * root)

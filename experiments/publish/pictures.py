@@ -166,6 +166,13 @@ PICTURES = (
         data=SILHOUETTES,
     ),
     _of(
+        "tables",
+        "default",
+        "Real tables, rows that were not seen: likelihood over that of latent class analysis, "
+        "masked entries that are right, and seconds, for one owner, several owners, and other "
+        "methods on pooled data.",
+    ),
+    _of(
         "scale",
         "quick",
         "Seconds, memory and bytes sent as the larger side of the data grows, beside what a dense "

@@ -17,7 +17,7 @@ from typing import Any
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
-from hopfed._lib.processes import begin_worker, end_processes
+from hopfed._lib.processes import begin_worker, end_pool
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments.runner.ledger import Ledger, State
@@ -199,8 +199,7 @@ def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Repo
     try:
         _feed(pool, ledger, module, config, workers, tell)
     except BaseException as error:
-        pool.shutdown(wait=False, cancel_futures=True)
-        end_processes(others)  # unfinished units are no longer needed
+        end_pool(pool, others)  # unfinished units are no longer needed
         if isinstance(error, BrokenProcessPool):
             raise HopfedError(
                 "a worker process died, perhaps for want of memory; the seeds committed so far "

@@ -8,11 +8,13 @@ import os
 import signal
 import threading
 from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 LARGEST = 1 << 25  # bytes of an allocation that its heap may serve
+PATIENCE = 5.0  # seconds for the threads of a pool to end
 
 
 def begin_worker() -> None:
@@ -37,10 +39,18 @@ def keep_memory() -> None:
         set_option(TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def end_processes(others: Collection[Any]) -> None:
-    """End the children of this process, except `others`."""
+def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:
+    """Give up what a pool still does, end the children except `others`, and wait for its threads.
+
+    One of these threads pickles calls that wait, another closes pipes: neither may go on while the
+    caller takes modules away or the interpreter ends.
+    """
+    manager = getattr(pool, "_executor_manager_thread", None)
+    pool.shutdown(wait=False, cancel_futures=True)
     for process in set(multiprocessing.active_children()) - set(others):
         process.terminate()
+    if manager is not None:
+        manager.join(PATIENCE)
 
 
 def _follow(parent: Any) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from hopfed.archetypes import assignment, export, storage, views
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.archetypes.selection import expected_overlap
+from hopfed.tables.coding import Coding
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Archetypes:
     client_shares : (L, K) shares of the classes at each client, of such a channel.
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
-    columns : names of the N columns, where the source has any.
-    coding : how the cells of the source became +-1, where it was a table.
+    columns : N names, where the examples had names.
+    coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
 
     Examples
     --------
@@ -73,8 +74,8 @@ class Archetypes:
     graded_means: np.ndarray | None = field(default=None, repr=False)
     errors: np.ndarray | None = field(default=None, repr=False)
     client_shares: np.ndarray | None = field(default=None, repr=False)
-    columns: tuple[str, ...] | None = None
-    coding: Any = None
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    coding: Coding | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.patterns)

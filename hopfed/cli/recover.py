@@ -32,6 +32,20 @@ class Method(click.Choice):
 
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--id", help="Column that names the rows; found unless given.")
+@click.option("--ignore", multiple=True, help="Leave a column out, as a label; may be repeated.")
+@click.option(
+    "--words",
+    multiple=True,
+    metavar="WORD=+1|-1|missing",
+    help="What a word stands for; or COLUMN=category.",
+)
+@click.option(
+    "--binarize",
+    multiple=True,
+    metavar="[COLUMN=]HOW",
+    help="Cut numbers at median, mean, a number or quantile:Q; or levels.",
+)
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
@@ -66,25 +80,28 @@ class Method(click.Choice):
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of binary examples; each file is one client.
 
-    .npy, .npz, .csv or .h5; rows are examples, values +-1, 0/1 or booleans;
-    blank, NA, ? and NaN are missing.
+    .csv, .tsv, .npy, .npz or .h5; rows are examples. Values +-1, 0/1, yes/no, true/false and the
+    like; blank, NA, ? and NaN are missing. Columns are matched by name.
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
     _check(files, options)
-    from hopfed.data.readers import read_examples
     from hopfed.recovery.recover import run_recovery, split
+    from hopfed.tables.reading import read_tables
+    from hopfed.tables.table import Table
 
     seconds = -time.perf_counter()
     with err.status("reading") as status:
-        clients = [read_examples(path, gaps=True) for path in files]
-        _same_width(files, [c.shape[1] for c in clients])
-        _shape(options["shape"], clients[0].shape[1])
+        tables = read_tables(files, choices=_choices(options))
+        _shape(options["shape"], tables[0].shape[1])
         if options["clients"] is not None:
-            clients = split(clients[0], options["clients"], options["seed"])
+            parts = split(tables[0].rows, options["clients"], options["seed"])
+            tables = [Table(rows, tables[0].columns, None, tables[0].coding) for rows in parts]
+        for line in dict.fromkeys(line for table in tables for line in table.notes):
+            err.print(line)
         status.update("recovering")
         recovery = run_recovery(
-            clients,
+            tables,
             seed=options["seed"],
             quality=_quality(options["quality"]),
             method=options["method"],
@@ -209,14 +226,22 @@ def _shape(text: str | None, columns: int | None = None) -> tuple[int, int] | No
     return height, width
 
 
-def _same_width(files: tuple[Path, ...], widths: list[int]) -> None:
-    for path, width in zip(files, widths, strict=True):
-        if width != widths[0]:
+def _choices(options: dict[str, Any]) -> Any:
+    """What is told of the tables."""
+    from hopfed.tables.choices import Choices
+
+    words: dict[str, Any] = {}
+    for given in options["words"]:
+        word, sign, value = given.rpartition("=")
+        if not sign:
             raise ArgumentError(
-                "files",
-                f"of equal width; {files[0]} has {widths[0]} columns",
-                f"{path} with {width}",
+                "--words", "WORD=+1, WORD=-1, WORD=missing or COLUMN=category", given
             )
+        words[word] = value
+    cuts = {
+        column: how for column, _, how in (part.rpartition("=") for part in options["binarize"])
+    }
+    return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
 
 
 def _plain(value: Any) -> Any:

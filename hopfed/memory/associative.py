@@ -18,7 +18,7 @@ from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
 from hopfed.memory.cues import as_cues, as_patterns, is_graded
 from hopfed.memory.operator_factor import operator_factor
-from hopfed.memory.rules import Exponential, Layered, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
 from hopfed.spectral.operators import HebbianOperator
 
@@ -190,9 +190,9 @@ class AssociativeMemory:
         times = dynamics.Schedule.of(temperature, updates, seed, first_update)
         states, seen = as_cues(cues, observed, self.n_sites)
         require(len(self) > 0 or self.factor is not None, "memory", "not empty", "no patterns")
-        if self.is_graded:
+        if self.is_graded and isinstance(self.rule, Exponential):
             require(times.hot == 0, "temperature", "0 for graded patterns", temperature)
-            return self._completed(states, hold)
+            return self._completed(states, self.rule.beta, hold)
         held = None
         if seen is not None:
             states = self._filled(states, seen)
@@ -301,12 +301,12 @@ class AssociativeMemory:
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]
         """
-        return self._energy(states, None if self.rule.quadratic else self._sums(states))
+        return self._energy(states)
 
-    def _energy(self, states: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
-        """Energy (S,) of states (S, N), or layers (S, L, N), with overlap sums `sums`."""
-        if not self.rule.quadratic:
-            assert sums is not None
+    def _energy(self, states: np.ndarray, sums: np.ndarray | None = None) -> np.ndarray:
+        """Energy (S,) of states (S, N), or layers (S, L, N); `sums`, if known, are of overlaps."""
+        if isinstance(self.rule, Dense | Exponential):
+            sums = self._sums(states) if sums is None else sums
             return energies.energy(sums, self.rule, self.n_sites, self.weights)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered) and states.ndim == 3:
@@ -347,7 +347,7 @@ class AssociativeMemory:
     def _run(
         self, states: Array, times: dynamics.Schedule, order: str, held: np.ndarray | None
     ) -> dynamics.Outcome:
-        if not self.rule.quadratic:
+        if isinstance(self.rule, Dense | Exponential):
             args = (self.weights, self.rule, times, order, held)
             return dynamics.overlapping(states, self.patterns, *args)
         W, scale = self.coupling_factor
@@ -360,19 +360,18 @@ class AssociativeMemory:
         """States with the sites that were not seen at the sign of the field of the others."""
         xp = namespace(states)
         real = xp.astype(states, xp.float32)
-        if self.rule.quadratic:
-            W = like(self.coupling_factor[0], states)
-            h = xp.matmul(xp.matmul(real, W), W.T)
-        else:
+        if isinstance(self.rule, Dense | Exponential):
             xi, mass = like(self.patterns.astype(np.float32), states), like(self.weights, states)
             h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)[0]
+        else:
+            W = like(self.coupling_factor[0], states)
+            h = xp.matmul(xp.matmul(real, W), W.T)
         return xp.where(like(seen, states), states, 2 * xp.astype(h >= 0, states.dtype) - 1)
 
-    def _completed(self, cues: Array, hold: bool) -> Recall:
+    def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
         """Recall of graded patterns: one step, exact, on the host."""
-        assert isinstance(self.rule, Exponential)
         x, count = to_host(cues), len(cues)
-        means, shares, energy = graded.complete(x, self.patterns, self.weights, self.rule.beta)
+        means, shares, energy = graded.complete(x, self.patterns, self.weights, beta)
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))

@@ -19,7 +19,7 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.energies import fields, overlap_sums
-from hopfed.memory.rules import Exponential, Layered, Rule
+from hopfed.memory.rules import Exponential, Layered, Overlapping
 from hopfed.memory.sweeps import dense_sweep, layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
@@ -170,8 +170,8 @@ def _layers(
 
 
 def overlapping(
-    states: Array, patterns: Array, weights: np.ndarray, rule: Rule, times: Schedule, order: str,
-    held: np.ndarray | None,
+    states: Array, patterns: Array, weights: np.ndarray, rule: Overlapping, times: Schedule,
+    order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax on an energy of pattern overlaps: the dense or the exponential one."""
     if on_device(states):
@@ -199,19 +199,19 @@ def overlapping(
     return serial(states, heated, lambda s, n: kernels.dense_step(s, **settings, updates=n), times)
 
 
-def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Rule) -> dict[str, Any]:
+def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> dict[str, Any]:
     """Return the rule as the kernels take it."""
-    exponential = isinstance(rule, Exponential)
+    energy = ("exponential", rule.beta) if isinstance(rule, Exponential) else ("power", rule.n)
     return {
         "patterns": patterns,
-        "energy": "exponential" if exponential else "power",
-        "parameter": rule.beta if exponential else rule.n,  # type: ignore[attr-defined]
+        "energy": energy[0],
+        "parameter": energy[1],
         "weights": weights,
     }
 
 
 def _away(
-    states: Array, patterns: np.ndarray, weights: np.ndarray, rule: Rule, times: Schedule,
+    states: Array, patterns: np.ndarray, weights: np.ndarray, rule: Overlapping, times: Schedule,
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax as in `overlapping`, away from the host."""

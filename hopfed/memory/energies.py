@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
-from hopfed.memory.rules import Dense, Exponential, Rule
+from hopfed.memory.rules import Dense, Exponential, Overlapping
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
@@ -28,7 +28,7 @@ def overlap_sums(states: Array, patterns: Array) -> Array:
     return xp.astype(xp.matmul(states, patterns.T), xp.float64)
 
 
-def energy(a: np.ndarray, rule: Rule, n_sites: int, weights: np.ndarray) -> np.ndarray:
+def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) -> np.ndarray:
     """Energy (S,) of states with overlap sums `a` (S, K).
 
     Examples
@@ -39,7 +39,6 @@ def energy(a: np.ndarray, rule: Rule, n_sites: int, weights: np.ndarray) -> np.n
     if isinstance(rule, Dense):
         found: np.ndarray = -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
         return found
-    assert isinstance(rule, Exponential)
     return -log_sum_exp(rule.beta * a + np.log(weights)) / rule.beta
 
 
@@ -56,7 +55,7 @@ def log_sum_exp(x: np.ndarray) -> np.ndarray:
     return found
 
 
-def table(a: Array, rule: Rule, n_sites: int, weights: Array) -> tuple[Array, Any]:
+def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Array, Any]:
     """Return (B, own) with the fields ``h = B xi + own s`` from overlap sums `a` (S, K).
 
     For the dense rule they are the exact fields, a spin's own part left out (see
@@ -82,7 +81,6 @@ def table(a: Array, rule: Rule, n_sites: int, weights: Array) -> tuple[Array, An
         x = rule.beta * a if even else rule.beta * a + xp.log(weights)
         x = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
         return x / xp.sum(x, axis=-1, keepdims=True), 0.0
-    assert isinstance(rule, Dense)
     scale = n_sites / (2 * rule.n) / float(n_sites) ** rule.n
     # (a + 2)^n -+ (a - 2)^n by powers of a^2: whole numbers, and no large ones cancel.
     B, own = (_series(a, rule.n, first) for first in (1, 2))
@@ -101,7 +99,7 @@ def _series(a: Array, n: int, first: int) -> Array:
 
 
 def fields(
-    states: Array, a: Array, patterns: Array, rule: Rule, weights: Array
+    states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array
 ) -> tuple[Array, Array]:
     """Return fields (S, N) in float32, and (S,) the size of what they are sums of.
 

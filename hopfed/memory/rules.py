@@ -223,6 +223,8 @@ class Exponential(Rule):
         require(0 < self.beta <= COLDEST, "beta", f"in (0, {COLDEST:g}]", self.beta)
 
 
+Overlapping = Dense | Exponential  # their energies are sums over overlaps with single patterns
+
 RULES: dict[str, type[Rule]] = {
     rule.name: rule for rule in (Hebb, Projector, Dreamed, Layered, Dense, Exponential)
 }

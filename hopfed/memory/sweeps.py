@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.memory.rules import Dense, Exponential, Layered, Rule
+from hopfed.memory.rules import Dense, Layered, Overlapping
 
 CLOSE = 1e-11  # of the size of a sum: nearer to 0 its sign is settled on the host, exactly
 
@@ -21,7 +21,7 @@ CLOSE = 1e-11  # of the size of a sum: nearer to 0 its sign is settled on the ho
 def dense_sweep(
     states: Array,
     patterns: Array,
-    rule: Rule,
+    rule: Overlapping,
     weights: Array,
     *,
     temperature: float = 0.0,
@@ -62,13 +62,12 @@ def dense_sweep(
     return new
 
 
-def _field(c: Array, x: Array, rule: Rule, weights: Array, n_sites: int) -> Array:
+def _field(c: Array, x: Array, rule: Overlapping, weights: Array, n_sites: int) -> Array:
     """Fields (S,) of a site from overlap sums c (S, K) without it, and its entries x (K,)."""
     xp = namespace(c)
     if isinstance(rule, Dense):
         terms = (c + x) ** rule.n - (c - x) ** rule.n
         return xp.sum(terms * weights, axis=1) * (n_sites / (2 * rule.n) / n_sites**rule.n)
-    assert isinstance(rule, Exponential)
     logs = rule.beta * c + xp.log(weights)
     up, down = (_log_sum(logs + sign * rule.beta * x) for sign in (1, -1))
     return (up - down) / (2 * rule.beta)
@@ -80,12 +79,11 @@ def _log_sum(logs: Array) -> Array:
     return most + xp.log(xp.sum(xp.exp(logs - most[:, None]), axis=1))
 
 
-def _sign(c: Array, x: Array, rule: Rule, weights: Array) -> Array:
+def _sign(c: Array, x: Array, rule: Overlapping, weights: Array) -> Array:
     """Whether the fields (S,) are at least 0; patterns of equal overlap cancel exactly."""
     xp = namespace(c)
     if isinstance(rule, Dense):  # whole numbers
         return xp.sum(((c + x) ** rule.n - (c - x) ** rule.n) * weights, axis=1) >= 0
-    assert isinstance(rule, Exponential)
     terms = xp.exp(rule.beta * (c - xp.max(c, axis=1)[:, None])) * weights
     total = xp.sum(terms * x, axis=1)
     near = xp.abs(total) <= CLOSE * xp.sum(terms, axis=1)

@@ -17,7 +17,9 @@ from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import RankRule
 from hopfed.spectral.rows import Bits
+from hopfed.tables.owners import tables_of
 
 
 def recover(
@@ -38,7 +40,9 @@ def recover(
     Parameters
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
-        NaN, None and masked entries are missing, and 0 is where -1 occurs. Owners exchange
+        NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
+        `hopfed.read_table`, or what that makes a table of and is no path, or a list of those:
+        columns are matched by name then, and the result knows their names. Owners exchange
         operators, sums over classes and small matrices with the server, never examples. CuPy arrays
         and bits packed on a device stay there, all owners' on one; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
@@ -107,7 +111,21 @@ def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
+    tables = tables_of(examples)
+    if tables is not None:
+        examples = [table.rows for table in tables]
     clients = _clients(examples, gaps=not settings.only_symmetric)
+    recovery = _recovered(clients, rule, settings, seed)
+    if tables is None:
+        return recovery
+    columns, coding = tables[0].columns, tables[0].coding
+    return replace(
+        recovery, archetypes=replace(recovery.archetypes, columns=columns, coding=coding)
+    )
+
+
+def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: int) -> Recovery:
+    """Recover by the symmetric channel, and by the graded one where that is not enough."""
     federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
     mean = federation.mean()
     recovery = None

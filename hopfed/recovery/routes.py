@@ -27,11 +27,12 @@ from hopfed.spectral.whitening import whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
+NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Archetypes, and what it took to get them.
+    """Result of a recovery: archetypes, spectrum and traffic.
 
     Attributes
     ----------
@@ -133,7 +134,7 @@ def is_final(
     if found.status == "no signal":
         examples = sum(op.mass for op in federation.clients)
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
-    if not len(found) or found.status not in ("ok", "incomplete"):
+    if not len(found) or found.status not in ("ok", "incomplete") or len(mean) < NARROW:
         return False
     return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from hopfed.kernels.cuda.layered_run import LamRun
+from hopfed.kernels.cuda.layered_run import LayeredRun
 from hopfed.kernels.layered import LayeredUpdate
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
@@ -42,7 +42,7 @@ def layered_step(
 
     state (S, L, N) int8 of +-1, W (N, R) and cue are arrays of one device, and so is the result.
     """
-    run = LamRun(**locals())
+    run = LayeredRun(**locals())
     with run.device.stream() as stream_of_its_own:  # on which one update is captured as a graph
         run.start()
         for update in range(updates):
@@ -73,6 +73,6 @@ def layered_sweep(
     first_block: int = 0,
 ) -> LayeredUpdate:
     """Visit the spins one at a time, `updates` times; see `hopfed.kernels.layered_sweep`."""
-    run = LamRun(**locals())
+    run = LayeredRun(**locals())
     run.sweep()
     return run.result()

@@ -18,7 +18,7 @@ THREADS = 128
 PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
 
 
-class LamRun:
+class LayeredRun:
     """Arguments of one call, checked and laid out, with its work space; used by `layered` alone."""
 
     def __init__(

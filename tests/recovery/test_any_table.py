@@ -137,3 +137,16 @@ def test_raw_digits_are_structure_but_not_classes():
     found = hopfed.recover(x, seed=0)
     assert found.status == "structure, but not classes"
     assert found.channel == "graded"
+
+
+def test_two_opposite_classes_of_four_columns_are_not_one_pattern():
+    """Medians of the iris flowers: overlaps of four columns cannot tell the channels apart."""
+    from sklearn.datasets import load_iris
+
+    values = load_iris().data
+    rows = np.where(values > np.median(values, axis=0), 1, -1)
+    for draw in (3, 5, 8, 10, 103, 105):
+        kept = np.random.default_rng(draw).permutation(150)[:120]
+        found = hopfed.recover(rows[kept], seed=0)
+        assert len(found) == 2
+        assert found.shares.sum() == pytest.approx(1)

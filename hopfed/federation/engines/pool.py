@@ -22,14 +22,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed._lib.processes import begin_worker, end_processes
+from hopfed._lib.processes import begin_worker, end_pool
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome, answers
 from hopfed.federation.faults import Fault
 
 KEPT = 64  # methods that a worker remembers
-PATIENCE = 1.0  # seconds that the end of a pool is waited for
 
 
 class PoolEngine:
@@ -121,11 +120,7 @@ class PoolEngine:
 
     def _end_workers(self) -> None:
         if self._pool is not None:
-            manager = getattr(self._pool, "_executor_manager_thread", None)
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            end_processes(self._others)
-            if manager is not None:
-                manager.join(PATIENCE)  # it closes pipes that the interpreter, if it ends now, uses
+            end_pool(self._pool, self._others)
             self._pool = None
 
     def _batch(self, method: Method, tasks: list[list[Call]]) -> list[list[Outcome] | None]:

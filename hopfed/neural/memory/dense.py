@@ -21,11 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.memory.rules import Dense, Exponential, Rule, rule_named
+from hopfed.memory.rules import Dense, Exponential, Overlapping, Rule, rule_named
 
 
-def weights(states: Tensor, patterns: Tensor, rule: Rule) -> Tensor:
+def weights(states: Tensor, patterns: Tensor, rule: Overlapping) -> Tensor:
     """Weights (..., K) that states give to patterns; their sizes sum to one.
 
     Parameters
@@ -44,10 +45,16 @@ def weights(states: Tensor, patterns: Tensor, rule: Rule) -> Tensor:
     sums = states @ patterns.T
     if isinstance(rule, Exponential):
         return torch.softmax(rule.beta * sums, dim=-1)
-    assert isinstance(rule, Dense)
     powers = (sums / patterns.shape[1]) ** (rule.n - 1)
     tiny = torch.finfo(powers.dtype).tiny
     return powers / powers.abs().sum(dim=-1, keepdim=True).clamp(min=tiny)
+
+
+def _overlapping(rule: Rule) -> Overlapping:
+    """Return the rule if its energy is a sum over overlaps."""
+    if isinstance(rule, Dense | Exponential):
+        return rule
+    raise ArgumentError("rule", "dense or exponential", rule.name)
 
 
 class DenseMemory(nn.Module):
@@ -83,9 +90,7 @@ class DenseMemory(nn.Module):
         learned: bool = False,
     ):
         super().__init__()
-        self.rule = rule_named(rule)
-        known = isinstance(self.rule, Dense | Exponential)
-        require(known, "rule", "dense or exponential", self.rule.name)
+        self.rule = _overlapping(rule_named(rule))
         shape = tuple(patterns.shape)
         require(patterns.ndim == 2 and len(patterns) > 0, "patterns", "of shape (K, N)", shape)
         for name, tensor in (("patterns", patterns), ("values", values)):
@@ -118,7 +123,6 @@ class DenseMemory(nn.Module):
         sums = states @ self.patterns.T
         if isinstance(self.rule, Exponential):
             return -torch.logsumexp(self.rule.beta * sums, dim=-1) / self.rule.beta
-        assert isinstance(self.rule, Dense)
         n_sites = self.patterns.shape[1]
         return -(n_sites / self.rule.n) * ((sums / n_sites) ** self.rule.n).sum(dim=-1)
 

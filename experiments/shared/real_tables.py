@@ -1,0 +1,98 @@
+"""Real tables: scikit-learn's own, and those of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.data.npz import Npz
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError
+from hopfed.kernels import unpack
+from hopfed.tables.reading import read_table
+from hopfed.tables.table import Table
+
+OWN = ("breast cancer", "digits", "iris", "wine")  # of scikit-learn
+LABELS = {"mushroom": "class", "soybean": "Class", "votes": "party", "zoo": "type"}
+PIXEL = 7.5  # between the grey values of paper and ink
+
+
+@dataclass(frozen=True)
+class RealTable:
+    """A table.
+
+    Attributes
+    ----------
+    name : of the table.
+    rows : int8 (M, N) of -1, 0 (missing) and +1.
+    labels : (M,) what its authors say each row is, or None.
+    """
+
+    name: str
+    rows: np.ndarray = field(repr=False)
+    labels: np.ndarray | None = field(repr=False)
+
+
+def load_tables(folder: str, names: tuple[str, ...]) -> list[RealTable]:
+    """Read tables, scikit-learn's own first.
+
+    Parameters
+    ----------
+    folder : with more tables, .csv or .npz; "" for none.
+    names : tables to take, in this order; () for all.
+
+    Raises
+    ------
+    ArgumentError : there is no such table.
+
+    Examples
+    --------
+    >>> [(table.name, table.rows.shape) for table in load_tables("", ("iris", "wine"))]
+    [('iris', (150, 4)), ('wine', (178, 13))]
+    """
+    known: dict[str, Callable[[], RealTable]] = {name: partial(_own, name) for name in OWN}
+    if folder:
+        files = sorted(p for p in Path(folder).iterdir() if p.suffix in (".csv", ".npz"))
+        known |= {path.stem: partial(_from_file, path) for path in files}
+    for name in names:
+        if name not in known:
+            raise ArgumentError("names", f"of {', '.join(known)}", repr(name))
+    return [known[name]() for name in names or known]
+
+
+def _own(name: str) -> RealTable:
+    """One of scikit-learn's: numbers cut at the median of their column, pixels at half ink."""
+    from sklearn import datasets
+
+    data: Any = getattr(datasets, "load_" + name.replace(" ", "_"))()
+    level = PIXEL if name == "digits" else np.median(data.data, axis=0)
+    return RealTable(name, np.where(data.data > level, 1, -1).astype(np.int8), data.target)
+
+
+def _from_file(path: Path) -> RealTable:
+    """A table of the folder; columns of categories and of whole numbers become one for each level.
+
+    An .npz holds rows X and perhaps labels y; a label column of a .csv is in `LABELS`.
+    """
+    if path.suffix == ".npz":
+        with Npz(path) as archive:
+            labels = archive.get("y", None)
+            return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
+    label = LABELS.get(path.stem)
+    table = read_table(path, ignore=[label] if label else [], binarize="levels")
+    return RealTable(path.stem, unpack(table.rows), _labels(path, label, table))
+
+
+def _labels(path: Path, label: str | None, table: Table) -> np.ndarray | None:
+    """Which level of the label each row has."""
+    if label is None:
+        return None
+    others = [*table.coding.names, *table.coding.ids]
+    held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
+    found: np.ndarray = np.unique(unpack(held.rows), axis=0, return_inverse=True)[1].ravel()
+    return found

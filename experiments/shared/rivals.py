@@ -1,0 +1,295 @@
+"""Other ways to classes of binary rows, on pooled data: latent class analysis, clusters, factors.
+
+Each takes rows of -1, 0 (missing) and +1 and chooses its number of classes itself. A model answers
+two questions about new rows: the likelihood of what was observed, and what the gaps hold.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from hopfed.errors import HopfedError
+from hopfed.memory.graded import complete
+
+PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
+HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
+GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
+
+
+class Model(Protocol):
+    """What is asked of a model."""
+
+    @property
+    def size(self) -> int:
+        """Number of classes."""
+
+    def completed(self, rows: np.ndarray) -> np.ndarray:
+        """Expected entries (M, N) of rows, from those that were observed."""
+
+    def log_likelihood(self, rows: np.ndarray) -> float:
+        """Nats for each observed entry; NaN where a model has none."""
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Class (M,) of each row."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Latent classes.
+
+    Attributes
+    ----------
+    means : (K, N) in (-1, 1).
+    shares : (K,) above 0.
+
+    Examples
+    --------
+    >>> model = Classes.of(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.ones(2) / 2, rows=98)
+    >>> model.completed(np.array([[1, 0]])).round(2).tolist(), model.labels(np.array([[0, -1]]))
+    ([[[0.98, 0.96]]], array([1]))
+    """
+
+    means: np.ndarray = field(repr=False)
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, means: np.ndarray, shares: np.ndarray, rows: int) -> Classes:
+        """Keep means as far from +-1 as one row in `rows` tells, so that no row is impossible."""
+        most = 1 - 2 / (rows + 2)
+        return cls(np.clip(means, -most, most), np.maximum(shares, 1e-9))
+
+    @property
+    def size(self) -> int:
+        """Number of classes."""
+        return len(self.means)
+
+    def completed(self, rows: np.ndarray) -> np.ndarray:
+        """Expected entries, by Bayes' rule."""
+        return complete(rows, self.means, self.shares)[0]
+
+    def log_likelihood(self, rows: np.ndarray) -> float:
+        """Nats for each observed entry."""
+        return -float(complete(rows, self.means, self.shares)[2].sum()) / max(1, (rows != 0).sum())
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Most likely class of each row."""
+        found: np.ndarray = complete(rows, self.means, self.shares)[1].argmax(axis=1)
+        return found
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Non-negative factors of the entries as 0 and 1; they give no likelihood of a new row.
+
+    Attributes
+    ----------
+    fitted : scikit-learn's model.
+    filling : (N,) that stands in for gaps.
+    """
+
+    fitted: Any
+    filling: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of factors."""
+        return int(self.fitted.n_components_)
+
+    def completed(self, rows: np.ndarray) -> np.ndarray:
+        """Entries of the nearest combination of factors."""
+        found: np.ndarray = 2 * self._weights(rows) @ self.fitted.components_ - 1
+        return found
+
+    def log_likelihood(self, rows: np.ndarray) -> float:  # noqa: ARG002
+        """NaN."""
+        return math.nan
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """Factor with the largest part of each row."""
+        found: np.ndarray = self._weights(rows).argmax(axis=1)
+        return found
+
+    def _weights(self, rows: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.fitted.transform(_filled(rows, self.filling))
+        return found
+
+
+def one_class(rows: np.ndarray, **_: int) -> Classes:
+    """Means of the columns.
+
+    Parameters
+    ----------
+    rows : (M, N) of -1, 0 and +1.
+
+    Examples
+    --------
+    >>> one_class(np.array([[1, 1], [1, -1], [1, 0]]), seed=0).means.round(2).tolist()
+    [[0.6, 0.0]]
+    """
+    return Classes.of(_means(rows)[None], np.ones(1), len(rows))
+
+
+def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+    """Latent class analysis by the package StepMix; the number of classes by BIC.
+
+    Parameters
+    ----------
+    rows : (M, N) of -1, 0 and +1.
+    seed : of the starts.
+    most : number of classes that the search does not pass.
+    starts : of each number of classes.
+
+    Raises
+    ------
+    HopfedError : StepMix is not installed.
+    """
+    model = _library("stepmix.stepmix").StepMix
+    gaps = bool((rows == 0).any())
+    table = np.where(rows == 0, np.nan, (rows + 1) / 2)
+
+    def tried(K: int) -> tuple[float, Any]:
+        kind = "bernoulli_nan" if gaps else "bernoulli"
+        asked = model(K, measurement=kind, n_init=starts, random_state=seed, progress_bar=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a start has not converged
+            fitted = asked.fit(table)
+        return fitted.bic(table), fitted
+
+    found = _best(tried, range(1, most + 1)).get_parameters()
+    return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
+
+
+def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 1) -> Classes:
+    """Clusters by the package kmodes, read as latent classes; their number by BIC.
+
+    Parameters
+    ----------
+    rows, seed, most, starts : as in `stepmix`; gaps take the commoner value of their column.
+
+    Raises
+    ------
+    HopfedError : kmodes is not installed.
+    """
+    model = _library("kmodes.kmodes").KModes
+    full = np.where(rows == 0, np.where(_means(rows) >= 0, 1, -1), rows)
+    distinct = len(np.unique(full, axis=0))
+    return _clustered(
+        rows,
+        lambda K: model(K, init="Huang", n_init=starts, random_state=seed).fit_predict(full),
+        min(most, distinct),
+    )
+
+
+def k_means(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+    """Clusters by scikit-learn's k-means, read as latent classes; their number by BIC.
+
+    Parameters
+    ----------
+    rows, seed, most, starts : as in `stepmix`; gaps take the mean of their column.
+    """
+    from sklearn.cluster import KMeans
+
+    full = _filled(rows, (1 + _means(rows)) / 2)
+    distinct = len(np.unique(full, axis=0))
+    return _clustered(
+        rows,
+        lambda K: KMeans(K, n_init=starts, random_state=seed).fit_predict(full),
+        min(most, distinct),
+    )
+
+
+def nmf(rows: np.ndarray, *, seed: int, most: int) -> Factors:
+    """Non-negative matrix factors; their number by a tenth of the entries, hidden.
+
+    Parameters
+    ----------
+    rows, seed, most : as in `stepmix`; gaps take the mean of their column.
+    """
+    from sklearn.decomposition import NMF
+
+    filling = (1 + _means(rows)) / 2
+    hidden = np.random.default_rng(seed).random(rows.shape) < HIDDEN
+    shown, asked = np.where(hidden, 0, rows), hidden & (rows != 0)
+
+    def fitted(K: int, table: np.ndarray) -> Factors:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has not converged
+            model = NMF(K, init="nndsvda", random_state=seed)
+            return Factors(model.fit(_filled(table, filling)), filling)
+
+    def error(K: int) -> float:
+        return float(((fitted(K, shown).completed(shown) - rows)[asked] ** 2).mean())
+
+    numbers = [K for K in GRID if min(most, *rows.shape) >= K]
+    return fitted(min(numbers, key=error), rows)
+
+
+METHODS: dict[str, Callable[..., Model]] = {
+    "one class": one_class,
+    "stepmix": stepmix,
+    "k-modes": k_modes,
+    "k-means": k_means,
+    "nmf": nmf,
+}
+
+
+def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> Any:
+    """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
+    least, best, since = np.inf, None, 0
+    for K in numbers:
+        value, model = tried(K)
+        since = 0 if value < least else since + 1
+        if value < least:
+            least, best = value, model
+        if since == PATIENCE:
+            break
+    return best
+
+
+def _clustered(rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: int) -> Classes:
+    """Clusters as classes: their shares, and the means of their observed entries."""
+
+    def tried(K: int) -> tuple[float, Classes]:
+        labels = np.unique(clusters(K), return_inverse=True)[1]
+        parts = list(_parts(rows, labels))
+        shares = np.array([len(part) for part in parts]) / len(rows)
+        model = Classes.of(np.array([_means(part) for part in parts]), shares, len(rows))
+        parameters = model.means.size + model.size - 1
+        nats = model.log_likelihood(rows) * (rows != 0).sum()
+        return parameters * np.log(len(rows)) - 2 * nats, model
+
+    found: Classes = _best(tried, [K for K in GRID if most >= K])
+    return found
+
+
+def _parts(rows: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
+    for label in range(labels.max() + 1):
+        yield rows[labels == label]
+
+
+def _means(rows: np.ndarray) -> np.ndarray:
+    """Mean (N,) of the observed entries, with half a row of each value added."""
+    found: np.ndarray = rows.sum(axis=0) / ((rows != 0).sum(axis=0) + 1)
+    return found
+
+
+def _filled(rows: np.ndarray, filling: np.ndarray) -> np.ndarray:
+    """Entries as 0 and 1, gaps as told."""
+    found: np.ndarray = np.where(rows == 0, filling, (rows + 1) / 2)
+    return found
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise HopfedError(
+            f"{name.partition('.')[0]} is not installed: pip install 'hopfed[compare]'"
+        ) from None

@@ -1,0 +1,227 @@
+"""Real tables: how well archetypes describe rows that were not seen, beside what others use.
+
+A fifth of the rows is held out. From the others each method takes its classes, chooses their number
+itself, and is asked for the likelihood of the rows held out, for a fifth of their entries that are
+masked, and for their classes, which are compared with labels where a table has them. `recover` gets
+the rows as one owner's and dealt to several; all others get them pooled. Numbers that are not
+binary are cut at their medians, categories are one column for each level.
+
+The tables are scikit-learn's own, and those of a folder (`data`).
+
+Run it with ``hopfed run tables --workers 2 --out tables.h5``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.data.readers import as_examples
+from hopfed.experiments import Arrays, Measure, Record, Table
+from hopfed.experiments.shared.real_tables import RealTable, load_tables
+from hopfed.experiments.shared.rivals import METHODS, Classes, Model
+from hopfed.recovery.recover import run_recovery, split
+
+TITLES = {  # of the printed tables, and how their numbers are written
+    "classes": ("classes", ".1f"),
+    "likelihood": ("held-out nats an entry", ".4f"),
+    "masked": ("masked entries right", ".3f"),
+    "rand": ("adjusted Rand index", ".2f"),
+    "seconds": ("seconds", ".2f"),
+}
+SCORES = tuple(TITLES)
+LEVEL = 0.003  # nats an entry within which two methods count as equal
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings.
+
+    Attributes
+    ----------
+    data : folder with more tables; "" for scikit-learn's own alone.
+    names : tables to take; () for all.
+    methods : the others, by name (`experiments.shared.rivals.METHODS`).
+    owners : over how many the rows are dealt a second time.
+    held_out, masked : share of the rows, and of their entries.
+    most : number of classes that the others' search does not pass.
+    seeds : random partitions of the rows.
+    """
+
+    data: str = ""
+    names: tuple[str, ...] = ()
+    methods: tuple[str, ...] = tuple(METHODS)
+    owners: int = 5
+    held_out: float = 0.2
+    masked: float = 0.2
+    most: int = 60
+    seeds: int = 5
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        unknown = [m for m in self.methods if m not in METHODS]
+        require(not unknown, "methods", f"of {', '.join(METHODS)}", unknown)
+        require(self.owners >= 2, "owners", "at least 2", self.owners)
+        require(0 < self.held_out < 1, "held_out", "in (0, 1)", self.held_out)
+        require(0 < self.masked < 1, "masked", "in (0, 1)", self.masked)
+        require(self.most >= 1 and self.seeds >= 1, "most and seeds", "at least 1", self.most)
+
+
+PRESETS = {
+    "quick": Config(names=("wine", "iris"), methods=("one class", "k-means", "nmf"), seeds=1),
+    "default": Config(names=("breast cancer", "digits", "iris", "wine")),
+    "paper": Config(seeds=10),
+}
+
+RECORD = Record(
+    claim="archetypes of real tables describe unseen rows as well as latent class analysis",
+    source="proposed here (theory/NOTES.md, Latent class channel)",
+    minutes={"quick": 0.1, "default": 3, "paper": 60},
+    measures={
+        "not_below": Measure("tables where it is not below StepMix by more than .003", aim="all"),
+        "above": Measure("tables where its likelihood is above StepMix", aim="two thirds"),
+        "worst": Measure("lowest difference to StepMix in nats an entry"),
+        "owners": Measure("lowest difference of several owners to one in nats an entry"),
+        "faster": Measure("median of StepMix's seconds over its own", aim="50"),
+        "masked": Measure("masked entries right, mean over tables, by method"),
+        "rand": Measure("adjusted Rand index, mean over tables with labels, by method"),
+        "bytes": Measure("largest bytes of an owner of several over its raw bits"),
+    },
+)
+
+
+def row_names(config: Config) -> list[str]:
+    """Names of the methods as they stand in the arrays."""
+    return ["hopfed", f"hopfed, {config.owners} owners", *config.methods]
+
+
+def run(config: Config, seed: int) -> Arrays:
+    """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
+    tables = load_tables(config.data, config.names)
+    scores = np.full((len(SCORES), len(tables), 2 + len(config.methods)), np.nan)
+    sent = np.zeros((len(tables), 2))
+    for i, table in enumerate(tables):
+        rng = stream(seed, "tables", table.name)
+        order = rng.permutation(len(table.rows))
+        test, kept = np.split(order, [int(len(order) * config.held_out)])
+        exam = Exam.of(table, test, config.masked, rng)
+        scores[:, i], sent[i] = _examined(config, exam, table.rows[kept], seed)
+    return dict(zip(SCORES, scores, strict=True)) | {"bytes_over_bits": sent}
+
+
+def _examined(
+    config: Config, exam: Exam, rows: np.ndarray, seed: int
+) -> tuple[np.ndarray, list[float]]:
+    """Scores (scores, methods) of one table, and bytes over raw bits of one owner and several."""
+    columns, sent = [], []
+    for owners in (1, config.owners):
+        began = time.perf_counter()
+        model, ratio = _recovered(rows, owners, seed)
+        seconds = time.perf_counter() - began
+        columns.append([*exam.scores(model), seconds])
+        sent.append(ratio)
+    for method in config.methods:
+        began = time.perf_counter()
+        other = METHODS[method](rows, seed=seed, most=config.most)
+        seconds = time.perf_counter() - began
+        columns.append([*exam.scores(other), seconds])
+    return np.array(columns).T, sent
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Rows that were held out, and what is asked of them.
+
+    Attributes
+    ----------
+    rows, masked : (M, N) the rows, and those with entries masked as well.
+    labels : (M,) or None.
+    """
+
+    rows: np.ndarray
+    masked: np.ndarray
+    labels: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls, table: RealTable, chosen: np.ndarray, share: float, rng: np.random.Generator
+    ) -> Exam:
+        """Take rows of a table and mask a share of their entries."""
+        rows = table.rows[chosen]
+        masked = np.where(rng.random(rows.shape) < share, 0, rows)
+        return cls(rows, masked, None if table.labels is None else table.labels[chosen])
+
+    def scores(self, model: Model) -> tuple[float, float, float, float]:
+        """Classes, likelihood, masked entries right and adjusted Rand index of a model."""
+        asked = (self.rows != 0) & (self.masked == 0)
+        right = (model.completed(self.masked) >= 0) == (self.rows > 0)
+        rand = np.nan
+        if self.labels is not None:
+            rand = adjusted_rand_score(self.labels, model.labels(self.rows))
+        return model.size, model.log_likelihood(self.rows), float(right[asked].mean()), rand
+
+
+def _recovered(rows: np.ndarray, owners: int, seed: int) -> tuple[Model, float]:
+    """Classes that `recover` finds, and the largest traffic of an owner over its raw bits."""
+    run = run_recovery(split(as_examples(rows, gaps=True), owners, seed), seed=seed)
+    found = run.archetypes
+    planes = 2 if (rows == 0).any() else 1
+    raw = max(run.n_examples) * rows.shape[1] * planes / 8
+    sent = float(run.traffic.up.max()) / raw
+    if not len(found):
+        return METHODS["one class"](rows), sent
+    return Classes.of(found.means, found.shares, len(rows)), sent
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Differences to StepMix over tables, means over the seeds; all scores by table and method."""
+    scores = {name: arrays[name].mean(axis=0) for name in SCORES}
+    likelihood = scores["likelihood"]
+    summary: dict[str, Any] = {
+        "owners": float((likelihood[:, 1] - likelihood[:, 0]).min()),
+        "masked": _by_method(config, scores["masked"]),
+        "rand": _by_method(config, scores["rand"]),
+        "bytes": float(arrays["bytes_over_bits"][..., 1].max()),
+        "scores": {name: value.tolist() for name, value in scores.items()},
+        "tables": [table.name for table in load_tables(config.data, config.names)],
+    }
+    if "stepmix" in config.methods:
+        other = row_names(config).index("stepmix")
+        gain = likelihood[:, 0] - likelihood[:, other]
+        seconds = scores["seconds"]
+        summary |= {
+            "not_below": f"{(gain >= -LEVEL).sum()} of {len(gain)}",
+            "above": f"{(gain > 0).sum()} of {len(gain)}",
+            "worst": float(gain.min()),
+            "faster": float(np.median(seconds[:, other] / seconds[:, 0])),
+        }
+    return summary
+
+
+def _by_method(config: Config, scores: np.ndarray) -> str:
+    """Mean over the tables that have the score, by method."""
+    values = scores[~np.isnan(scores).all(axis=1)].mean(axis=0)
+    pairs = zip(row_names(config), values, strict=True)
+    return "; ".join(f"{name} {value:.3f}" for name, value in pairs if np.isfinite(value))
+
+
+def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
+    """A table for each score: real tables down, methods across."""
+    headings = tuple(row_names(config))
+    return tuple(
+        Table(
+            title,
+            headings,
+            tuple(
+                (name, *("-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values))
+                for name, values in zip(summary["tables"], summary["scores"][score], strict=True)
+            ),
+        )
+        for score, (title, form) in TITLES.items()
+    )

@@ -1,0 +1,335 @@
+"""Text files of cells (.csv, .tsv and the like): looked at first, then read in blocks by Arrow.
+
+The first lines say what separates the cells and whether there is a header. Then the cells come as
+columns of words, a block of rows at a time, so that a file may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed.data.files import opened, reading
+from hopfed.errors import DataError
+
+HEAD = 1 << 18  # bytes that are looked at, unless the first line is longer
+LINES = 20  # of them that must agree on what separates cells
+LONGEST = 1 << 28  # bytes of a line
+BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
+PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
+CELL = 1 << 26  # characters of a cell
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)  # numbers that are none
+_DELIMITERS = ",;\t|"
+_BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
+_SPACES = re.compile(rb"[ \t]+")
+_EDGES = re.compile(rb"^ | $", re.MULTILINE)
+_PLACE = re.compile(r"In CSV column #([0-9]+): Row #([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """A text file of cells, and how it is written.
+
+    Attributes
+    ----------
+    path : of the file; one that ends in .gz is unpacked as it is read.
+    delimiter : between cells; a space stands for any run of spaces and tabs.
+    header : names in the first row, stripped; None where that row is one of cells.
+    width : number of cells in a row.
+    quoted : whether cells may be in double quotes, which hold line breaks then.
+    longest : bytes of the longest line that was looked at.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.csv").write_text("id,likes tea\\nAnn,yes\\nBen,no\\n")
+    ...     text = Delimited.of(f"{folder}/a.csv")
+    ...     text.header, [block.column(1).to_pylist() for block in text.blocks()]
+    (('id', 'likes tea'), [['yes', 'no']])
+    """
+
+    path: Path
+    delimiter: str
+    header: tuple[str, ...] | None
+    width: int
+    quoted: bool
+    longest: int
+
+    @classmethod
+    def of(cls, path: str | Path, words: frozenset[str] = frozenset()) -> Delimited:
+        """Look at the first lines of a file.
+
+        Parameters
+        ----------
+        path : of the file.
+        words : in lower case, that are cells and no names: a first row of them is no header.
+
+        Raises
+        ------
+        DataError : one line: no such file, empty, no UTF-8 text, or only a header.
+        """
+        path = Path(path)
+        with reading(path, "cannot be read as csv"), _bytes(path) as file:
+            lines = _lines(_head(file))
+        if not lines:
+            raise DataError(f"{path}: the file is empty")
+        longest = max(map(len, lines))
+        require_memory(PER_CELL * max(lines[0].count(d) for d in _DELIMITERS), str(path))
+        delimiter, rows = _rows(lines, ".tsv" in (suffix.lower() for suffix in path.suffixes))
+        header = _header(rows[0], words)
+        if header is not None and len(rows) == 1:
+            raise DataError(f"{path}: only a header line, no examples")
+        if header is not None and len(rows[1]) == len(header) + 1:
+            header = ("", *header)  # R names rows, and not the column of their names
+        width = len(header or rows[0])
+        return cls(path, delimiter, header, width, any('"' in x for x in lines), longest)
+
+    def blocks(self) -> Iterator[Any]:
+        """Yield all rows as record batches of Arrow, whose columns are text.
+
+        Raises
+        ------
+        DataError : one line: a row of another length, an empty row between others, bytes that are
+            no UTF-8. Rows are counted from 1, without the header.
+        """
+        with reading(self.path, "cannot be read as csv"), _bytes(self.path) as file:
+            yield from _Parser(self).batches(_Raw(file, self.delimiter == " "))
+
+
+class _Raw:
+    """Bytes of a file on their way to the parser, without blank lines at both ends."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, spaces: bool):
+        self.blank = False  # whether a blank line was seen between others
+        self._pieces = self._checked(file, spaces)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, none at the end."""
+        piece = next(self._pieces, b"")
+        if 0 <= size < len(piece):
+            raise ValueError("a line in it is too long")
+        return piece
+
+    def _checked(self, file: BinaryIO, spaces: bool) -> Iterator[bytes]:
+        held, begun = b"", False
+        while data := file.read(BLOCK):
+            if b"\0" in data:
+                raise ValueError("it holds NUL bytes, so it is no text")
+            data = held + data
+            if not begun:
+                data = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+            end = len(data.rstrip(b"\r\n"))
+            if spaces and end == len(data):
+                end = max(data.rfind(b"\n"), data.rfind(b"\r"), 0)  # narrowed are whole lines
+            body, held = data[:end], data[end:]
+            if body:
+                begun = True
+                self.blank = self.blank or _BLANK_LINE.search(body) is not None
+                yield _narrow(body) if spaces else body
+        if held.strip(b"\r\n"):
+            yield _narrow(held)
+
+
+def _narrow(lines: bytes) -> bytes:
+    """Return lines with one space between cells and none at their edges."""
+    return _EDGES.sub(b"", _SPACES.sub(b" ", lines))
+
+
+class _Parser:
+    """Arrow's parser of a file, and its complaints in our words."""
+
+    def __init__(self, text: Delimited):
+        self.text = text
+        self.fault = ""
+        self.blank = 0  # row that holds nothing but spaces; only blank rows may follow
+
+    def batches(self, raw: _Raw) -> Iterator[Any]:
+        """Yield record batches of text."""
+        import pyarrow as pa
+
+        rows = 0
+        try:
+            for batch in self._reader(raw):
+                batch = self._without_blanks(batch, rows, raw.blank)
+                rows += batch.num_rows
+                if batch.num_rows:
+                    yield batch
+        except pa.ArrowInvalid as error:
+            raise ValueError(self.fault or self._words(str(error))) from None
+        if not rows:
+            raise DataError(f"{self.text.path}: only a header line, no examples")
+
+    def _reader(self, raw: _Raw) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        text = self.text
+        names = [str(j) for j in range(text.width)]
+        return arrow.open_csv(
+            pa.PythonFile(raw, "r"),
+            read_options=arrow.ReadOptions(
+                use_threads=False,  # rows have numbers then
+                block_size=4 * max(BLOCK, text.longest),
+                column_names=names,
+                skip_rows_after_names=int(text.header is not None),
+            ),
+            parse_options=arrow.ParseOptions(
+                delimiter=text.delimiter,
+                ignore_empty_lines=False,
+                newlines_in_values=text.quoted,
+                invalid_row_handler=self._refuse,
+            ),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+
+    def _refuse(self, row: Any) -> str:
+        number = "" if row.number is None else f" at row {row.number - bool(self.text.header)}"
+        self.fault = f"columns changed from {row.expected_columns} to {row.actual_columns}{number}"
+        return "error"
+
+    def _without_blanks(self, batch: Any, before: int, blank: bool) -> Any:
+        """Return a batch in which no line was empty: Arrow makes a row of no words of one."""
+        if not blank:
+            return batch
+        import pyarrow.compute as pc
+
+        empty = None
+        for column in batch.columns:
+            none = pc.equal(column, "")
+            empty = none if empty is None else pc.and_(empty, none)
+        at = pc.index(empty, True).as_py()
+        if at >= 0:
+            raise ValueError(f"row {before + at + 1} is empty")
+        return batch
+
+    def _words(self, said: str) -> str:
+        if "invalid UTF8" in said:
+            return _not_utf8(self.text.path)
+        if "straddl" in said:
+            return "a line in it is too long"
+        return said
+
+
+def _not_utf8(path: Path) -> str:
+    """Name the first byte that is no UTF-8."""
+    decoder, before = codecs.getincrementaldecoder("utf-8")(), 0
+    with _bytes(path) as file:
+        while data := file.read(BLOCK):
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(data)
+            except UnicodeDecodeError as error:
+                at = before - pending + error.start
+                byte = f"byte 0x{error.object[error.start]:02x} at {at}"
+                return f"it is not UTF-8 text ({byte}); save it as UTF-8"
+            before += len(data)
+    return "it is not UTF-8 text; save it as UTF-8"
+
+
+@contextmanager
+def _bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, and unpack it if its name says that it is packed."""
+    with opened(path) as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+            return
+        with gzip.open(file, "rb") as unpacked:
+            yield unpacked  # type: ignore[misc]
+
+
+def _head(file: BinaryIO) -> tuple[bytes, bool]:
+    """First bytes, which hold a whole line at least, and whether they are all there is."""
+    head = file.read(HEAD)
+    while len(head.lstrip(b"\r\n").splitlines()) < 2 and len(head) < LONGEST:
+        more = file.read(len(head) or 1)
+        if not more:
+            return head, True
+        head += more
+    if len(head) >= LONGEST:
+        raise ValueError("a line in it is too long")
+    return head, not file.read(1)
+
+
+def _lines(head: tuple[bytes, bool]) -> list[str]:
+    """Lines of text at the beginning of a file, from the first that is not blank."""
+    data, whole = head
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError("it is UTF-16 text; save it as UTF-8")
+    if b"\0" in data:
+        raise ValueError("it holds NUL bytes, so it is no text")
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(data, final=whole)
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{data[error.start]:02x} at {error.start}"
+        raise ValueError(f"it is not UTF-8 text ({byte}); save it as UTF-8") from None
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").split("\n")
+    lines = lines if whole or len(lines) == 1 else lines[:-1]
+    return lines if any(line.strip() for line in lines) else []
+
+
+def _rows(lines: list[str], tabs: bool) -> tuple[str, list[list[str]]]:
+    """What separates cells, and the cells of some lines: most of them, and as many in each."""
+    best: tuple[tuple[bool, int], str, list[list[str]]] | None = None
+    for delimiter in "\t" if tabs else _DELIMITERS:
+        rows = _cells(lines, delimiter)
+        score = _alike(rows), len(rows[0])
+        if len(rows[0]) > 1 and (best is None or score > best[0]):
+            best = score, delimiter, rows
+    if best is not None:
+        return best[1:]
+    spaced = [[cell.strip('"') for cell in line.split()] for line in lines[:LINES]]
+    if not tabs and len(spaced[0]) > 1 and _alike(spaced):
+        return " ", spaced
+    return ",", _cells(lines, ",")
+
+
+def _alike(rows: list[list[str]]) -> bool:
+    """Whether rows are of one length; the header of R is one cell shorter."""
+    widths = {len(row) for row in rows[1:]} or {len(rows[0])}
+    return len(widths) == 1 and max(widths) - len(rows[0]) in (0, 1)
+
+
+def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Cells of some lines."""
+    before = csv.field_size_limit(CELL)
+    try:
+        found = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
+        rows = [[cell.strip() for cell in row] for _, row in zip(range(LINES), found, strict=False)]
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    finally:
+        csv.field_size_limit(before)
+    return [row or [""] for row in rows]
+
+
+def _header(row: list[str], words: frozenset[str]) -> tuple[str, ...] | None:
+    """Return a row if it is one of names: no number in it, and few words that are cells."""
+    named = [cell for cell in row if cell]
+    numbers = [cell for cell in named if NUMBER.fullmatch(cell) or NO_NUMBER.fullmatch(cell)]
+    if not named or (numbers and not _counted(row)):
+        return None
+    known = sum(cell.lower() in words for cell in named)
+    return None if 2 * known > len(named) else tuple(row)
+
+
+def _counted(row: list[str]) -> bool:
+    """Whether the cells but the first few are whole numbers in a row, as names may be."""
+    from itertools import pairwise
+
+    plain = [cell for cell in row if cell.isascii() and cell.isdecimal() and len(cell) < 10]
+    rising = all(int(b) == int(a) + 1 for a, b in pairwise(plain))
+    return len(row) > len(plain) >= 3 and row[-1] == plain[-1] and rising

@@ -1,0 +1,102 @@
+"""What the reader of a table is told: ids, columns to leave out, words, and where to cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hopfed._lib.settings import require
+from hopfed.tables.vocabulary import GONE, canonical, number
+
+HOW = "median, mean, a number, quantile:Q, or levels for a column of each"
+_SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the reader of a table was told.
+
+    Attributes
+    ----------
+    id : name of the column that names the rows; None to look for one, "" for none.
+    ignore : names of columns that are left out.
+    words : word -> +1, -1 or None (missing) in every column; or name of a column -> such words of
+        its own, or "category".
+    binarize : where numbers are cut: "median", "mean", "quantile:Q", a number, or "levels"; or a
+        mapping from names of columns to these.
+
+    Examples
+    --------
+    >>> Choices(words={"Agree": True, "refused": None}).signs("tea")
+    {'agree': 1, 'refused': 0}
+    >>> Choices(binarize="max")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: binarize must be median, mean, a number, quantile:Q, or levels ...
+    """
+
+    id: str | None = None
+    ignore: tuple[str, ...] = ()
+    words: Mapping[str, Any] | None = None
+    binarize: Any = None
+
+    def __post_init__(self) -> None:
+        for how in self._cuts().values():
+            _check_cut(how)
+        for value in (self.words or {}).values():
+            for sign in value.values() if isinstance(value, Mapping) else [value]:
+                if sign != "category" or isinstance(value, Mapping):
+                    _sign(sign)
+
+    def _cuts(self) -> dict[str, Any]:
+        if isinstance(self.binarize, Mapping):
+            return dict(self.binarize)
+        return {} if self.binarize is None else {"": self.binarize}
+
+    def cut(self, column: str) -> Any:
+        """Where the numbers of a column are cut, None if that was not said."""
+        return self._cuts().get(column, self._cuts().get(""))
+
+    def named(self) -> set[str]:
+        """Names of columns that are mentioned."""
+        own = {k for k, v in (self.words or {}).items() if v == "category" or _is_map(v)}
+        return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
+
+    def is_category(self, column: str) -> bool:
+        """Whether a column was said to be one of categories."""
+        return bool(self.words) and (self.words or {}).get(column) == "category"
+
+    def signs(self, column: str) -> dict[str, int]:
+        """Codes of the words of a column that were given."""
+        given = self.words or {}
+        everywhere = {w: s for w, s in given.items() if s != "category" and not _is_map(s)}
+        own = given.get(column)
+        both = {**everywhere, **(own if isinstance(own, Mapping) else {})}
+        return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _sign(given: object) -> int:
+    """Return -1, 0 or +1 for what somebody may call it."""
+    if given is None or (isinstance(given, float) and math.isnan(given)):
+        return GONE
+    said = _SPELT.get(str(given).strip().lower())
+    require(said is not None, "words", "for +1, -1 or missing", given)
+    assert said is not None
+    return said
+
+
+def _check_cut(how: object) -> None:
+    kind, _, share = str(how).partition(":")
+    if str(how) in ("median", "mean", "levels"):
+        return
+    value = number(share if kind == "quantile" else str(how))
+    fits = value is not None and math.isfinite(value)
+    if kind == "quantile":
+        fits = fits and value is not None and 0 < value < 1
+    require(fits, "binarize", HOW, how)

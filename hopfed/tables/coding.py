@@ -1,0 +1,214 @@
+"""How cells become +-1: for each column what its words stand for, where a number is cut."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.errors import DataError
+from hopfed.tables.vocabulary import GONE, MISSING, canonical, level
+
+if TYPE_CHECKING:
+    from hopfed.tables.table import Table
+
+KINDS = ("words", "number", "category")
+UNKNOWN = -2  # code of a word that a coding does not know
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Code:
+    """How the cells of one column become +-1.
+
+    Attributes
+    ----------
+    kind : "words", each of which stands for +1, -1 or a missing entry; "number", +1 above the
+        threshold; "category", one column of +-1 for each level, or one for the last of two.
+    words : (word, code) with code -1, 0 (missing) or +1; of a category those that are missing.
+    threshold : of a number.
+    levels : of a category.
+
+    Examples
+    --------
+    >>> Code("words", (("no", -1), ("yes", 1))).codes(["Yes", "no", "?", "maybe"]).tolist()
+    [1, -1, 0, -2]
+    >>> Code("category", levels=("ash", "oak", "yew")).codes(["oak", ""]).tolist()
+    [2, 0]
+    """
+
+    kind: str
+    words: tuple[tuple[str, int], ...] = ()
+    threshold: float = math.nan
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
+        for word, code in self.words:
+            require(isinstance(word, str), "words", "texts", word)
+            require(code in (-1, 0, 1), "words", "for -1, 0 or 1", code)
+        distinct = len(set(self.levels)) == len(self.levels)
+        texts = all(isinstance(name, str) for name in self.levels)
+        require(distinct and texts, "levels", "different texts", self.levels)
+        require(bool(self.levels) == (self.kind == "category"), "levels", "of a category", "others")
+
+    @property
+    def width(self) -> int:
+        """Number of columns of +-1."""
+        return len(self.levels) if len(self.levels) > 2 else 1
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names of the columns of +-1 that the column `name` becomes."""
+        if self.kind != "category":
+            return (name,)
+        shown = self.levels if self.width > 1 else self.levels[-1:]
+        return tuple(f"{name}={level}" for level in shown)
+
+    def codes(self, words: Sequence[str]) -> np.ndarray:
+        """Code of each word (int64): -1, 0 (missing), +1; of a category 0 or the level from 1.
+
+        UNKNOWN stands for a word that the column did not hold when the coding was made.
+        """
+        return np.array([self._code(word) for word in words], np.int64)
+
+    def _code(self, word: str) -> int:
+        said = canonical(word)
+        if said in self._known:
+            return self._known[said]
+        if self.kind == "category":
+            place = self._places.get(level(word))
+            if place is not None:
+                return place
+        return GONE if said in MISSING else UNKNOWN
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        return dict(self.words)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {level: place for place, level in enumerate(self.levels, start=1)}
+
+    def signs(self, codes: np.ndarray) -> np.ndarray:
+        """Turn the codes (M,) of a column into its (M, width) columns of -1, 0 and +1, int8."""
+        if self.kind != "category":
+            return codes.astype(np.int8)[:, None]
+        chosen = np.arange(1, len(self.levels) + 1)[-self.width :]
+        signs = np.where(codes[:, None] == chosen, np.int8(1), np.int8(-1))
+        signs[codes == GONE] = GONE
+        return signs
+
+    def __str__(self) -> str:
+        if self.kind == "number":
+            return f"+1 above {self.threshold:g}"
+        if self.kind == "category":
+            return f"{len(self.levels)} categories: {', '.join(self.levels)}"
+        said = {sign: [w for w, code in self.words if code == sign] for sign in (1, -1)}
+        return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the columns of a table became columns of +-1, for tables that are coded alike.
+
+    Attributes
+    ----------
+    names : of the columns that were used, in order.
+    codes : how each of them is coded.
+    ids : names of columns that name the rows.
+    ignored : names of columns that were left out.
+
+    Examples
+    --------
+    >>> coding = Coding(("tea", "tree"), (Code("words", (("no", -1), ("yes", 1))),
+    ...                                   Code("category", levels=("ash", "oak", "yew"))))
+    >>> coding.columns, coding.groups
+    (('tea', 'tree=ash', 'tree=oak', 'tree=yew'), ((1, 2, 3),))
+    >>> Coding.from_json(coding.to_json()) == coding
+    True
+    """
+
+    names: tuple[str, ...]
+    codes: tuple[Code, ...]
+    ids: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
+        require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of +-1."""
+        pairs = zip(self.codes, self.names, strict=True)
+        return tuple(name for code, source in pairs for name in code.names(source))
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
+        ends = np.cumsum([code.width for code in self.codes], dtype=int)
+        widths = [code.width for code in self.codes]
+        pairs = zip(ends.tolist(), widths, strict=True)
+        return tuple(tuple(range(end - width, end)) for end, width in pairs if width > 1)
+
+    def apply(self, source: Any) -> Table:
+        """Code another table in the same way; columns are found by name, whatever their order.
+
+        Raises
+        ------
+        DataError : columns that are not there, or a word that was not there, with their names.
+        """
+        from hopfed.tables.reading import read_table
+
+        return read_table(source, coding=self)
+
+    def to_json(self) -> str:
+        """Return the coding as a JSON text."""
+        kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}
+        plain = [{k: v for k, v in asdict(code).items() if v == v and v != ()} for code in kinds]
+        held = {
+            "version": VERSION,
+            "codes": plain,
+            "columns": [[n, kinds[c]] for n, c in zip(self.names, self.codes, strict=True)],
+            "ids": self.ids,
+            "ignored": self.ignored,
+        }
+        return json.dumps(held, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Coding:
+        """Return the coding that a JSON text describes.
+
+        Raises
+        ------
+        DataError : the text is no such description.
+        """
+        try:
+            held = json.loads(text)
+            if held["version"] != VERSION:
+                raise ValueError(f"of version {held['version']}")
+            codes = [_code(code) for code in held["codes"]]
+            names, places = zip(*held["columns"], strict=True) if held["columns"] else ((), ())
+            texts = [_texts(part) for part in (names, held["ids"], held["ignored"])]
+            used = tuple(codes[k] for k in places)
+            return cls(texts[0], used, texts[1], texts[2])
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+            raise DataError(f"no coding of a table: {error}") from None
+
+
+def _code(held: dict[str, Any]) -> Code:
+    words = tuple((str(word), int(code)) for word, code in held.get("words", ()))
+    levels = _texts(held.get("levels", ()))
+    return Code(str(held["kind"]), words, float(held.get("threshold", math.nan)), levels)
+
+
+def _texts(held: Sequence[Any]) -> tuple[str, ...]:
+    if not all(isinstance(text, str) for text in held):
+        raise ValueError("a name is no text")
+    return tuple(held)

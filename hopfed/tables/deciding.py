@@ -1,0 +1,331 @@
+"""From what the columns hold to a coding, or to one line that says what is in the way."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed.errors import DataError, shown
+from hopfed.tables.choices import HOW, Choices
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.contents import Contents
+from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.vocabulary import (
+    FAMILIES,
+    GONE,
+    MAYBE_LEVEL,
+    MISSING,
+    canonical,
+    family,
+    level,
+    number,
+    sorted_levels,
+    spelt,
+)
+
+LEVELS = 100  # categories of a column, at most
+FEW = 10  # different words below which a first column is no list of names unless all differ
+MOSTLY = 0.9  # of the words in a list of names that differ
+NAMING = re.compile(r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|", re.IGNORECASE)
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
+BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
+
+
+@dataclass
+class Decision:
+    """A coding, the column of ids by its place, and what is worth a line."""
+
+    coding: Coding
+    id: int | None
+    used: tuple[int, ...]
+    notes: list[str]
+
+
+@dataclass
+class Decider:
+    """Decides how each column is coded.
+
+    Attributes
+    ----------
+    whats : the sources, for messages.
+    names : of the columns of the first, all different.
+    parts : what these columns hold, in each source.
+    choices : what was told.
+    where : source, and row from 1, in which a column (by its place) first holds a word.
+    """
+
+    whats: Sequence[str]
+    names: Sequence[str]
+    parts: Sequence[Sequence[Contents]]
+    choices: Choices
+    where: Callable[[int, str], tuple[str, int]]
+    notes: list[str] = field(default_factory=list)
+    uncut: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.what = self.whats[0]
+        self.contents = [Contents.together(held) for held in zip(*self.parts, strict=True)]
+
+    def decide(self) -> Decision:
+        """Return the coding.
+
+        Raises
+        ------
+        DataError : one line that names the column, and the row where there is one to name.
+        """
+        unknown = [name for name in self.choices.named() if name not in self.names]
+        if unknown:
+            raise DataError(f"{self.what}: there is no column {listed(sorted(unknown))}")
+        place = self._id()
+        used = [j for j, name in enumerate(self.names) if j != place and self._is_used(j)]
+        self._look_at_zeros(used)
+        codes = [self._code(j) for j in used]
+        self._refuse_uncut()
+        if not used:
+            raise DataError(f"{self.what}: no column is left to use")
+        made = sum(code.kind == "category" for code in codes)
+        names = tuple(self.names[j] for j in used)
+        ids = () if place is None else (self.names[place],)
+        left = tuple(n for j, n in enumerate(self.names) if j not in set(used) and j != place)
+        coding = Coding(names, tuple(codes), ids, left)
+        if made:
+            width = sum(code.width for code in codes if code.kind == "category")
+            self.notes.append(
+                f"{made} column(s) of categories became {width} of +-1, one for each category"
+            )
+        self._note_choices(names, codes)
+        return Decision(coding, place, tuple(used), self.notes)
+
+    def _look_at_zeros(self, used: Sequence[int]) -> None:
+        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
+        held = []
+        for contents in self.parts:
+            columns = (self._numbers(j, contents[j]) for j in used)
+            held.append([values for values in columns if values <= BINARY | TWO])
+        signs = [set[float]().union(*columns) & BINARY for columns in held]
+        low = set[float]().union(*signs)
+        self.ones = low <= {1.0} and any(TWO in columns for columns in held)
+        self.minus = any(BINARY - {1.0} <= values for values in signs)
+        for what, values in zip(self.whats, signs, strict=True):
+            if self.minus and 0.0 in values and -1.0 not in values:
+                raise DataError(
+                    f"{what}: 0 occurs and -1 does not, while another table has both: say what 0 "
+                    "stands for (words)"
+                )
+
+    def _id(self) -> int | None:
+        """Column that names the rows; others that could are left out with a line."""
+        if self.choices.id is not None:
+            return self.names.index(self.choices.id) if self.choices.id else None
+        found = [j for j in range(len(self.names)) if self._is_free(j) and self._names_rows(j)]
+        if not found:
+            return None
+        chosen = next((j for j in found if NAMING.fullmatch(self.names[j])), found[0])
+        self.notes.append(f"column '{self._name(chosen)}' names the rows")
+        self._others = [j for j in found if j != chosen]
+        if self._others:
+            others = listed([self.names[j] for j in self._others])
+            self.notes.append(f"left out: {others}, of which every row has a word of its own")
+        return chosen
+
+    _others: Sequence[int] = ()
+
+    def _is_free(self, j: int) -> bool:
+        return self.names[j] not in self.choices.named()
+
+    def _is_used(self, j: int) -> bool:
+        """Whether a column is one to compute with; a line says so if it is not."""
+        if self.names[j] in self.choices.ignore or j in self._others:
+            return False
+        empty = not self._tokens(j) and not self.contents[j].many
+        if empty and self.names[j].startswith("column ") and not is_made_up(self.names):
+            self.notes.append(f"left out: '{self._name(j)}', which has no name and no entry")
+            return False
+        return True
+
+    def _names_rows(self, j: int) -> bool:
+        """Whether the words of a column are names of rows: all differ, and they are no entries."""
+        held = self.contents[j]
+        named = bool(NAMING.fullmatch(self.names[j]))
+        tokens = self._tokens(j)
+        told = tokens & self.choices.signs(self.names[j]).keys()
+        if held.rows < 3 or not tokens or told or family(tokens) is not None:
+            return False
+        if held.numeric:
+            values = np.array([number(word) for word in held.words], float)
+            whole = held.different and bool((values == np.floor(values)).all())
+            rising = j == 0 and bool((np.diff(values) == 1).all())
+            return whole and (named or rising) and not set(values) <= BINARY
+        if held.different:
+            return named or j == 0 or held.rows > FEW
+        mostly = held.many or len(held.words) >= MOSTLY * held.rows
+        return (j == 0 or named) and mostly and len(held.words) > FEW
+
+    @property
+    def _made_up(self) -> bool:
+        return is_made_up(self.names)
+
+    def _tokens(self, j: int, held: Contents | None = None) -> set[str]:
+        """Words of a column that may be entries."""
+        given = self.choices.signs(self.names[j])
+        gone = {word for word, sign in given.items() if sign == GONE}
+        found = {canonical(word) for word in (held or self.contents[j]).words} - gone
+        return found - MISSING | ({"-"} & found if "+" in found else set())
+
+    def _numbers(self, j: int, held: Contents | None = None) -> set[float]:
+        """Numbers of a column that are entries, if all of its words are numbers."""
+        told = self.choices.signs(self.names[j]).keys()
+        values = {number(word) for word in self._tokens(j, held) - told}
+        return set() if None in values else {v for v in values if v is not None}
+
+    def _code(self, j: int) -> Code:
+        """How a column is coded."""
+        held, name = self.contents[j], self.names[j]
+        given = self.choices.signs(name)
+        tokens = self._tokens(j)
+        rest = tokens - given.keys()
+        gone = tuple((word, GONE) for word, sign in given.items() if sign == GONE)
+        if held.many and not held.numeric:
+            raise self._refusal(j, "holds more than 1,000 different words", "ignore")
+        if self.choices.is_category(name):
+            return self._category(j, gone)
+        if held.many or (rest and self._numbers(j)):
+            return self._number(j, gone)
+        words = dict(given) if tokens & given.keys() else {}
+        if not rest:
+            return Code("words", tuple((words or {"0": -1, "1": 1}).items()))
+        known = family(rest | ({"-"} if "+" in rest else set()))
+        if known is not None:
+            low, high = next(pair for pair in FAMILIES if known.keys() & (pair[0] | pair[1]))
+            both = {**dict.fromkeys(sorted(low), -1), **dict.fromkeys(sorted(high), 1)}
+            return Code("words", tuple({**both, **words, **dict(gone)}.items()))
+        if any(sign != GONE for sign in words.values()):
+            raise self._mixed(j, rest, "is not among the words that were given")
+        return self._category(j, gone)
+
+    def _number(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
+        """Code of a column of numbers."""
+        name, values = self.names[j], self._numbers(j)
+        if not self.contents[j].many and not self.choices.is_category(name):
+            if values <= TWO and (2.0 in values or self.ones):
+                return Code("words", (("1", -1), ("2", 1), *gone))
+            if values <= BINARY:
+                low = {"-1": -1, "0": GONE if self.minus else -1}
+                given = self.choices.signs(name)
+                return Code("words", tuple({**low, "1": 1, **given}.items()))
+        if any(math.isinf(v) for v in values):
+            raise self._mixed(j, {spelt(v) for v in values if math.isinf(v)}, "is no number to use")
+        how = self.choices.cut(name)
+        if how == "levels":
+            return self._category(j, gone)
+        if how is not None:
+            return Code("number", gone, threshold=_threshold(self.contents[j], str(how)))
+        if len(values) <= 2 and not self.contents[j].many:
+            words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
+            return Code("words", (*words, *gone))
+        self.uncut.append(j)
+        return Code("words")
+
+    def _category(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
+        """Code of a column of categories."""
+        held = self.contents[j]
+        missing = MISSING - MAYBE_LEVEL | {word for word, _ in gone}
+        if held.many:
+            raise self._refusal(j, "holds more than 1,000 different words", "ignore")
+        levels = {level(w) for w in held.words if canonical(w) not in missing}
+        said = not self.choices.is_category(self.names[j]) and self.choices.cut(self.names[j])
+        tokens = {canonical(w) for w in levels}
+        if not self.choices.is_category(self.names[j]) and said != "levels":
+            self._refuse_odd(j, levels, tokens)
+        if len(levels) > LEVELS:
+            raise self._refusal(j, f"holds {len(levels)} different words", "ignore")
+        return Code("category", gone, levels=sorted_levels(levels))
+
+    def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
+        """Refuse words that look like entries of another kind than categories."""
+        if any(number(word) is not None for word in levels):
+            odd = {word for word in levels if number(word) is None}
+            raise self._mixed(j, {canonical(word) for word in odd}, "is not a number")
+        if all(DATE.fullmatch(word) for word in levels):
+            raise self._refusal(j, "holds dates", "ignore")
+        full = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
+        if tokens & full and len(tokens) > 1:
+            raise self._mixed(
+                j, tokens - full or tokens, f"stands beside {listed(sorted(tokens & full))}"
+            )
+
+    def _mixed(self, j: int, odd: set[str], why: str) -> DataError:
+        """Error that names the first of some words with its row."""
+        (what, row), word = min((self.where(j, word), word) for word in sorted(odd)[:5])
+        words = next(w for w in self.contents[j].words if canonical(w) == word).strip()
+        where = (
+            f"row {row}, column {j + 1}"
+            if self._made_up
+            else f"row {row}, column '{self._name(j)}'"
+        )
+        return DataError(
+            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for (words), or "
+            "that the column is one of categories"
+        )
+
+    def _refusal(self, j: int, what: str, way: str) -> DataError:
+        return DataError(f"{self.what}: column '{self._name(j)}' {what}; leave it out ({way})")
+
+    def _refuse_uncut(self) -> None:
+        """Refuse numbers of which nobody said where they are cut."""
+        if not self.uncut:
+            return
+        j = self.uncut[0]
+        held = self.contents[j]
+        values = sorted(v for v in map(number, held.words) if v is not None)
+        odd = next((v for v in values if v not in BINARY), values[0])
+        columns = "columns" if len(self.uncut) > 1 else "column"
+        shows = ", ".join(map(spelt, values[:5])) + (", ..." if len(values) > 5 else "")
+        if self._made_up:
+            what, row = self.where(j, spelt(odd))
+            raise DataError(
+                f"{what}: values must be all +-1, all 0/1, or boolean, got {odd:g} at row "
+                f"{row}, column {j + 1}; or say where numbers are cut (binarize): {HOW}"
+            )
+        raise DataError(
+            f"{self.what}: {columns} {listed([self.names[k] for k in self.uncut])} hold(s) numbers "
+            f"({shows}); say where they are cut (binarize): {HOW}; or leave them out (ignore)"
+        )
+
+    def _note_choices(self, names: Sequence[str], codes: Sequence[Code]) -> None:
+        """Say what was chosen that could have been meant in another way."""
+        two = [n for n, c in zip(names, codes, strict=True) if c.words == (("1", -1), ("2", 1))]
+        if two:
+            self.notes.append(f"2 is +1 and 1 is -1 in {listed(two)}")
+        if self.minus:
+            never = [
+                self.names[j] for j in range(len(self.names)) if self._numbers(j) == {0.0, 1.0}
+            ]
+            never = [name for name in never if name in names]
+            if never:
+                self.notes.append(f"0 is missing, as -1 occurs in others, in {listed(never)}")
+
+    def _name(self, j: int) -> str:
+        return shown(self.names[j], 60)
+
+
+def _threshold(held: Contents, how: str) -> float:
+    """Value above which a number is +1."""
+    values, counts = held.values()
+    if how == "mean":
+        return float(np.average(values, weights=counts)) if len(values) else math.nan
+    kind, _, share = how.partition(":")
+    if kind not in ("median", "quantile"):
+        return float(how)
+    if not len(values):
+        return math.nan
+    q = 0.5 if kind == "median" else float(share)
+    # The ends of an interval of ranks, as NumPy's quantile has them.
+    at = q * (counts.sum() - 1)
+    ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
+    low, high = values[ends]
+    return float(low + (high - low) * (at - math.floor(at)))

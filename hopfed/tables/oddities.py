@@ -1,0 +1,72 @@
+"""What is odd about the columns of a table: constant ones, empty ones, and copies of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.random import stream
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.table import listed
+
+ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
+
+
+def oddities(rows: PackedBits | MaskedBits, columns: Sequence[str]) -> list[str]:
+    """Return a line for columns without any entry, for those of one value, and for copies.
+
+    Parameters
+    ----------
+    rows : (M, N), packed.
+    columns : N names.
+
+    Examples
+    --------
+    >>> rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
+    >>> oddities(rows, ["a", "b", "c", "d"])
+    ["of one value: 'c'", "the same or the opposite: 'a' and 'b'"]
+    """
+    seen, sums = kernels.seen_counts(rows), kernels.column_sums(rows)
+    empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
+    lines = []
+    for what, which in (("without any entry", empty), ("of one value", constant)):
+        if which.any():
+            lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which)])}")
+    alike = copies(rows, np.flatnonzero(~empty & ~constant))
+    if alike:
+        pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
+        more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
+        lines.append(f"the same or the opposite: {'; '.join(pairs[:5])}{more}")
+    return lines
+
+
+def copies(rows: PackedBits | MaskedBits, of: np.ndarray) -> list[tuple[int, int]]:
+    """Return columns that are equal up to their sign: each with the first that it equals.
+
+    Parameters
+    ----------
+    rows : (M, N), packed.
+    of : numbers of the columns that are compared.
+
+    Examples
+    --------
+    >>> copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3))
+    [(1, 2)]
+    """
+    m = rows.shape[0]
+    draws = stream(0, "copies").standard_normal(m)
+    marks = np.abs(kernels.rmatmat(rows, draws))[of]
+    order = np.argsort(marks, kind="stable")
+    near = np.flatnonzero(np.diff(marks[order]) <= ROUNDING * np.sqrt(m))
+    if not len(near):
+        return []
+    turned = kernels.transpose(rows)
+    found: dict[int, int] = {}
+    for k in near:
+        i, j = sorted((int(of[order[k]]), int(of[order[k + 1]])))
+        a, b = (kernels.unpack(turned[c : c + 1])[0] for c in (i, j))
+        if (a == b).all() or (a == -b).all():
+            found[j] = min(found.get(i, i), found.get(j, j))
+    return sorted((i, j) for j, i in found.items())

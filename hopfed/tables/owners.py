@@ -1,0 +1,61 @@
+"""Tables of several owners, in whatever form they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.reading import read_table
+from hopfed.tables.table import Table, matched
+
+
+def tables_of(examples: Any) -> list[Table] | None:
+    """Return the tables that somebody gives as examples, their columns in one order.
+
+    Parameters
+    ----------
+    examples : a table, a frame, a mapping from names to columns, rows in lists, or a list of tables
+        and frames, one for each owner.
+
+    Returns
+    -------
+    Their tables; None for arrays and packed rows, and lists of these: they have no names.
+
+    Examples
+    --------
+    >>> [table.columns for table in tables_of({"a": [0, 1], "b": [1, 1]}) or []]
+    [('a', 'b')]
+    >>> import numpy as np
+    >>> tables_of([np.eye(2), np.eye(2)]) is None
+    True
+    """
+    if isinstance(examples, Table) or _is_frame(examples) or _is_rows(examples):
+        return [_table(examples)]
+    if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
+        return None
+    found = [_table(part) for part in examples]
+    return matched(found, [f"examples[{i}]" for i in range(len(found))])
+
+
+def _table(given: Any) -> Table:
+    return given if isinstance(given, Table) else read_table(given)
+
+
+def _is_named(part: Any) -> bool:
+    return isinstance(part, Table) or _is_frame(part) or _is_rows(part)
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether something has columns of its own, or is no array that is packed as it stands."""
+    if isinstance(given, PackedBits | MaskedBits):
+        return False
+    kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr")
+    return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)
+
+
+def _is_rows(given: Any) -> bool:
+    """Whether something is a list of rows of cells."""
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], list | tuple):
+        return False
+    return all(cell is None or isinstance(cell, bool | int | float | str) for cell in given[0])

@@ -1,0 +1,156 @@
+"""The table that everything is read into, and how tables of several owners come together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.settings import require
+from hopfed.errors import DataError, shown
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.coding import Coding
+
+SHOWN = 5  # names in a line
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows packed to bits, with the names of columns and rows.
+
+    Attributes
+    ----------
+    rows : (M, N) of +-1, with gaps or without.
+    columns : N names; `made_up` ones where the source has none.
+    ids : (M,) names of the rows, None where the source has none.
+    coding : how cells became +-1.
+    notes : what was odd, one line each.
+
+    Examples
+    --------
+    >>> from hopfed import read_table
+    >>> table = read_table([[0, 1, 1], [1, None, 0]])
+    >>> table.shape, table.columns, table.ids is None
+    ((2, 3), ('column 1', 'column 2', 'column 3'), True)
+    """
+
+    rows: PackedBits | MaskedBits
+    columns: tuple[str, ...]
+    ids: np.ndarray | None
+    coding: Coding
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        m, n = self.rows.shape
+        require(len(self.columns) == n, "columns", f"{n} names", len(self.columns))
+        require(self.ids is None or len(self.ids) == m, "ids", f"{m} names", "others")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return self.rows.shape
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+
+def made_up(n: int) -> tuple[str, ...]:
+    """Return the names of n columns that have none.
+
+    Examples
+    --------
+    >>> made_up(2)
+    ('column 1', 'column 2')
+    """
+    return tuple(f"column {j}" for j in range(1, n + 1))
+
+
+def is_made_up(columns: Sequence[str]) -> bool:
+    """Whether columns have no names of their own."""
+    return tuple(columns) == made_up(len(columns))
+
+
+def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+    """Return tables with their columns in the order of the first table's, found by name.
+
+    Columns without names are matched by their place.
+
+    Parameters
+    ----------
+    tables : of several owners.
+    names : what to call each of them in an error.
+
+    Raises
+    ------
+    DataError : columns that one has and another has not, with their names.
+
+    Examples
+    --------
+    >>> from hopfed import read_table
+    >>> tables = [read_table({"a": [0, 1], "b": [1, 1]}), read_table({"b": [1, 0], "a": [0, 0]})]
+    >>> [table.columns for table in matched(tables, ["first", "second"])]
+    [('a', 'b'), ('a', 'b')]
+    """
+    first, found = tables[0], []
+    for table, name in zip(tables, names, strict=True):
+        if is_made_up(table.columns) or is_made_up(first.columns):
+            if table.shape[1] != first.shape[1]:
+                width, other = first.shape[1], table.shape[1]
+                raise DataError(
+                    f"files must be of equal width; {names[0]} has {width} columns, "
+                    f"got {name} with {other}"
+                )
+            found.append(replace(table, columns=first.columns))
+            continue
+        check_columns(table.columns, first.columns, name, names[0])
+        found.append(_ordered(table, first))
+    return found
+
+
+def check_columns(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> None:
+    """Refuse columns that are not those of the first table, in whatever order, and name them.
+
+    Parameters
+    ----------
+    columns, first : names of both tables' columns.
+    name, other : what the tables are called.
+
+    Examples
+    --------
+    >>> check_columns(["b", "a"], ["a", "b"], "b.csv", "a.csv")
+    >>> check_columns(["b", "c"], ["a", "b"], "b.csv", "a.csv")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: b.csv: lacks 'a' of a.csv, and has 'c' beside
+    """
+    lacks = [column for column in first if column not in set(columns)]
+    more = [column for column in columns if column not in set(first)]
+    if lacks or more:
+        parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
+        beside = "beside" if lacks else f"beside those of {other}"
+        parts += [f"has {listed(more)} {beside}"] if more else []
+        raise DataError(f"{name}: {', and '.join(parts)}")
+
+
+def listed(names: Sequence[object]) -> str:
+    """Some names for a line, the number of the others after them.
+
+    Examples
+    --------
+    >>> listed("abcdefg")
+    "'a', 'b', 'c', 'd', 'e' and 2 more"
+    """
+    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
+    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
+
+
+def _ordered(table: Table, first: Table) -> Table:
+    """Return a table with its columns as the first one has them."""
+    if table.columns == first.columns:
+        return table
+    place = {name: j for j, name in enumerate(table.columns)}
+    order = np.array([place[name] for name in first.columns])
+    rows = kernels.transpose(kernels.transpose(table.rows)[order])
+    return replace(table, rows=rows, columns=first.columns, coding=first.coding)

@@ -1,0 +1,119 @@
+"""Words that cells hold: which of them mean yes, no, or that there is no entry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from hopfed.data.delimited import NO_NUMBER, NUMBER
+
+GONE = 0  # code of a missing entry; -1 and +1 are the two others
+# Of each family the words for -1 and those for +1. A column is of one family.
+FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (frozenset({"no", "n"}), frozenset({"yes", "y"})),
+    (frozenset({"false", "f"}), frozenset({"true", "t"})),
+    (frozenset({"absent"}), frozenset({"present"})),
+    (frozenset({"-"}), frozenset({"+"})),
+)
+MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none", "nan", "nat", "?", ".", "-"})
+MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
+KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
+BOTH = frozenset({-1.0, 0.0, 1.0})
+
+
+def token(word: str) -> str:
+    """Return a word as it is compared: without spaces at its ends, in lower case.
+
+    Examples
+    --------
+    >>> token(" Yes ")
+    'yes'
+    """
+    return word.strip().lower()
+
+
+def number(word: str) -> float | None:
+    """Return the number that a word is, None if it is none; NaN is none.
+
+    Examples
+    --------
+    >>> number("1.0"), number("-1e3"), number("1_0"), number("nan")
+    (1.0, -1000.0, None, None)
+    """
+    word = word.strip()
+    if NUMBER.fullmatch(word) or (NO_NUMBER.fullmatch(word) and token(word)[-3:] != "nan"):
+        return float(word)
+    return None
+
+
+def spelt(value: float) -> str:
+    """Return a number as the word for it, whatever way it was written in.
+
+    Examples
+    --------
+    >>> spelt(1.0), spelt(-0.0), spelt(0.25), spelt(1e300)
+    ('1', '0', '0.25', '1e+300')
+    """
+    if abs(value) < 1e15 and value == round(value):
+        return str(round(value))
+    return repr(value)
+
+
+def canonical(word: str) -> str:
+    """Return a word as codings know it: a number by its value, others as their token.
+
+    Examples
+    --------
+    >>> canonical(" YES"), canonical("1.0")
+    ('yes', '1')
+    """
+    value = number(word)
+    return token(word) if value is None else spelt(value)
+
+
+def family(tokens: Collection[str]) -> dict[str, int] | None:
+    """Return the code of each of these words, if they are of one family.
+
+    Parameters
+    ----------
+    tokens : words of a column, missing ones among them.
+
+    Examples
+    --------
+    >>> family(["yes", "n", "?"]), family(["t", "n"]), family(["+", "-", ""])
+    ({'yes': 1, 'n': -1, '?': 0}, None, {'+': 1, '-': -1, '': 0})
+    """
+    for low, high in FAMILIES:
+        said = [t for t in tokens if t in low or t in high]
+        if not said or ("-" in low and "+" not in said):
+            continue
+        if all(t in low or t in high or t in MISSING for t in tokens):
+            return {t: 1 if t in high else -1 if t in low else GONE for t in tokens}
+    return None
+
+
+def level(word: str) -> str:
+    """Return the category that a word stands for.
+
+    Examples
+    --------
+    >>> level(" Oak "), level("2.0")
+    ('Oak', '2')
+    """
+    value = number(word)
+    return word.strip() if value is None else spelt(value)
+
+
+def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return categories in order: numbers first, by size.
+
+    Examples
+    --------
+    >>> sorted_levels(["b", "10", "a", "9"])
+    ('9', '10', 'a', 'b')
+    """
+
+    def place(level: str) -> tuple[bool, float, str]:
+        value = number(level)
+        return value is None, value or 0.0, level
+
+    return tuple(sorted(levels, key=place))

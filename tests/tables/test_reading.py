@@ -1,0 +1,241 @@
+"""Tables in text: what cells mean, what names rows and columns, and what is said of oddities."""
+
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import PackedBits, unpack
+from hopfed.tables.coding import Coding
+from hopfed.tables.reading import read_tables
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def signs(table):
+    return unpack(table.rows).tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        ("yes no YES No", [1, -1, 1, -1]),
+        ("y n Y N", [1, -1, 1, -1]),
+        ("Yes n y no", [1, -1, 1, -1]),
+        ("true FALSE True false", [1, -1, 1, -1]),
+        ("t f T F", [1, -1, 1, -1]),
+        ("+ - + -", [1, -1, 1, -1]),
+        ("0 1 1 0", [-1, 1, 1, -1]),
+        ("0.0 1.0 1 00", [-1, 1, 1, -1]),
+        ("1 2 2 1", [-1, 1, 1, -1]),
+        ("-1 +1 1 -1", [-1, 1, 1, -1]),
+        ("-1 0 1 -1", [-1, 0, 1, -1]),
+        ("Present absent PRESENT absent", [1, -1, 1, -1]),
+        ("yes no NA ?", [1, -1, 0, 0]),
+        ("1 0 n/a None", [1, -1, 0, 0]),
+        ("true null . -", [1, 0, 0, 0]),
+        ("0 nan NaN 1", [-1, 0, 0, 1]),
+        ("3 7 7 3", [-1, 1, 1, -1]),
+    ],
+)
+def test_words_for_yes_and_no(tmp_path, words, codes):
+    cells = words.split()
+    for extra in ("", " "):
+        lines = ["a,b", *(f"{extra}{cell}{extra},1" for cell in cells)]
+        table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
+        assert [row[0] for row in signs(table)] == codes
+        assert table.columns == ("a", "b")
+
+
+def test_delimiters_quotes_and_line_ends(tmp_path):
+    for delimiter in ",;\t|":
+        for end in ("\n", "\r\n", "\r"):
+            rows = [["id", "q 1", "q2"], ["x", "yes", "0"], ["y", "no", "1"], ["z", "", "1"]]
+            text = end.join(delimiter.join(f'"{cell}"' for cell in row) for row in rows)
+            for name in ("a.csv", "a.tsv") if delimiter == "\t" else ("a.csv",):
+                path = tmp_path / name
+                path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+                table = hopfed.read_table(path)
+                assert table.columns == ("q 1", "q2")
+                assert table.ids.tolist() == ["x", "y", "z"]
+                assert signs(table) == [[1, -1], [-1, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "ids"),
+    [
+        ("person,a,b", ["P0", "P1", "P2"], True),
+        ("id,a,b", ["7", "3", "9"], True),
+        (",a,b", ["0", "1", "2"], True),
+        ("row,a,b", ["1", "2", "3"], True),
+        ("id,a,b", ["1", "0", "1"], False),
+        ("q,a,b", ["yes", "no", "?"], False),
+    ],
+)
+def test_ids_are_found(tmp_path, header, first, ids):
+    lines = [header, *(f"{cell},{k % 2},1" for k, cell in enumerate(first))]
+    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
+    assert (None if table.ids is None else table.ids.tolist()) == (first if ids else None)
+    assert table.shape == (3, 2 if ids else 3)
+    assert any("names the rows" in note for note in table.notes) == ids
+
+
+def test_an_id_may_be_named_or_refused(tmp_path):
+    path = write(tmp_path / "a.csv", "mail,name,a\nx@y,Ann,1\nz@y,Ben,0\nw@y,Cem,1\n")
+    table = hopfed.read_table(path)
+    assert table.ids.tolist() == ["Ann", "Ben", "Cem"]
+    assert "left out: 'mail', of which every row has a word of its own" in table.notes
+    assert hopfed.read_table(path, id="mail", ignore=["name"]).ids.tolist()[0] == "x@y"
+    free = hopfed.read_table(path, id="", ignore=["mail"])
+    assert free.ids is None
+    assert free.columns == ("name=Ann", "name=Ben", "name=Cem", "a")
+
+
+def test_categories_become_a_column_each(tmp_path):
+    text = "tree,tea,sort\noak,yes,a\nash,no,b\nyew,?,b\n?,yes,a\noak,no,\n"
+    table = hopfed.read_table(write(tmp_path / "a.csv", text))
+    assert table.columns == ("tree=ash", "tree=oak", "tree=yew", "tea", "sort=b")
+    assert table.coding.groups == ((0, 1, 2),)
+    assert signs(table) == [
+        [-1, 1, -1, 1, -1],
+        [1, -1, -1, -1, 1],
+        [-1, -1, 1, 0, 1],
+        [0, 0, 0, 1, -1],
+        [-1, 1, -1, -1, 0],
+    ]
+
+
+def test_words_that_are_told(tmp_path):
+    text = "a,b\nagree,1\nrefuse,0\ndunno,8\nAGREE,1\n"
+    path = write(tmp_path / "a.csv", text)
+    told = {"agree": True, "refuse": -1, "dunno": None, "8": "missing"}
+    table = hopfed.read_table(path, words=told)
+    assert signs(table) == [[1, 1], [-1, -1], [0, 0], [1, 1]]
+    own = {"a": {"agree": 1, "refuse": 0}, "b": "category", "dunno": None}
+    table = hopfed.read_table(path, words=own)
+    assert table.columns == ("a", "b=0", "b=1", "b=8")
+    assert [row[0] for row in signs(table)] == [1, 0, 0, 1]
+    with pytest.raises(DataError, match="row 3, column 'a': 'dunno' is not among the words"):
+        hopfed.read_table(path, words={"agree": 1, "refuse": -1})
+    with pytest.raises(ArgumentError, match=r"words must be for \+1, -1 or missing, got maybe"):
+        hopfed.read_table(path, words={"agree": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("how", "cut"),
+    [("median", 3), ("mean", 3.2), ("quantile:0.9", 6.2), (0, 0), ("2.5", 2.5)],
+)
+def test_numbers_are_cut(tmp_path, how, cut):
+    values = [0, 1, 3, 5, 7]
+    text = "legs,tail\n" + "".join(f"{v},{v % 2}\n" for v in values) + ",1\n"
+    path = write(tmp_path / "a.csv", text)
+    for binarize in (how, {"legs": how}):
+        table = hopfed.read_table(path, binarize=binarize)
+        assert table.coding.codes[0].threshold == pytest.approx(cut)
+        assert signs(table)[:5] == [[2 * (v > cut) - 1, 2 * (v % 2) - 1] for v in values]
+        assert signs(table)[5] == [0, 1]
+    with pytest.raises(DataError, match=r"column 'legs' hold\(s\) numbers \(0, 1, 3, 5, 7\)"):
+        hopfed.read_table(path)
+    levels = hopfed.read_table(path, binarize="levels")
+    assert levels.columns == ("legs=0", "legs=1", "legs=3", "legs=5", "legs=7", "tail")
+
+
+def test_many_numbers_are_cut_as_numpy_does(tmp_path):
+    x = np.random.default_rng(0).normal(size=(3000, 2)).round(6)
+    text = "a,b\n" + "".join(f"{u},{v}\n" for u, v in x)
+    path = write(tmp_path / "a.csv", text)
+    for how, cut in (
+        ("median", np.median(x, axis=0)),
+        ("quantile:0.25", np.quantile(x, 0.25, axis=0)),
+        ("mean", x.mean(axis=0)),
+    ):
+        table = hopfed.read_table(path, binarize=how)
+        np.testing.assert_allclose([code.threshold for code in table.coding.codes], cut)
+        np.testing.assert_array_equal(unpack(table.rows) > 0, x > cut)
+
+
+def test_the_same_coding_for_another_table(tmp_path):
+    first = hopfed.read_table(
+        write(tmp_path / "a.csv", "id,tree,tea,n\na,oak,yes,3\nb,ash,no,5\nc,yew,no,9\n"),
+        binarize="median",
+    )
+    coding = Coding.from_json(first.coding.to_json())
+    assert coding == first.coding
+    other = write(tmp_path / "b.csv", "more,n,tea,tree\n1,6,YES,ash\n1,?,no,oak\n")
+    table = coding.apply(other)
+    assert table.columns == first.columns
+    assert table.ids is None
+    assert signs(table) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, 0]]
+    with pytest.raises(DataError, match=r"row 2, column 'tree': 'elm' was not there"):
+        coding.apply(write(tmp_path / "b.csv", "n,tea,tree\n6,YES,ash\n1,no,elm\n"))
+    with pytest.raises(DataError, match=r"row 1, column 'n': 'six' was not there"):
+        coding.apply(write(tmp_path / "b.csv", "n,tea,tree\nsix,YES,ash\n1,no,oak\n"))
+    with pytest.raises(DataError, match=r"b.csv: lacks the column\(s\) 'tree', 'n'"):
+        coding.apply(write(tmp_path / "b.csv", "a,tea\n6,YES\n1,no\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', "[" * 9999, '{"version": 1, "codes": [{}]}']
+)
+def test_a_coding_from_elsewhere_is_checked(text):
+    with pytest.raises(DataError, match="no coding of a table") as caught:
+        Coding.from_json(text)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_oddities_are_named(tmp_path):
+    text = "a,b,c,d,e,f\n1,0,1,,1,0\n0,1,1,,0,0\n0,1,1,,0,1\n1,0,1,,,0\n"
+    table = hopfed.read_table(write(tmp_path / "a.csv", text))
+    assert table.notes == (
+        "without any entry: 'd'",
+        "of one value: 'c'",
+        "the same or the opposite: 'a' and 'b'",
+    )
+
+
+def test_tables_without_names_are_read_as_they_were(tmp_path):
+    X = np.random.default_rng(0).integers(0, 2, (30, 70))
+    np.savetxt(tmp_path / "a.csv", X, delimiter=",", fmt="%d")
+    np.save(tmp_path / "a.npy", X)
+    for source in (tmp_path / "a.csv", tmp_path / "a.npy", X, X.tolist(), X > 0, 2 * X - 1):
+        table = hopfed.read_table(source)
+        assert isinstance(table.rows, PackedBits)
+        np.testing.assert_array_equal(unpack(table.rows), 2 * X - 1)
+        assert table.columns[:2] == ("column 1", "column 2")
+    with pytest.raises(DataError, match="got 3 at row 1, column 2"):
+        hopfed.read_table([[1, 3], [0, 1], [0, 0]])
+    with pytest.raises(DataError, match="got 5 at row 2, column 1; or say where numbers are cut"):
+        hopfed.read_table(write(tmp_path / "b.csv", "1,0\n5,1\n0,1\n"))
+
+
+def test_owners_are_matched_by_name(tmp_path):
+    rng = np.random.default_rng(1)
+    T = np.where(rng.random((3, 40)) < 0.5, 0.1, 0.9)
+    X = (rng.random((600, 40)) < T[rng.integers(3, size=600)]).astype(int)
+    names, turned = [f"q{j}" for j in range(40)], rng.permutation(40)
+    one = dict(zip(names, X[:300].T.tolist(), strict=True))
+    two = {names[j]: X[300:, j].tolist() for j in turned}
+    found = hopfed.recover([one, two], seed=0)
+    plain = hopfed.recover([X[:300], X[300:]], seed=0)
+    np.testing.assert_array_equal(found.patterns, plain.patterns)
+    assert found.columns == tuple(names)
+    assert plain.columns is None
+    with pytest.raises(DataError, match=r"examples\[1\]: lacks 'q1' of examples\[0\]"):
+        hopfed.recover([one, {k: v for k, v in two.items() if k != "q1"}], seed=0)
+    tables = [hopfed.read_table(part) for part in (one, two)]
+    np.testing.assert_array_equal(hopfed.recover(tables, seed=0).patterns, plain.patterns)
+
+
+def test_files_are_coded_together(tmp_path):
+    a = write(tmp_path / "a.csv", "q,tree,n\nno,ash,1\nno,oak,1\n")
+    b = write(tmp_path / "b.csv", "n,q,tree\n2,yes,yew\n1,no,ash\n")
+    tables = read_tables([a, b])
+    assert {table.columns for table in tables} == {("q", "tree=ash", "tree=oak", "tree=yew", "n")}
+    assert signs(tables[0]) == [[-1, 1, -1, -1, -1], [-1, -1, 1, -1, -1]]
+    assert signs(tables[1]) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, -1]]
+    c = write(tmp_path / "c.csv", "n,q,trees\n2,yes,yew\n1,no,ash\n")
+    with pytest.raises(DataError, match=r"lacks 'tree' of .*a\.csv, and has 'trees' beside"):
+        read_tables([a, c])
