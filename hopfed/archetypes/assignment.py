@@ -212,6 +212,8 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 def complete(found: Archetypes, X: Any) -> Completion:
     """Fill the gaps of rows by what is likelier given the rest of the row.
 
+    Of the levels of one category it is the likeliest.
+
     Parameters
     ----------
     found : the archetypes.
@@ -236,11 +238,15 @@ def complete(found: Archetypes, X: Any) -> Completion:
     rows = rows_of(found, X)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
+    groups = () if found.coding is None else found.coding.groups
     for span, mean in _posterior_means(found, rows):
-        values[span] = to_host(kernels.unpack(rows[span]))
-        gap = values[span] == 0
-        values[span][gap] = np.where(mean[gap] < 0, -1, 1)
-        probability[span] = np.where(gap, (1 + np.abs(mean)) / 2, 1.0)
+        seen = to_host(kernels.unpack(rows[span]))
+        likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
+        for group in groups:  # levels of one category: one of them it is
+            likelier[:, group] = -1
+            likelier[np.arange(len(mean)), np.array(group)[mean[:, group].argmax(axis=1)]] = 1
+        values[span] = np.where(seen == 0, likelier, seen)
+        probability[span] = np.where(seen == 0, (1 + likelier * mean) / 2, 1.0)
     return Completion(values, probability)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.rows import Bits
 from hopfed.tables.coding import Coding
 from hopfed.tables.reading import read_table
@@ -64,8 +63,8 @@ def table_of(found: Archetypes, source: Any) -> Table:
 
 def _alike(found: Archetypes, table: Table) -> Table:
     """Columns of a table in the order of the archetypes', where they mean the same."""
-    _of_width(found, table.rows)
     if found.columns is None or found.coding is None:
+        _of_width(found, table.rows)
         return table
     like = Table(_none(len(found.columns)), found.columns, None, found.coding)
     table = matched([like, table], ["the archetypes", "rows"])[1]

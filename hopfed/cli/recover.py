@@ -18,8 +18,6 @@ from hopfed.cli.output import err, human_bytes, out, shown, table
 from hopfed.errors import ArgumentError
 
 ROWS = 60  # of the table; --json and --out hold all
-COLUMNS = 5  # named for a class, on each side
-APART = 0.2  # by which its mean must differ from that of all rows
 
 
 class Method(click.Choice):
@@ -73,7 +71,12 @@ class Method(click.Choice):
 )
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
-@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Write a run file (.h5), or the archetypes as .csv, .json or .parquet.",
+)
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -121,7 +124,9 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 
     run = as_run(recovery, config)
     if options["out_file"]:
-        run.save(options["out_file"])
+        from hopfed.archetypes.export import write as export
+
+        export(recovery.archetypes, options["out_file"], run)
     if options["figure"]:
         from hopfed.figures import save
         from hopfed.figures.recovery import draw
@@ -165,6 +170,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
 
 def _archetypes(found: Any) -> Iterator[Any]:
     """Table of the archetypes, or of the classes with what tells them best apart."""
+    from hopfed.archetypes.views import telling
+
     if not len(found):
         return
     if found.graded_means is None:
@@ -174,15 +181,9 @@ def _archetypes(found: Any) -> Iterator[Any]:
             if k <= ROWS:
                 grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
     else:
-        grid = table("class", "share", "error of means", "columns above the other classes", "below")
-        other = found.shares @ found.means
+        grid = table("class", "share", "error of means", "columns above the other rows", "below")
         for k in range(min(len(found), ROWS)):
-            apart = found.means[k] - other
-            order = np.argsort(apart)
-            high, low = (
-                " ".join(str(j) for j in part if abs(apart[j]) > APART)
-                for part in (order[::-1][:COLUMNS], order[:COLUMNS])
-            )
+            high, low = (" ".join(t.name for t in part) for part in telling(found, k))
             error = np.median(found.errors[k])
             grid.add_row(str(k + 1), f"{found.shares[k]:.4f}", f"{error:.3f}", high, low)
     yield grid
@@ -192,15 +193,19 @@ def _archetypes(found: Any) -> Iterator[Any]:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.outputs import FIGURE, RUN, check_outputs
+    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
+    from hopfed.data.writers import check_ending
 
     check_seed(options["seed"])
     _quality(options["quality"])
     _shape(options["shape"])
     if options["clients"] is not None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
-    outputs = (("--out", options["out_file"], RUN), ("--figure", options["figure"], FIGURE))
+    outputs = (
+        ("--out", options["out_file"], check_ending("--out", options["out_file"])),
+        ("--figure", options["figure"], FIGURE),
+    )
     check_outputs(*outputs, inputs=files)
 
 
