@@ -58,9 +58,9 @@ def filled(found: Archetypes, source: Any) -> Filled:
     >>> words = [["yes"] * 8, ["no"] * 8] * 50
     >>> names = [f"q{j}" for j in range(8)]
     >>> found = recover(dict(zip(names, zip(*words), strict=True)))
-    >>> asked = {**{name: ["yes", "no"] for name in names}, "q3": ["", "no"]}
+    >>> asked = {**{name: ["yes", "no", "yes"] for name in names}, "q3": ["", "no", "yes"]}
     >>> filled(found, asked).columns[3][1].to_pylist()
-    ['yes', 'no']
+    ['yes', 'no', 'yes']
     """
     table = table_of(found, source)
     whole = complete(found, table)
