@@ -16,11 +16,12 @@ MODES = (
     "ten groups",
     "ten groups, unequal",
     "ten owners",
+    "ten groups in layers",
 )
-COLOURS = ("C0", "C0", "C1", "C1", "C2")
-LINES = ("-", ":", "-", ":", "-")  # dotted for unequal exposures
-STOPS = ("threshold", "subspace", "search")  # numbers 1, 2, 3 in the run
-MARKS = ("v", "s", "X")
+COLOURS = ("C0", "C0", "C1", "C1", "C2", "C3")
+LINES = ("-", ":", "-", ":", "-", "-")  # dotted for unequal exposures
+STOPS = ("threshold", "subspace", "search", "examples")  # numbers 1 to 4 in the run
+MARKS = ("v", "s", "X", "o")
 
 
 def draw(run: Run) -> Figure:

@@ -53,7 +53,7 @@ class Classes:
     --------
     >>> model = Classes.of(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.ones(2) / 2, rows=98)
     >>> model.completed(np.array([[1, 0]])).round(2).tolist(), model.labels(np.array([[0, -1]]))
-    ([[[0.98, 0.96]]], array([1]))
+    ([[0.96, 0.96]], array([1]))
     """
 
     means: np.ndarray = field(repr=False)
@@ -166,7 +166,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
     return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 1) -> Classes:
+def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
     """Clusters by the package kmodes, read as latent classes; their number by BIC.
 
     Parameters

@@ -72,6 +72,25 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
     return Verdict("ok", f"All {found} archetypes that the spectrum shows were found.")
 
 
+def judge_layers(found: int, more: int, rows: float) -> Verdict:
+    """Judge archetypes that came out in layers.
+
+    Parameters
+    ----------
+    found : archetypes that explain enough rows.
+    more : eigenvalues that count as signal among the rows that none of them explains.
+    rows : number of those rows.
+    """
+    left = f"{rows:,.0f} of the examples resemble none of them"
+    if more:
+        return Verdict(
+            "incomplete",
+            f"Found {found} archetypes layer by layer; {left} and show {more} more, which too few "
+            "examples support: give more examples.",
+        )
+    return Verdict("ok", f"Found {found} archetypes, layer by layer; {left}.")
+
+
 def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
     """Kolmogorov distance of the noise eigenvalues from their Marchenko-Pastur law.
 

@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.claims import median_bound, suspects

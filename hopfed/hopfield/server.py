@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed._lib.arrays import blas_threads
-from hopfed.archetypes.factorize import Archetypes, Groups, factorize
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below

@@ -14,7 +14,8 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import Archetypes, Groups, factorize
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample

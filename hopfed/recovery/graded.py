@@ -26,7 +26,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.channel import choose
 from hopfed.archetypes.graded.em import Fit, expect, improve
 from hopfed.archetypes.graded.mixture import Prior

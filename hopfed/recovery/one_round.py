@@ -10,6 +10,11 @@
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
 4. If asked for: archetypes down, sums of the examples nearest to each up (theory/NOTES.md, "Refit
 by one more exchange").
+5. Where more archetypes are behind the examples than one spectrum separates: votes for the patterns
+   at hand, and then the exchanges above for the rows that none of them explains
+   (`hopfed.recovery.peeling`).
+
+Where `masked`, only sums over all owners reach the server, as behind secure aggregation.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.votes import Votes, best_overlaps, count_votes, least_overlap, own_level
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.recovery.symmetric import Agreement, summed
 from hopfed.spectral.eigenpairs import Spectrum, Wanted, eigenpairs
@@ -64,12 +70,16 @@ class Federation:
     ----------
     clients : their operators, in factor form.
     seed : of random groups and of the start of block Krylov.
+    masked : whether the server sees sums over all clients only.
+    owners : place of each client among those of the federation that this one is a part of.
     traffic : bytes and numbers each way, by client.
     exchanges : times the server heard from the clients.
     """
 
     clients: list[FactorOperator]
     seed: int
+    masked: bool = False
+    owners: list[int] = field(default_factory=list)
     traffic: Traffic = field(init=False)
     exchanges: int = 0
     _dense: HebbianOperator | None = field(default=None, init=False, repr=False)
@@ -156,11 +166,13 @@ class Federation:
 
     def project(self, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
         """K x K sums of at least `groups` groups over all clients, and counts (exchange 2)."""
-        each = -(-groups // len(self.clients))
+        each = groups if self.masked else -(-groups // len(self.clients))
         answers = [
             group_projections(op.rows, V, each, self.seed, client=c)
             for c, op in enumerate(self.clients)
         ]
+        if self.masked:  # every client forms all groups; group index by group index they add up
+            answers = [tuple(np.sum(part, axis=0) for part in zip(*answers, strict=True))]
         K = V.shape[1]
         triangles = {
             "groups": _form((each, K * (K + 1) // 2), np.float32),
@@ -186,12 +198,86 @@ class Federation:
         self._exchange({"sums": _form((K, N), np.int32)}, _packed(patterns))
         return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
 
-    def agreement(self, patterns: np.ndarray) -> list[Agreement]:
-        """Sums over each client's rows that tell whether the patterns' channel is symmetric."""
-        answers = [summed(*_nearest(op, patterns), patterns) for op in self.clients]
+    def agreement(self, patterns: np.ndarray, quality: float | None = None) -> list[Agreement]:
+        """Sums over each client's rows that tell whether the patterns' channel is symmetric.
+
+        With a `quality`, over the rows only that a pattern explains.
+        """
+        parts = [_nearest(op, patterns) for op in self._explained(patterns, quality)]
+        if self.masked:
+            sums = {"sums": _form(patterns.shape, np.int32)}
+            self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
+            best, counts, totals = zip(*parts, strict=True)
+            pooled = np.concatenate(best), np.sum(counts, axis=0), np.sum(totals, axis=0)
+            return [summed(*pooled, patterns)]
         moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
         self._exchange(moments, _packed(patterns))
-        return answers
+        return [summed(*part, patterns) for part in parts]
+
+    def vote(self, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:
+        """Sums over all rows by the pattern that they resemble most (exchange 5).
+
+        Where `strict`, only rows vote that a pattern explains.
+        """
+        K, N = patterns.shape
+        levels = self._levels(patterns, quality, strict)
+        votes = [
+            count_votes(op.rows, patterns, at) for op, at in zip(self.clients, levels, strict=True)
+        ]
+        up = {
+            "counts": _form((2, K), np.int32),
+            "sums": _form((K, N), np.int32),
+            "moments": _form((2,), np.float32),
+        }
+        self._exchange(up, {**_packed(patterns), "quality": _form((1,), np.float32)})
+        return sum(votes[1:], start=votes[0])
+
+    def rest(self, patterns: np.ndarray, quality: float) -> Federation:
+        """Set the rows aside that a pattern explains; a federation of what is left.
+
+        Each owner does so with its own rows, by their own quality, and tells of their number.
+        """
+        parts = self._split(patterns, quality, explained=False)
+        owners = [c for c, part in enumerate(parts) if part is not None]
+        self._exchange({"rows": _form((1,), np.int32)}, {})  # the patterns are those last voted on
+        return Federation([p for p in parts if p is not None], self.seed, self.masked, owners)
+
+    def include(self, part: Federation) -> None:
+        """Count what was said in a federation of some of the rows."""
+        for name in ("up", "down", "parameters_up", "parameters_down"):
+            np.add.at(getattr(self.traffic, name), part.owners, getattr(part.traffic, name))
+        self.exchanges += part.exchanges
+
+    @property
+    def n_rows(self) -> float:
+        """M, over all clients."""
+        return float(sum(op.mass for op in self.clients))
+
+    def _levels(self, patterns: np.ndarray, quality: float, strict: bool) -> list[float]:
+        """Overlap above which each owner's rows vote."""
+        N = self.n_sites
+        least = least_overlap(quality, len(patterns), N)
+        if not strict:
+            return [least] * len(self.clients)
+        best = (best_overlaps(op.rows, patterns) for op in self.clients)
+        return [own_level(overlaps, least, quality, N) for overlaps in best]
+
+    def _split(
+        self, patterns: np.ndarray, quality: float, explained: bool
+    ) -> list[FactorOperator | None]:
+        """Each owner's rows that a pattern explains, or the others; None where there are none."""
+        parts: list[FactorOperator | None] = []
+        for op, level in zip(self.clients, self._levels(patterns, quality, True), strict=True):
+            there = (best_overlaps(op.rows, patterns) > level) == explained
+            rows = like(np.flatnonzero(there), op.home)
+            parts.append(FactorOperator.from_examples(op.rows[rows]) if there.any() else None)
+        return parts
+
+    def _explained(self, patterns: np.ndarray, quality: float | None) -> list[FactorOperator]:
+        if quality is None:
+            return self.clients
+        parts = self._split(patterns, quality, explained=True)
+        return [part for part in parts if part is not None]
 
 
 def _packed(patterns: np.ndarray) -> Message:

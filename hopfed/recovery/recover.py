@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
@@ -34,6 +34,7 @@ def recover(
     search: Search | None = None,
     refit: bool = False,
     channel: str = "auto",
+    masked: bool = False,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -47,7 +48,8 @@ def recover(
         and bits packed on a device stay there, all owners' on one; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`.
+    method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`. Where
+        one spectrum is too crowded "auto" goes on in layers, `hopfed.recovery.peeling`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
@@ -56,7 +58,10 @@ def recover(
         left out.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `method`, `rank_rule`, `refit` and `search` set the symmetric one.
+        otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the
+        symmetric one.
+    masked : the server sees sums over all owners only, as behind secure aggregation; owners of
+        different noise are then not told apart.
 
     Returns
     -------
@@ -89,6 +94,7 @@ def recover(
         search=search,
         refit=refit,
         channel=channel,
+        masked=masked,
     ).archetypes
 
 
@@ -126,13 +132,15 @@ def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
 
 def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: int) -> Recovery:
     """Recover by the symmetric channel, and by the graded one where that is not enough."""
-    federation = Federation([FactorOperator.from_examples(c) for c in clients], seed)
+    federation = Federation(
+        [FactorOperator.from_examples(c) for c in clients], seed, settings.masked
+    )
     mean = federation.mean()
     recovery = None
     gaps = any(isinstance(c, MaskedBits) for c in clients)
     if settings.channel != "graded" and not gaps:
         recovery = symmetric_recovery(federation, mean, rule, settings, seed)
-        if is_final(federation, mean, recovery.archetypes, settings):
+        if is_final(federation, mean, recovery, settings):
             return replace(recovery, exchanges=federation.exchanges)
     return graded_recovery(federation, mean, rule, recovery, seed)
 

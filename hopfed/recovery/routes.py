@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.stats import norm
 
-from hopfed.archetypes.factorize import Archetypes, Groups, factorize
-from hopfed.archetypes.joint_diagonalization import JointDiagonalization
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
+from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
+from hopfed.recovery.peeling import is_crowded, peel
 from hopfed.recovery.settings import Settings
 from hopfed.recovery.symmetric import check_channel
-from hopfed.spectral.eigenpairs import Spectrum
-from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
@@ -46,6 +46,7 @@ class Recovery:
     n_examples : examples of each client.
     constant_columns : columns that hold one value over all clients, or none.
     graded : classes with all that is known of them, where the channel is not the symmetric one.
+    layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
 
     Examples
     --------
@@ -69,6 +70,7 @@ class Recovery:
     n_examples: list[int]
     constant_columns: np.ndarray
     graded: GradedArchetypes | None = field(default=None, repr=False)
+    layers: int = 1
 
 
 def symmetric_recovery(
@@ -84,37 +86,31 @@ def symmetric_recovery(
     settings : of the recovery.
     seed : of every random choice.
     """
-    rank, spectrum = counted(federation, rule, settings.quality)
-    projections = None
-    if settings.method in ("auto", "joint") and rank.n_detected:
-        projections = Groups(*federation.project(spectrum.vectors, settings.groups))
-    found = factorize(
-        spectrum,
-        rank,
-        groups=projections,
-        method=settings.method,
-        joint=JointDiagonalization(groups=settings.groups),
-        search=settings.search,
-        seed=seed,
-    )
-    patterns = orient(found.patterns, mean)
-    if settings.refit and len(patterns):
-        patterns = federation.refit(patterns)
+    found = one_pass(federation, rule, settings, seed)
+    archetypes, layers = found.archetypes, 1
+    if settings.method == "auto" and is_crowded(archetypes, federation.n_sites):
+        archetypes, layers = peel(federation, archetypes, rule, settings, seed)
+    if layers == 1:
+        patterns = orient(archetypes.patterns, mean)
+        if settings.refit and len(patterns):
+            patterns = federation.refit(patterns)
+        archetypes = replace(archetypes, patterns=patterns)
     return Recovery(
-        archetypes=replace(found, patterns=patterns),
+        archetypes=archetypes,
         traffic=federation.traffic,
         exchanges=federation.exchanges,
         dense_nbytes=federation.clients[0].dense_nbytes,
-        eigenvalues=spectrum.values,
-        threshold=rank.threshold,
-        rule=rank.rule,
+        eigenvalues=found.spectrum.values,
+        threshold=found.rank.threshold,
+        rule=found.rank.rule,
         n_examples=[c.rows.shape[0] for c in federation.clients],
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
+        layers=layers,
     )
 
 
 def is_final(
-    federation: Federation, mean: np.ndarray, found: Archetypes, settings: Settings
+    federation: Federation, mean: np.ndarray, recovery: Recovery, settings: Settings
 ) -> bool:
     """Whether the answer of the symmetric channel is the last word.
 
@@ -126,10 +122,13 @@ def is_final(
     ----------
     federation : the clients.
     mean : (N,) of all examples.
-    found : what the symmetric channel gives.
+    recovery : what the symmetric channel gives.
     settings : of the recovery.
     """
-    if settings.only_symmetric or (found.n_detected > MANY and found.status == "incomplete"):
+    found = recovery.archetypes
+    if settings.only_symmetric or recovery.layers > 1:  # peeling has asked the rows
+        return True
+    if found.n_detected > MANY and found.status == "incomplete":
         return True
     if found.status == "no signal":
         examples = sum(op.mass for op in federation.clients)
@@ -185,49 +184,4 @@ def graded_recovery(
         n_examples=found.n_examples,
         constant_columns=white.dropped,
         graded=found,
-    )
-
-
-def counted(
-    federation: Federation, rule: RankRule, quality: float | None
-) -> tuple[RankEstimate, Spectrum]:
-    """Compute the spectrum, and count what stands above the noise.
-
-    Under one common variance the examples of a noisy client pass for archetypes. So clients are
-    asked for their own noise, and where it differs the vectors at hand are counted again under
-    its law; this count is never the higher one.
-
-    Parameters
-    ----------
-    federation : the clients.
-    rule : of the count.
-    quality : r in (0, 1] when known; no client's noise is asked for then.
-
-    Examples
-    --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> alone = Federation([FactorOperator.from_examples(x)], 0)
-    >>> rank, spectrum = counted(alone, TracyWidom(), None)
-    >>> rank.n_detected, spectrum.vectors.shape
-    (3, (200, 3))
-    """
-    count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
-    spectrum = federation.spectrum(count)
-    first = count.estimate
-    if first.n_detected == 0 or quality is not None or len(federation.clients) == 1:
-        return first, spectrum
-    profile = federation.profile(spectrum.vectors)
-    if profile.alike():
-        return first, spectrum
-    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
-    keep = min(rank.n_detected, first.n_detected)
-    rank = replace(
-        rank, n_detected=keep, strengths=rank.strengths[:keep], overlaps=rank.overlaps[:keep]
-    )
-    return rank, replace(
-        spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
     )

@@ -20,7 +20,7 @@ class Settings:
 
     Attributes
     ----------
-    quality, method, rank_rule, alpha, groups, search, refit, channel : as the arguments of
+    quality, method, rank_rule, alpha, groups, search, refit, channel, masked : as the arguments of
         `recover`.
 
     Raises
@@ -43,6 +43,7 @@ class Settings:
     search: Search | None = None
     refit: bool = False
     channel: str = "auto"
+    masked: bool = False
 
     def __post_init__(self) -> None:
         if self.channel not in CHANNELS:
@@ -63,6 +64,7 @@ class Settings:
             "quality": self.quality is not None,
             "refit": self.refit,
             "search": self.search is not None,
+            "masked": self.masked,
         }
         return next((name for name, given in asked.items() if given), "")
 

@@ -20,7 +20,7 @@ def test_load_finds_everything_at_small_loads():
 
 def test_a_load_counts_only_when_every_seed_and_every_smaller_load_is_complete():
     config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
-    found = np.ones((2, 5, 1, 3))
+    found = np.ones((2, 6, 1, 3))
     found[1, 0, 0, 1] = 0.9  # one operator: breaks at the second load
     found[:, 1, 0, 2] = np.nan  # unequal: the third was not tried
     false = np.zeros_like(found)
@@ -29,7 +29,7 @@ def test_a_load_counts_only_when_every_seed_and_every_smaller_load_is_complete()
     stop[1, 0, 0, 1] = load.STOPS.index("search")
     stop[0, 2, 0, 2] = load.STOPS.index("subspace")
     arrays = {"found": found, "false": false, "stop": stop}
-    np.testing.assert_array_equal(load.largest(config, arrays)[:, 0], [10, 20, 20, 30, 30])
+    np.testing.assert_array_equal(load.largest(config, arrays)[:, 0], [10, 20, 20, 30, 30, 30])
     summary = load.summarise(config, arrays)
     assert summary["stop_one_operator"] == "K = 20: search, 1 of 2 seeds"
     assert summary["stop_ten_groups"] == "K = 30: subspace, 1 of 2 seeds"
@@ -53,9 +53,21 @@ def test_the_stop_is_asked_for_where_something_is_missing(quality):
     np.testing.assert_array_equal(arrays["stop"] > 0, missing)
 
 
+def test_layers_go_beyond_ten_groups():
+    config = load.Config(N=(200,), loads=(0.55,), seeds=1)
+    names = list(load.MODES)
+    arrays = load.run(config, 0)
+    groups, layers = names.index("ten groups"), names.index("ten groups in layers")
+    assert arrays["found"][groups, 0, 0] < 1
+    assert arrays["found"][layers, 0, 0] > 0.98
+    assert arrays["false"][layers, 0, 0] == 0
+    stop = load.STOPS[int(arrays["stop"][layers, 0, 0])]
+    assert stop in ("complete", "examples")
+
+
 def test_the_figure_marks_what_stops_a_mode():
     config = load.Config(N=(100, 200), loads=(0.1, 0.2), seeds=2)
-    shape = (2, 5, 2, 2)
+    shape = (2, 6, 2, 2)
     arrays = {name: np.ones(shape) for name in ("found", "seconds", "stop")}
     arrays["stop"][:] = load.STOPS.index("threshold")
     arrays["found"][:, 1, 0, 1] = arrays["seconds"][:, 1, 0, 1] = np.nan

@@ -1,0 +1,152 @@
+"""Recovery in layers, where more archetypes are behind the examples than one spectrum separates."""
+
+import numpy as np
+import pytest
+from helpers import sample
+
+import hopfed
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.votes import FEW, count_votes, elected, least_overlap
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.kernels import pack
+from hopfed.recovery.recover import run_recovery
+
+
+def expect_all(found, xi, labels):
+    """Every archetype of at least `FEW` examples, and nothing else."""
+    score = retrieval(found.patterns, xi)
+    enough = np.bincount(labels, minlength=len(xi)) >= FEW
+    assert (score.magnetisation[enough] > 0.95).all()
+    assert score.false_discoveries == 0
+    assert len(found) == score.found(0.9)
+
+
+def drawn(K, N, M, quality, seed):
+    rng = np.random.default_rng([seed, K])
+    xi = rademacher(K, N, rng)
+    return xi, *draw_examples(xi, M, quality, rng)
+
+
+@pytest.mark.parametrize(("K", "N", "M", "r"), [(110, 200, 2000, 0.8), (300, 400, 4000, 0.8)])
+@pytest.mark.parametrize("seed", [100, 101])
+def test_all_come_out_in_layers_where_one_spectrum_is_too_crowded(K, N, M, r, seed):
+    xi, eta, labels = drawn(K, N, M, r, seed)
+    one = hopfed.recover(eta, seed=seed, method="joint")  # which stops at one spectrum
+    assert one.status in ("incomplete", "poor fit")
+    run = run_recovery(eta, seed=seed)
+    assert run.layers > 1
+    found = run.archetypes
+    expect_all(found, xi, labels)
+    assert found.status == "ok"
+    assert found.channel == "symmetric"
+    assert found.quality == pytest.approx(r, abs=0.01)
+    assert found.explained > 0.99
+    shares = np.bincount(labels, minlength=K)[retrieval(found.patterns, xi).best] / M
+    np.testing.assert_allclose(found.exposures, shares, atol=1.5 / M)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("K", [500, 700])
+@pytest.mark.parametrize("seed", [100, 101, 102, 103, 104])
+def test_loads_of_a_half_and_more(K, seed):
+    xi, eta, labels = drawn(K, 1000, 10_000, 0.8, seed)
+    expect_all(hopfed.recover(eta, seed=seed), xi, labels)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_each_owner_votes_on_its_own_rows(masked):
+    xi, eta, labels = drawn(110, 200, 2000, 0.8, 102)
+    run = run_recovery(np.array_split(eta, 10), seed=0, masked=masked)
+    expect_all(run.archetypes, xi, labels)
+    assert run.layers > 1
+    # Sums over patterns or columns, by owner: never rows.
+    assert (run.traffic.up > 0).all()
+    assert run.exchanges > 4 + 3 * (run.layers - 1)
+
+
+def test_what_owners_say_does_not_depend_on_who_they_are():
+    """Masked sums are those of one owner of all rows, but for the groups."""
+    xi, eta, labels = drawn(110, 200, 2000, 0.8, 103)
+    order = np.random.default_rng(0).permutation(2000)
+    for rows in (eta, eta[order]):
+        for owners in (1, 4):
+            found = hopfed.recover(np.array_split(rows, owners), seed=0, masked=True)
+            expect_all(found, xi, labels)
+
+
+def test_an_owner_of_noise_does_not_hide_what_others_hold():
+    rng = np.random.default_rng(104)
+    xi = rademacher(110, 200, rng)
+    owners = [draw_examples(xi, 600, r, rng) for r in (0.9, 0.8, 0.75, 0.8)]
+    labels = np.concatenate([labels for _, labels in owners])
+    noise = rng.choice(np.array([-1, 1], np.int8), (400, 200))
+    run = run_recovery([*(x for x, _ in owners), noise], seed=0)
+    expect_all(run.archetypes, xi, labels)
+    assert run.archetypes.explained == pytest.approx(2400 / 2800, abs=0.01)
+
+
+def test_patterns_point_the_way_of_the_examples():
+    xi, eta, _ = drawn(110, 200, 2000, 0.8, 105)
+    found = hopfed.recover(eta, seed=0)
+    overlap = found.patterns.astype(float) @ xi.T / 200
+    assert overlap.max(axis=1).min() > 0.9
+
+
+def test_a_load_that_one_spectrum_carries_takes_one_layer():
+    xi, eta = sample(30, 400, 4000, 0.8, 1)
+    run = run_recovery(eta, seed=1)
+    assert (run.layers, run.archetypes.status) == (1, "ok")
+
+
+def test_other_structure_is_not_peeled():
+    rng = np.random.default_rng(12)
+    eta = np.sign(rng.standard_normal((2000, 100)) @ rng.standard_normal((100, 200)))
+    run = run_recovery(eta, seed=0, channel="symmetric")
+    assert run.archetypes.n_detected > 40
+    assert (run.layers, run.archetypes.status) == (1, "poor fit")
+
+
+def test_where_rows_do_not_tell_patterns_apart_it_says_so():
+    xi, eta, _ = drawn(150, 200, 4000, 0.4, 106)
+    found = hopfed.recover(eta, seed=0, channel="symmetric")
+    assert found.status != "ok"
+
+
+def test_votes_of_parts_add_up_and_mixtures_get_none():
+    xi, eta, _ = drawn(6, 300, 200, 0.8, 107)
+    mixture = np.where(xi[:3].sum(axis=0) > 0, 1, -1)
+    patterns = np.vstack([xi, mixture]).astype(np.int8)
+    least = least_overlap(0.8, len(patterns), 300)
+    whole = count_votes(pack(eta), patterns, least)
+    parts = count_votes(pack(eta[:70]), patterns, least) + count_votes(
+        pack(eta[70:]), patterns, least
+    )
+    for name in ("counts", "signs", "sums"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parts, name))
+    assert (
+        whole.counts.tolist()[:6]
+        == np.bincount(np.abs(eta.astype(int) @ xi.T).argmax(axis=1), minlength=6).tolist()
+    )
+    assert whole.counts[6] == 0
+    assert whole.quality == pytest.approx(0.8, abs=0.02)
+    choice = elected(whole, patterns)
+    assert len(choice) == 6
+    np.testing.assert_allclose(choice.scores, choice.predicted_scores, atol=0.03)
+
+
+def test_sums_over_few_rows_make_no_pattern():
+    xi, eta, labels = drawn(6, 300, 400, 0.8, 108)
+    short = np.delete(eta, np.flatnonzero(labels == 2)[FEW - 1 :], axis=0)
+    choice = elected(count_votes(pack(short), xi, least_overlap(0.8, 6, 300)), xi)
+    assert len(choice) == 5
+    assert choice.counts.min() >= FEW
+
+
+def test_copies_are_one_pattern_and_likenesses_are_not():
+    rng = np.random.default_rng(109)
+    xi = rademacher(2, 300, rng)
+    xi[1, :240] = xi[0, :240]  # overlap about .8
+    eta = draw_examples(xi, 400, 0.9, rng)[0]
+    patterns = np.vstack([xi, xi[:1], -xi[:1]])
+    choice = elected(count_votes(pack(eta), patterns, least_overlap(0.9, 4, 300)), patterns)
+    assert len(choice) == 2
