@@ -201,7 +201,8 @@ def of_run(run: Run) -> Archetypes:
     columns, coding = column_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
     N = patterns.shape[1]
-    for held, name in ((columns, "names"), (coding and coding.columns, "coding")):
+    coded = None if coding is None else coding.columns
+    for held, name in ((columns, "names"), (coded, "coding")):
         require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
     channel = str(words.get("channel", "symmetric"))
     graded = channel != "symmetric"
@@ -230,7 +231,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
     require(sound, "patterns", "a table of +-1", patterns.shape)
     K, N = patterns.shape
-    shapes = {"means": (K, N), "errors": (K, N)}
+    shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
     shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
     for name, array in arrays.items():
         if name in shapes:
