@@ -83,11 +83,11 @@ class ArchetypeMixture(
         ValueError : rows that are no numbers or infinite, a single row, or a wrong parameter.
         """
         require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
-        X = validate_data(
+        numbers: np.ndarray = validate_data(
             self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
         )
-        self.thresholds_ = _thresholds(X, self.threshold)
-        rows = _cut(X, self.thresholds_)
+        self.thresholds_ = _thresholds(numbers, self.threshold)
+        rows = _cut(numbers, self.thresholds_)
         found = _single(rows)
         if _varying(rows) > 1:
             seed = self.random_state
@@ -129,8 +129,10 @@ class ArchetypeMixture(
 
     def _rows(self, X: ArrayLike) -> MaskedBits | PackedBits:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        return _cut(X, self.thresholds_)
+        numbers: np.ndarray = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False
+        )
+        return _cut(numbers, self.thresholds_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

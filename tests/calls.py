@@ -88,7 +88,9 @@ WORDS = {
     "server": ("127.0.0.1:1", "127.0.0.1:²", "[::1]:1"),
 }
 OUTPUTS = ("out_file", "figure", "folder")
+TABLES = (".csv", ".json", ".parquet", ".h5")
 SUFFIXES = {"figure": (".svg",), "report": (".html",), "join": (".npy",)}  # of outputs; else a run
+SUFFIXES |= dict.fromkeys(("assign", "complete", "export", "recover"), TABLES)
 
 # Calls to begin with, beside the one in the help of each command; files stand for their suffix.
 CALLS = (
@@ -104,6 +106,9 @@ CALLS = (
     "fl run fedavg --config settings.toml --data rows.npz",
     "show run.h5 --json",
     "compare run.h5 run.h5",
+    "assign recovered.h5 rows.csv --out made.csv --json",
+    "complete recovered.h5 rows.npy rows.csv --out made.h5",
+    "export recovered.h5 --out made.json",
     "figure run.h5 run.h5 --out made.svg",
     "serve --keys keys --columns 9 --out made.h5",
     "theory spike --q 0.5 --kappa 1",
@@ -127,7 +132,9 @@ def sound(rng, parameter, place, words):
     if parameter.name in OUTPUTS:
         return str(outputs / f"made{rng.choice(SUFFIXES.get(words[0], ('.h5',)))}")
     if parameter.name.startswith("run_file"):
-        return str(inputs / rng.choice(("run.h5", f"damaged{rng.randrange(20)}.h5")))
+        return str(
+            inputs / rng.choice(("run.h5", "recovered.h5", f"damaged{rng.randrange(30)}.h5"))
+        )
     if parameter.name == "settings":
         return rng.choice(("N=24", "M=40,80", "seeds=1", "columns=9", "rounds=1", "clients=2"))
     if isinstance(kind, (click.Path, click.File)):

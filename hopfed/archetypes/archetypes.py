@@ -44,8 +44,8 @@ class Archetypes:
     client_shares : (L, K) shares of the classes at each client, of such a channel.
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
-    columns : names of the N columns, where the source has any.
-    coding : how the cells of the source became +-1, where it was a table.
+    columns : N names, where the examples had names.
+    coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
 
     Examples
     --------

@@ -30,7 +30,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.owners import inside, log_joint
-from hopfed.data.readers import as_examples
+from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
 from hopfed.spectral.rows import Bits, held, like, seen_times
 
@@ -86,7 +86,8 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     ----------
     found : the archetypes.
     X : (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are missing, and 0
-        is where -1 occurs.
+        is where -1 occurs. Where the archetypes come from a table also another one, a frame, a path
+        or lists, coded in the same way, with columns in any order.
     alpha : share of the rows of the model that may be taken for none of the archetypes, in [0, 1);
         with 0 each row is of its nearest.
 
@@ -108,7 +109,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
     """
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
@@ -143,7 +144,7 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(abs(fit(recover(x, seed=1), x).mean() - 0.5) < 0.05)
     True
     """
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     tail = np.zeros(len(rows))
     if not len(found):
         return tail
@@ -173,7 +174,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     >>> probabilities(recover(x, seed=1), x[:2]).round(3).tolist()
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
         weights[span] = _softmax(logs)
@@ -198,7 +199,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(score(found, x).mean() > score(found, rng.permuted(x, axis=1)).mean() + 50)
     True
     """
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), held(rows))
         return to_host(seen_times(rows, ones))[:, 0]
@@ -210,6 +211,8 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 def complete(found: Archetypes, X: Any) -> Completion:
     """Fill the gaps of rows by what is likelier given the rest of the row.
+
+    Of the levels of one category it is the likeliest.
 
     Parameters
     ----------
@@ -232,14 +235,18 @@ def complete(found: Archetypes, X: Any) -> Completion:
     >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
     (True, array([1. , 0.9], dtype=float32))
     """
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
+    groups = () if found.coding is None else found.coding.groups
     for span, mean in _posterior_means(found, rows):
-        values[span] = to_host(kernels.unpack(rows[span]))
-        gap = values[span] == 0
-        values[span][gap] = np.where(mean[gap] < 0, -1, 1)
-        probability[span] = np.where(gap, (1 + np.abs(mean)) / 2, 1.0)
+        seen = to_host(kernels.unpack(rows[span]))
+        likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
+        for group in groups:  # levels of one category: one of them it is
+            likelier[:, group] = -1
+            likelier[np.arange(len(mean)), np.array(group)[mean[:, group].argmax(axis=1)]] = 1
+        values[span] = np.where(seen == 0, likelier, seen)
+        probability[span] = np.where(seen == 0, (1 + likelier * mean) / 2, 1.0)
     return Completion(values, probability)
 
 
@@ -264,20 +271,11 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool((denoise(recover(x, seed=1), x) == xi[labels]).all())
     True
     """
-    rows = _rows_of(found, X)
+    rows = rows_of(found, X)
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
         values[span] = np.where(mean < 0, -1, 1)
     return values
-
-
-def _rows_of(found: Archetypes, X: Any) -> Bits:
-    """Pack rows, and check that they have the columns of the archetypes."""
-    rows = as_examples(X, name="rows", gaps=True, least=1)
-    N = found.patterns.shape[1]
-    if rows.shape[1] != N:
-        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
-    return rows
 
 
 def _expected_means(found: Archetypes) -> np.ndarray:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed.archetypes.storage import arrays_of, names_of, summary_of
-from hopfed.data.writers import Column, write
+from hopfed.archetypes.storage import arrays_of, as_run, names_of, summary_of
+from hopfed.data import writers
+from hopfed.data.writers import Column
 from hopfed.errors import BackendError
-from hopfed.runs import plain
+from hopfed.runs import Run, plain
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -71,7 +72,25 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
     ...     print(Path(folder, "found.csv").read_text()[:36])
     archetype,share,column 1,column 2,co
     """
-    write(path, table_of(found), endings=(".csv",))
+    writers.write(path, table_of(found), endings=(".csv",))
+
+
+def write(found: Archetypes, path: str | Path, run: Run | None = None) -> None:
+    """Write archetypes in the format that the ending of a name says.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    path : of a .csv or .parquet file (a row for each archetype), a .json file (all that is known),
+        or an .h5 run file.
+    run : what to write to a run file, where more is known of it than the archetypes.
+
+    Raises
+    ------
+    ArgumentError : another ending.
+    RunFileError : the file cannot be written.
+    """
+    writers.write(path, table_of(found), run=run or as_run(found), report=report_of(found))
 
 
 def table_of(found: Archetypes) -> list[Column]:

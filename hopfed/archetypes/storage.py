@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,9 +125,37 @@ def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
     held = {f"archetypes/{name}": getattr(found, field) for field, name in GRADED.items()}
     arrays |= {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
-        names = [name.encode("utf-8", "surrogatepass") for name in found.columns]
-        arrays["columns/names"] = np.array(names, dtype=np.bytes_)
+        arrays["columns/names"] = packed_names(found.columns)
     return arrays
+
+
+def packed_names(names: Sequence[str]) -> np.ndarray:
+    """Return names as UTF-8, the form in which a run file holds words.
+
+    Parameters
+    ----------
+    names : of columns.
+    """
+    return np.array([name.encode("utf-8", "surrogatepass") for name in names], dtype=np.bytes_)
+
+
+def column_names(run: Run) -> tuple[str, ...] | None:
+    """Return the names of the columns that a run file holds, None if it holds none.
+
+    Parameters
+    ----------
+    run : of a recovery.
+
+    Examples
+    --------
+    >>> column_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
+    ('größe', 'b')
+    """
+    held = run.arrays.get("columns/names")
+    if held is None:
+        return None
+    require(held.ndim == 1 and held.dtype.kind == "S", "names", "words", held.dtype)
+    return tuple(name.decode("utf-8", "surrogatepass") for name in held.tolist())
 
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
@@ -169,6 +198,12 @@ def of_run(run: Run) -> Archetypes:
     }
     patterns, words = arrays["patterns"], run.summary
     _check(patterns, arrays)
+    columns, coding = column_names(run), run.config.get("coding")
+    coding = None if coding is None else Coding.from_json(coding)
+    N = patterns.shape[1]
+    coded = None if coding is None else coding.columns
+    for held, name in ((columns, "names"), (coded, "coding")):
+        require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
     channel = str(words.get("channel", "symmetric"))
     graded = channel != "symmetric"
     return Archetypes(
@@ -185,8 +220,8 @@ def of_run(run: Run) -> Archetypes:
         channel=channel,
         residual=_number(words.get("residual")),
         graded_means=arrays["means"] if graded else None,
-        columns=_names(run.arrays.get("columns/names"), patterns.shape[1]),
-        coding=Coding.from_json(run.config["coding"]) if "coding" in run.config else None,
+        columns=columns,
+        coding=coding,
         **{field: arrays.get(name) for field, name in GRADED.items()},
     )
 
@@ -196,7 +231,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
     require(sound, "patterns", "a table of +-1", patterns.shape)
     K, N = patterns.shape
-    shapes = {"means": (K, N), "errors": (K, N)}
+    shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
     shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
     for name, array in arrays.items():
         if name in shapes:
@@ -213,10 +248,3 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
 def _number(value: Any) -> float:
     """A number of a summary, where JSON has null for what is not finite."""
     return np.nan if value is None else float(value)
-
-
-def _names(held: np.ndarray | None, N: int) -> tuple[str, ...] | None:
-    if held is None:
-        return None
-    require(held.shape == (N,) and held.dtype.kind == "S", "names", f"of {N} columns", held.shape)
-    return tuple(name.decode("utf-8", "surrogatepass") for name in held.tolist())

@@ -15,6 +15,9 @@ from hopfed.errors import HopfedError
 # Command -> (module, attribute). The modules are imported on use, so that --help is quick.
 _COMMANDS = {
     "recover": ("hopfed.cli.recover", "recover_command"),
+    "assign": ("hopfed.cli.answers", "assign_command"),
+    "complete": ("hopfed.cli.answers", "complete_command"),
+    "export": ("hopfed.cli.answers", "export_command"),
     "store": ("hopfed.cli.store", "store_command"),
     "recall": ("hopfed.cli.recall", "recall_command"),
     "demo": ("hopfed.cli.demo", "demo_command"),

@@ -29,8 +29,6 @@ from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
-COLUMNS = 5  # named for a class, on each side
-APART = 0.2  # by which its mean must differ from that of all rows
 
 
 class Method(click.Choice):
@@ -74,7 +72,12 @@ class Method(click.Choice):
     "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
 )
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
-@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Write a run file (.h5).")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Write a run file (.h5), or the archetypes as .csv, .json or .parquet.",
+)
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -124,7 +127,9 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 
     run = as_run(recovery, config)
     if options["out_file"]:
-        run.save(options["out_file"])
+        from hopfed.archetypes.export import write as export
+
+        export(recovery.archetypes, options["out_file"], run)
     if options["figure"]:
         from hopfed.figures import save
         from hopfed.figures.recovery import draw
@@ -181,6 +186,8 @@ def column_labels(found: Any) -> list[str]:
 
 def _archetypes(found: Any, names: list[str]) -> Iterator[Any]:
     """Table of the archetypes, or of the classes with what tells them best apart."""
+    from hopfed.archetypes.views import telling
+
     if not len(found):
         return
     if found.graded_means is None:
@@ -190,18 +197,12 @@ def _archetypes(found: Any, names: list[str]) -> Iterator[Any]:
             if k <= ROWS:
                 grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
     else:
-        grid = table("class", "share", "error of means", "columns above the other classes", "below")
+        grid = table("class", "share", "error of means", "columns above the other rows", "below")
         for column in grid.columns[-2:]:
             column.overflow = "fold"  # names are not cut
-        other = found.shares @ found.means
         joint = " " if all(map(str.isdigit, names)) else ", "
         for k in range(min(len(found), ROWS)):
-            apart = found.means[k] - other
-            order = np.argsort(apart)
-            high, low = (
-                joint.join(names[j] for j in part if abs(apart[j]) > APART)
-                for part in (order[::-1][:COLUMNS], order[:COLUMNS])
-            )
+            high, low = (joint.join(names[t.column] for t in part) for part in telling(found, k))
             error = np.median(found.errors[k])
             grid.add_row(str(k + 1), f"{found.shares[k]:.4f}", f"{error:.3f}", high, low)
     yield grid
@@ -211,8 +212,9 @@ def _archetypes(found: Any, names: list[str]) -> Iterator[Any]:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.outputs import FIGURE, RUN, check_outputs
+    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
+    from hopfed.data.writers import check_ending
 
     check_seed(options["seed"])
     choices_of(options)
@@ -220,7 +222,10 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     _shape(options["shape"])
     if options["clients"] is not None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
-    outputs = (("--out", options["out_file"], RUN), ("--figure", options["figure"], FIGURE))
+    outputs = (
+        ("--out", options["out_file"], check_ending("--out", options["out_file"])),
+        ("--figure", options["figure"], FIGURE),
+    )
     check_outputs(*outputs, inputs=files)
 
 

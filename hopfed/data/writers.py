@@ -37,7 +37,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 def check_ending(
     option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
 ) -> tuple[str, ...]:
-    """Refuse, before any work, a file of a format that cannot be written; return what can be.
+    """Refuse, before any work, a file of a format that cannot be written.
+
+    Returns
+    -------
+    the endings that name its kind, for `hopfed._lib.outputs.check_outputs`: a run file may take the
+    place of no other file.
 
     Parameters
     ----------
@@ -61,7 +66,7 @@ def check_ending(
         raise ArgumentError(option, f"a {', '.join(endings)} file", path)
     if ending == ".parquet" and find_spec("pyarrow") is None:
         raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
-    return endings
+    return RUN if ending in RUN else endings
 
 
 def write(
@@ -147,7 +152,16 @@ def _plain(values: Any) -> list[Any]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
         found: list[Any] = values.tolist()
         return found
-    return [_cell(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    return [_cell(value) for value in _listed(values)]
+
+
+def _listed(values: Any) -> list[Any]:
+    """Values of an array of NumPy or of Arrow, or of a sequence, as Python's."""
+    for way in ("to_pylist", "tolist"):
+        if hasattr(values, way):
+            found: list[Any] = getattr(values, way)()
+            return found
+    return list(values)
 
 
 def _cell(value: Any) -> Any:
@@ -158,7 +172,7 @@ def _cell(value: Any) -> Any:
 
 def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
     names = unique([name for name, _ in columns])
-    values = [v.tolist() if hasattr(v, "tolist") else v for _, v in columns]
+    values = [_listed(v) for _, v in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
@@ -167,7 +181,8 @@ def _parquet(path: Path, columns: Sequence[Column]) -> None:
     import pyarrow.parquet as parquet
 
     names = unique([name for name, _ in columns])
-    table = pa.table({n: pa.array(v) for n, (_, v) in zip(names, columns, strict=True)})
+    arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
+    table = pa.table(dict(zip(names, arrays, strict=True)))
     buffer = io.BytesIO()
     parquet.write_table(table, buffer)
     path.write_bytes(buffer.getbuffer())
@@ -183,7 +198,7 @@ def _run(columns: Sequence[Column]) -> Run:
 def _array(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return values
-    listed = list(values)
+    listed = _listed(values)
     if any(isinstance(v, str) for v in islice(listed, 1)):
         return np.array([str(v).encode("utf-8", "surrogatepass") for v in listed], dtype=np.bytes_)
     whole = all(v is None or isinstance(v, int) for v in listed)

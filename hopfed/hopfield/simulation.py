@@ -135,16 +135,15 @@ def simulate(
 
 def _source(clients: Source | Sequence[Any], rounds: int | None) -> tuple[Source, int, int, int]:
     """Where examples come from, of how many clients, for how many rounds, and their columns."""
-    if hasattr(clients, "examples"):
+    if not isinstance(clients, Sequence) and hasattr(clients, "examples"):
         members, most = (getattr(clients, name, None) for name in ("clients", "rounds"))
-        known = isinstance(members, int) and isinstance(most, int)
-        require(known, "clients", "a source that knows its clients and rounds", clients)
+        if not isinstance(members, int) or not isinstance(most, int):
+            raise ArgumentError("clients", "a source that knows its clients and rounds", clients)
         rounds = most if rounds is None else rounds
         require(1 <= rounds <= most, "rounds", f"1 to the {most} of the source", rounds)
-        shape = clients.examples(0, 0).shape
-        return clients, members, rounds, shape[1]
-    several = isinstance(clients, Sequence) and len(clients) > 0
-    require(several, "clients", "examples of at least one client, in a list", clients)
+        return clients, members, rounds, int(clients.examples(0, 0).shape[1])
+    if not isinstance(clients, Sequence) or not len(clients):
+        raise ArgumentError("clients", "examples of at least one client, in a list", clients)
     owners = [as_examples(x, name=f"clients[{i}]") for i, x in enumerate(clients)]
     widths = sorted({rows.shape[1] for rows in owners})
     require(len(widths) == 1, "clients", "of the same columns", f"{widths} columns")

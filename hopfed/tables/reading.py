@@ -92,7 +92,7 @@ def read_tables(
     >>> [table.columns for table in tables][1]
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
-    choices = choices or Choices()
+    choices, least = choices or Choices(), 2 if coding is None else 1
     opened = [
         source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]")
         for i, source in enumerate(sources)
@@ -105,7 +105,7 @@ def read_tables(
         if all(code.kind == "words" for table in alone for code in table.coding.codes):
             return matched(alone, whats)  # each has its own values for yes and no
     if coding is not None:
-        return [_coded(source, coding, source.notes) for source in opened]
+        return [_coded(source, coding, source.notes, least) for source in opened]
     decision, packings = _decided(opened, choices)
     pairs = zip(opened, packings, strict=True)
     notes = [[*source.notes, *decision.notes] for source in opened]
@@ -198,18 +198,18 @@ def _places(source: Source, first: Source) -> list[int]:
     return [place[name] for name in first.names]
 
 
-def _coded(source: Source, coding: Coding, notes: Sequence[str]) -> Table:
+def _coded(source: Source, coding: Coding, notes: Sequence[str], least: int = 2) -> Table:
     """Turn the cells of a source into rows of bits."""
     packing = Packing(source, coding)
     for block in source.blocks():
         packing.add([Cells(array) for array in block])
-    return _table(packing, notes)
+    return _table(packing, notes, least)
 
 
-def _table(packing: Packing, notes: Sequence[str]) -> Table:
+def _table(packing: Packing, notes: Sequence[str], least: int = 2) -> Table:
     """Rows that are packed, with their names and what is odd about them."""
     what, columns = packing.source.what, packing.coding.columns
-    rows = as_examples(packing.rows(), name=what, gaps=True)
+    rows = as_examples(packing.rows(), name=what, gaps=True, least=least)
     odd = oddities(rows, columns)
     return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
 

@@ -54,7 +54,7 @@ def test_what_the_command_writes_is_read(hopfed, graded, tmp_path):
     said = json.loads(text)
     found = storage.load(tmp_path / "r.h5")
     assert (status, found.status, len(found)) == (0, said["status"], said["n_archetypes"])
-    assert found.columns is None
+    assert found.columns == found.coding.columns == tuple(f"column {j}" for j in range(1, 10))
     assert len(found.assign(x).archetype) == 300
 
 
@@ -80,6 +80,7 @@ def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
         ("archetypes/means", np.full((3, 60), 7.0), "means must be in"),
         ("archetypes/scores", np.ones(3, np.int64), "scores must be real numbers"),
         ("columns/names", np.array([b"a"]), "names must be of 60 columns"),
+        ("columns/names", np.ones(60), "names must be words"),
         ("columns/names", np.array([b"\xff"] * 60), "decode"),
     ],
 )

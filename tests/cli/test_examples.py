@@ -55,6 +55,12 @@ def folder(tmp_path_factory):
         file["examples"] = rows[200:]
     np.save(folder / "patterns.npy", xi)
     np.save(folder / "cues.npy", rows[:5])
+    cells = [[*map(str, row)] for row in rows[:200]]
+    cells[0][3] = cells[5][7] = ""
+    names = ["id", *(f"q{j}" for j in range(60))]
+    lines = [names, *([f"P{i}", *row] for i, row in enumerate(cells))]
+    (folder / "survey.csv").write_text("\n".join(",".join(line) for line in lines))
+    main(["recover", str(folder / "survey.csv"), "--out", str(folder / "run.h5")])
     main(["store", str(folder / "patterns.npy"), "--out", str(folder / "memory.h5")])
     for name, seeds in (("bbp", 2), ("before", 2), ("after", 3)):
         settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]

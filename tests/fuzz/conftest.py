@@ -62,8 +62,10 @@ def _fill(inputs):
     made = ["run", "bbp", "--set", "N=24", "--set", "M=40,80", "--seeds", "2", "--out"]
     assert run([*made, str(inputs / "run.h5")])[0] == 0
     assert run(["certs", str(inputs / "keys"), "--clients", "3"])[0] == 0
-    whole = (inputs / "run.h5").read_bytes()
-    for k in range(20):
+    found = ["recover", str(inputs / "rows.csv"), "--out", str(inputs / "recovered.h5")]
+    assert run(found)[0] == 0
+    for k in range(30):
+        whole = (inputs / ("recovered.h5" if k < 10 else "run.h5")).read_bytes()
         (inputs / f"damaged{k}.h5").write_bytes(damaged(Random(k), [whole]))
 
 

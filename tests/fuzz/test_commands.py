@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from calls import a_call, run
+from calls import TABLES, a_call, run
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -31,8 +31,8 @@ def listing(folder):
 
 
 def runs_named(inputs, arguments):
-    """What is in the run files among the inputs that are named as an output."""
-    named = {Path(b) for a, b in pairwise(arguments) if a == "--out" and b.endswith(".h5")}
+    """What is in the files among the inputs that are named as an output."""
+    named = {Path(b) for a, b in pairwise(arguments) if a == "--out" and b.endswith(TABLES)}
     return {p.name: p.read_bytes() for p in named if p.parent == inputs and p.is_file()}
 
 

@@ -1,0 +1,97 @@
+"""Rows that archetypes are asked about: coded as those that they come from, columns by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed.data.readers import as_examples
+from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.rows import Bits
+from hopfed.tables.coding import Coding
+from hopfed.tables.reading import read_table
+from hopfed.tables.table import Table, listed, matched
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+
+def rows_of(found: Archetypes, X: Any) -> Bits:
+    """Pack rows, and check that they have the columns of the archetypes.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    X : (M, N) array of +-1, 0/1 or booleans, M at least 1, or packed; NaN, None and masked entries
+        are missing, and 0 is where -1 occurs. Where the archetypes come from a table also a
+        `hopfed.tables.table.Table`, a frame, a path, lists: coded as that table was, with columns
+        in any order.
+
+    Raises
+    ------
+    DataError : not so; a word that the first table did not hold.
+    """
+    if isinstance(X, Table):
+        return _alike(found, X).rows
+    plain = isinstance(X, PackedBits | MaskedBits | np.ndarray) or hasattr(
+        X, "__cuda_array_interface__"
+    )
+    if isinstance(X, str | Path) or (found.coding is not None and not plain):
+        return table_of(found, X).rows
+    return _of_width(found, as_examples(X, name="rows", gaps=True, least=1))
+
+
+def table_of(found: Archetypes, source: Any) -> Table:
+    """Read a table, coded as the one that the archetypes come from.
+
+    Parameters
+    ----------
+    found : the archetypes; those of an array without names take tables of as many columns.
+    source : as of `hopfed.read_table`.
+
+    Raises
+    ------
+    DataError : it lacks a column, or holds a word that the first table did not hold.
+    """
+    if found.coding is None:
+        return _alike(found, read_table(source))
+    return _alike(found, read_table(source, coding=found.coding))
+
+
+def _alike(found: Archetypes, table: Table) -> Table:
+    """Columns of a table in the order of the archetypes', where they mean the same."""
+    if found.columns is None or found.coding is None:
+        _of_width(found, table.rows)
+        return table
+    like = Table(_none(len(found.columns)), found.columns, None, found.coding)
+    table = matched([like, table], ["the archetypes", "rows"])[1]
+    if table.coding != found.coding:
+        _check_cuts(found.coding, table.coding)
+    return table
+
+
+def _none(n: int) -> PackedBits:
+    """Bits of no rows."""
+    return PackedBits(np.zeros((0, -(-n // 64)), np.uint64), n)
+
+
+def _check_cuts(first: Coding, other: Coding) -> None:
+    """Refuse numbers that were cut elsewhere: +1 would mean something else."""
+    cuts = dict(zip(other.names, other.codes, strict=True))
+    off = [
+        name
+        for name, code in zip(first.names, first.codes, strict=True)
+        if code.kind == "number" and name in cuts and cuts[name].threshold != code.threshold
+    ]
+    if off:
+        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
+
+
+def _of_width(found: Archetypes, rows: Bits) -> Bits:
+    N = found.patterns.shape[1]
+    if rows.shape[1] != N:
+        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
+    return rows

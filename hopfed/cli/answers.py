@@ -1,0 +1,198 @@
+"""`hopfed assign`, `complete` and `export`: what recovered archetypes say, as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.numbers import Number
+from hopfed.cli.output import err, out, shown, table
+from hopfed.errors import ArgumentError
+
+LISTED = 60  # archetypes in the printed table
+NONE = "none of these"
+
+_RUN = click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
+_FILES = click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+
+
+def _out(what: str) -> Any:
+    return click.option(
+        "--out",
+        "out_file",
+        required=True,
+        type=click.Path(path_type=Path),
+        help=f"{what}: .csv, .json, .parquet or .h5.",
+    )
+
+
+@click.command("assign")
+@_RUN
+@_FILES
+@_out("Archetype and probability of each row")
+@click.option(
+    "--alpha",
+    type=Number(),
+    default=0.001,
+    show_default=True,
+    help="Share of the archetypes' own rows that may be called none of these.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def assign_command(
+    run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, as_json: bool
+) -> None:
+    """Say which archetype of RUN each row of the FILEs is of.
+
+    RUN is what `hopfed recover --out` wrote. The FILEs are read as those that it comes from, their
+    columns found by name. OUT has the columns id, archetype (as `hopfed recover` numbers them;
+    empty for rows that are none of these) and probability, and file where there are several.
+
+    Example: hopfed assign run.h5 survey.csv --out rows.csv
+    """
+    _check(run_file, files, out_file)
+    if not 0 <= alpha < 1:
+        raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
+    from hopfed.archetypes.rows import table_of
+    from hopfed.archetypes.storage import load
+    from hopfed.data.writers import write
+
+    found = load(run_file)
+    names, archetypes, probabilities = [], [], []
+    with err.status("assigning"):
+        for path in files:
+            rows = table_of(found, path)
+            answer = found.assign(rows, alpha=alpha)
+            names.append(_ids(rows))
+            archetypes.append(answer.archetype)
+            probabilities.append(answer.probability)
+        archetype = np.concatenate(archetypes)
+        columns = [
+            *_named(files, names),
+            ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
+            ("probability", np.concatenate(probabilities)),
+        ]
+        write(out_file, columns)
+    counts = np.bincount(archetype + 1, minlength=len(found) + 1)
+    if as_json:
+        made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
+        print(json.dumps(made))
+        return
+    _print_counts(counts)
+    out.print(f"wrote {shown(out_file)}")
+
+
+@click.command("complete")
+@_RUN
+@_FILES
+@_out("The rows without gaps")
+def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:
+    """Fill the gaps of the FILEs by what the archetypes of RUN make likelier.
+
+    Cells that are there stay as they are; the others get the word of their column that is likelier.
+    In a .h5 file are the rows as +-1 (values) and how probable they are (probability).
+
+    Example: hopfed complete run.h5 survey.csv --out filled.csv
+    """
+    _check(run_file, files, out_file)
+    from hopfed.archetypes.filling import filled
+    from hopfed.archetypes.storage import load
+
+    found = load(run_file)
+    with err.status("filling gaps"):
+        parts = [filled(found, path) for path in files]
+        _write_filled(parts, files, out_file)
+    sure = np.concatenate([part.completion.probability[part.gaps] for part in parts])
+    cells = sum(part.gaps.size for part in parts)
+    out.print(f"filled {len(sure):,} of {cells:,} entries")
+    if len(sure):
+        out.print(f"of these {sure.mean():.1%} are expected to be right")
+    out.print(f"wrote {shown(out_file)}")
+
+
+@click.command("export")
+@_RUN
+@_out("The archetypes")
+def export_command(run_file: Path, out_file: Path) -> None:
+    """Write the archetypes of RUN for other programs: shares, and means by the columns' names.
+
+    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file. In
+    a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
+
+    Example: hopfed export run.h5 --out archetypes.csv
+    """
+    _check(run_file, (), out_file)
+    from hopfed.archetypes.export import write
+    from hopfed.archetypes.storage import load
+
+    write(load(run_file), out_file)
+    out.print(f"wrote {shown(out_file)}")
+
+
+def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:
+    """Refuse an output that cannot be written, or would be an input, before any work."""
+    from hopfed._lib.outputs import check_outputs
+    from hopfed.data.writers import check_ending
+
+    endings = check_ending("--out", out_file)
+    check_outputs(("--out", out_file, endings), inputs=(run_file, *files))
+
+
+def _ids(rows: Any) -> np.ndarray:
+    """Names of the rows of a table, their numbers from 1 where they have none."""
+    return np.arange(1, len(rows) + 1) if rows.ids is None else rows.ids
+
+
+def _named(files: tuple[Path, ...], names: list[np.ndarray]) -> list[Any]:
+    """Columns that name rows: the file where there are several, and the id."""
+    ids = [name for part in names for name in part.tolist()]
+    if len(files) == 1:
+        return [("id", ids)]
+    return [("file", _repeated(files, [len(part) for part in names])), ("id", ids)]
+
+
+def _repeated(files: tuple[Path, ...], counts: list[int]) -> list[str]:
+    return [str(path) for path, n in zip(files, counts, strict=True) for _ in range(n)]
+
+
+def _print_counts(counts: np.ndarray) -> None:
+    """Print how many rows each archetype has; the first count is that of none."""
+    grid = table("archetype", "rows", "share")
+    total = max(int(counts.sum()), 1)
+    for k, n in enumerate(counts[1 : LISTED + 1], start=1):
+        grid.add_row(str(k), f"{n:,}", f"{n / total:.1%}")
+    grid.add_row(NONE, f"{counts[0]:,}", f"{counts[0] / total:.1%}")
+    out.print(grid)
+    if len(counts) > LISTED + 1:
+        out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
+
+
+def _write_filled(parts: list[Any], files: tuple[Path, ...], out_file: Path) -> None:
+    """Write completed tables one below the other; columns in the order of the first one's."""
+    from hopfed._lib.outputs import RUN
+    from hopfed.archetypes.storage import packed_names
+    from hopfed.data.writers import write
+    from hopfed.runs import Run
+    from hopfed.tables.table import check_columns
+
+    first = [name for name, _ in parts[0].columns]
+    for path, part in zip(files, parts, strict=True):
+        check_columns([name for name, _ in part.columns], first, str(path), str(files[0]))
+    cells = [dict(part.columns) for part in parts]
+    columns = [(name, [v for each in cells for v in each[name].to_pylist()]) for name in first]
+    if len(files) > 1:
+        columns.insert(0, ("file", _repeated(files, [len(part.table) for part in parts])))
+    run = None
+    if out_file.suffix.lower() in RUN:
+        arrays = {
+            "values": np.concatenate([part.completion.values for part in parts]),
+            "probability": np.concatenate([part.completion.probability for part in parts]),
+            "columns/names": packed_names(parts[0].table.columns),
+        }
+        run = Run("completed", {"files": [str(path) for path in files]}, arrays, {})
+    write(out_file, columns, run=run)

@@ -1,0 +1,244 @@
+"""`hopfed assign`, `complete` and `export`: from a spreadsheet to an answer for every row."""
+
+import csv
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+import hopfed as package
+
+CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
+TREES = ("ash", "oak", "yew")
+
+
+def survey(rng, rows=600, gaps=0.1):
+    """Two kinds of people: clubs they are in, their tree and age; header, words, gaps as lists."""
+    kind = rng.integers(2, size=rows)
+    rate = np.where(kind[:, None] == np.arange(len(CLUBS)) % 2, 0.9, 0.1)
+    cells = np.where(rng.random(rate.shape) < rate, "yes", "no").astype(object)
+    tree = np.where(rng.random(rows) < 0.85, np.array(TREES, object)[kind], TREES[2])
+    age = np.where(kind, 60, 20) + rng.integers(-15, 15, rows)
+    table = np.column_stack([cells, tree, [str(a) for a in age]])
+    hidden = rng.random(table.shape) < gaps
+    shown = np.where(hidden, "", table)
+    names = [f"P{i:04d}" for i in range(rows)]
+    return ["person", *CLUBS, "tree", "age"], names, shown, table, kind
+
+
+def written(path, head, names, cells):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows(
+            [head, *([n, *row] for n, row in zip(names, cells, strict=True))]
+        )
+    return path
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.fixture
+def people(tmp_path, hopfed):
+    """A survey as a file, its truth, and the run of its recovery."""
+    drawn = survey(np.random.default_rng(0))
+    path = written(tmp_path / "survey.csv", *drawn[:3])
+    run = tmp_path / "run.h5"
+    status, _, errors = hopfed("recover", path, "--binarize", "age=median", "--out", run)
+    assert status == 0, errors
+    return path, run, drawn
+
+
+def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
+    path, run, (_, names, _, _, kind) = people
+    status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")
+    assert status == 0
+    assert "none of these" in text
+    head, *rows = read(tmp_path / "rows.csv")
+    assert head == ["id", "archetype", "probability"]
+    assert [row[0] for row in rows] == names
+    got = np.array([int(row[1] or 0) for row in rows])
+    kinds = {k: np.bincount(kind[got == k]) for k in set(got)}  # levels of a tree make some more
+    assert sum(counts.max() for counts in kinds.values()) > 0.97 * len(kind)
+    assert len({int(counts.argmax()) for counts in kinds.values()}) == 2
+    probability = np.array([float(row[2]) for row in rows])
+    assert 0 < probability.min() < probability.mean() < 1
+    want = package.load(run).assign(path)
+    np.testing.assert_array_equal(got - 1, want.archetype)
+    np.testing.assert_array_equal(probability, want.probability)
+
+
+def test_formats_hold_the_same_rows(people, hopfed, tmp_path):
+    path, run, _ = people
+    for ending in ("csv", "json", "parquet", "h5"):
+        assert hopfed("assign", run, path, "--out", tmp_path / f"rows.{ending}")[0] == 0
+    listed = json.loads((tmp_path / "rows.json").read_text())
+    assert [str(row["id"]) for row in listed] == [row[0] for row in read(tmp_path / "rows.csv")[1:]]
+    from pyarrow import parquet
+
+    assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == listed
+    with h5py.File(tmp_path / "rows.h5") as file:
+        numbers = [-1 if row["archetype"] is None else row["archetype"] for row in listed]
+        assert file["archetype"][:].tolist() == numbers
+        assert file["id"][0] == b"P0000"
+
+
+def test_columns_are_found_by_name_and_strange_rows_are_none_of_these(people, hopfed, tmp_path):
+    _, run, (head, *_) = people
+    order = ["tree", "person", "age", *CLUBS[::-1], "shoe size"]
+    usual = {c: "yes" if j % 2 else "no" for j, c in enumerate(CLUBS)}
+    usual |= {"tree": "oak", "age": "61"}
+    odd = {c: "yes" if j % 4 < 2 else "no" for j, c in enumerate(CLUBS)} | {"tree": "yew"}
+    rows = [[{"person": "one", "shoe size": "41", **usual}.get(c, "") for c in order]]
+    rows += [[{"person": "two", **odd}.get(c, "") for c in order]]
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join(",".join(row) for row in [order, *rows]))
+    status, text, _ = hopfed(
+        "assign", run, other, "--out", tmp_path / "a.json", "--json", "--alpha", "0.02"
+    )
+    assert (status, json.loads(text)["rows"], json.loads(text)["none"]) == (0, 2, 1)
+    first, second = json.loads((tmp_path / "a.json").read_text())
+    assert (first["id"], second["id"], second["archetype"]) == ("one", "two", None)
+    assert first["probability"] > 0.99
+    assert hopfed("assign", run, other, "--out", tmp_path / "b.json", "--alpha", "0")[0] == 0
+    assert None not in [row["archetype"] for row in json.loads((tmp_path / "b.json").read_text())]
+
+
+def test_rows_of_several_files_are_told_apart(people, hopfed, tmp_path):
+    path, run, (head, names, cells, *_) = people
+    second = written(tmp_path / "second.csv", head, names[:3], cells[:3])
+    assert hopfed("assign", run, path, second, "--out", tmp_path / "a.csv")[0] == 0
+    head, *rows = read(tmp_path / "a.csv")
+    assert head == ["file", "id", "archetype", "probability"]
+    assert [row[0] for row in rows] == [str(path)] * 600 + [str(second)] * 3
+    assert [row[1:] for row in rows[600:]] == [row[1:] for row in rows[:3]]
+    assert hopfed("complete", run, second, path, "--out", tmp_path / "b.csv")[0] == 0
+    head, *rows = read(tmp_path / "b.csv")
+    assert head[:2] == ["file", "person"]
+    assert rows[0][1:] == rows[3][1:]
+
+
+def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
+    path, run, (head, names, shown, truth, _) = people
+    status, text, _ = hopfed("complete", run, path, "--out", tmp_path / "full.csv")
+    assert status == 0
+    top, *rows = read(tmp_path / "full.csv")
+    assert top == [head[0], head[1], "'=tennis", *head[3:]]
+    assert [row[0] for row in rows] == names
+    got = np.array([row[1:] for row in rows], dtype=object)
+    gap = shown == ""
+    np.testing.assert_array_equal(got[~gap], shown[~gap])
+    clubs = got[:, : len(CLUBS)]
+    assert set(clubs[gap[:, : len(CLUBS)]]) == {"yes", "no"}
+    assert set(got[:, -2]) == set(TREES)
+    right = (got == truth)[:, :-1][gap[:, :-1]].mean()
+    assert right > 0.8
+    said = float(text.split("of these ")[1].split("%")[0]) / 100
+    assert right == pytest.approx(said, abs=0.05)
+    filled_ages = set(got[gap[:, -1], -1])
+    assert len(filled_ages) == 2
+    assert {word.split()[0] for word in filled_ages} == {">", "<="}
+    assert "" not in set(got.ravel())
+
+
+def test_completed_rows_in_a_run_file_are_those_of_python(people, hopfed, tmp_path):
+    path, run, _ = people
+    assert hopfed("complete", run, path, "--out", tmp_path / "full.h5")[0] == 0
+    want = package.load(run).complete(path)
+    with h5py.File(tmp_path / "full.h5") as file:
+        np.testing.assert_array_equal(file["values"][:], want.values)
+        np.testing.assert_array_equal(file["probability"][:], want.probability)
+        names = [name.decode() for name in file["columns/names"][:]]
+    trees = [j for j, name in enumerate(names) if name.startswith("tree=")]
+    assert len(trees) == 3
+    assert (want.values[:, trees].sum(axis=1) == -1).all()  # one level of each category
+    assert hopfed("show", tmp_path / "full.h5")[0] == 0
+
+
+def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
+    path, run, _ = people
+    found = package.load(run)
+    for name in ("a.csv", "a.json", "a.parquet", "a.h5"):
+        status, text, _ = hopfed("export", run, "--out", tmp_path / name)
+        assert (status, text.split()[0]) == (0, "wrote")
+    head, *rows = read(tmp_path / "a.csv")
+    assert head[2:4] == ["chess", "'=tennis"]
+    np.testing.assert_array_equal(np.array(rows, float)[:, 2:], found.means)
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["status"], report["columns"]) == (found.status, list(found.columns))
+    from pyarrow import parquet
+
+    table = parquet.read_table(tmp_path / "a.parquet")
+    assert table["=tennis"].to_pylist() == found.means[:, 1].tolist()
+    assert package.load(tmp_path / "a.h5").columns == found.columns
+    # The same straight from the recovery.
+    again = tmp_path / "again.csv"
+    assert hopfed("recover", path, "--binarize", "age=median", "--out", again)[0] == 0
+    assert again.read_text() == (tmp_path / "a.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["assign", "RUN", "FILE", "--out", "a.xlsx"], "--out must be a .csv, .json, .parquet"),
+        (["complete", "RUN", "FILE", "--out", "a"], "--out must be a .csv"),
+        (["export", "RUN", "--out", "a.png"], "--out must be a .csv"),
+        (["assign", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
+        (["complete", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
+        (["export", "RUN", "--out", "RUN"], "--out must be another file than the input"),
+        (["assign", "RUN", "FILE", "--out", "none/a.csv"], "--out must be in a folder that exists"),
+        (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "--alpha must be in [0, 1)"),
+        (["assign", "FILE", "FILE", "--out", "a.csv"], "not a readable run file"),
+        (["assign", "RUN", "lost.csv", "--out", "a.csv"], "lost.csv: no such file"),
+        (["assign", "RUN", "--out", "a.csv"], "Missing argument"),
+        (["recover", "FILE", "--out", "a.xlsx"], "--out must be a .csv"),
+        (["recover", "FILE", "--out", "FILE"], "--out must be another file than the input"),
+        (["recover", "FILE", "--ignore", "age", "--shape", "3x3"], "with a product of 13"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_nothing_is_lost(
+    people, hopfed, tmp_path, monkeypatch, words, said
+):
+    path, run, _ = people
+    monkeypatch.chdir(tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    monkeypatch.setattr("hopfed.recovery.recover.run_recovery", lambda *_, **__: 1 / 0)
+    status, text, errors = hopfed(*[{"RUN": run, "FILE": path}.get(w, w) for w in words])
+    assert (status, text) == (2, "")
+    assert said in errors.splitlines()[-1]
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_other_columns_and_words_are_named(people, hopfed, tmp_path):
+    _, run, (head, names, cells, *_) = people
+    lacking = written(tmp_path / "lacking.csv", head[:-2], names, cells[:, :-2])
+    status, _, errors = hopfed("assign", run, lacking, "--out", tmp_path / "a.csv")
+    assert (status, "lacks the column(s) 'tree', 'age'" in errors) == (2, True)
+    changed = cells.copy()
+    changed[4, 0] = "per\x1b[2Jhaps"
+    strange = written(tmp_path / "strange.csv", head, names, changed)
+    status, _, errors = hopfed("complete", run, strange, "--out", tmp_path / "a.csv")
+    assert status == 2
+    assert "row 5, column 'chess': 'per\\x1b[2Jhaps'" in errors
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_a_recovery_of_arrays_takes_arrays(hopfed, tmp_path):
+    rng = np.random.default_rng(1)
+    xi = rng.choice([-1, 1], (3, 80))
+    x = xi[rng.integers(3, size=300)] * np.where(rng.random((300, 80)) < 0.9, 1, -1)
+    np.save(tmp_path / "x.npy", x)
+    gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    np.save(tmp_path / "gaps.npy", gaps)
+    assert hopfed("recover", tmp_path / "x.npy", "--out", tmp_path / "run.h5")[0] == 0
+    files = tmp_path / "run.h5", tmp_path / "gaps.npy"
+    assert hopfed("assign", *files, "--out", tmp_path / "a.csv")[0] == 0
+    head, *rows = read(tmp_path / "a.csv")
+    assert [row[0] for row in rows] == [str(i) for i in range(1, 301)]
+    assert all(float(row[2]) > 0.999 for row in rows)
+    assert hopfed("complete", *files, "--out", tmp_path / "b.csv")[0] == 0
+    head, *rows = read(tmp_path / "b.csv")
+    assert (np.array(rows, float)[np.isnan(gaps)] == x[np.isnan(gaps)]).mean() > 0.85
+    np.testing.assert_array_equal(np.array(rows, float)[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
