@@ -13,12 +13,13 @@ from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, expected_overlap, match_known, merge, select
+from hopfed.archetypes.selection import ExposureFit, match_known, merge, select
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+from hopfed.theory.resolution import expected_overlap
 
 METHODS = ("auto", "joint", "layered", "ica")
 
@@ -61,8 +62,9 @@ class Archetypes:
     quality : r of the example channel; otherwise the root mean square of the means.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
-    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit"; of other channels
-        "ok", "one class", "structure, but not classes" or "copies".
+    status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
+        "incomplete"; "no signal"; "too little data"; "poor fit" or "not converged"; of other
+        channels "ok", "one class", "structure, but not classes" or "copies".
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.
@@ -183,7 +185,7 @@ def factorize(
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
         kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, matches)
+        return _result(space, spectrum, rank, kept, fit, matches, seed)
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -225,13 +227,15 @@ def _result(
     kept: np.ndarray,
     fit: ExposureFit,
     matches: np.ndarray,
+    seed: int,
 ) -> Archetypes:
-    verdict: Verdict = judge(spectrum, rank, len(kept), fit)
+    gamma = space.predicted_scores(kept)
+    verdict: Verdict = judge(spectrum, rank, kept, gamma, fit, seed)
     r2 = max(rank.quality**2, 1e-12)
     return Archetypes(
         patterns=kept,
         scores=space.scores(kept),
-        predicted_scores=space.predicted_scores(kept),
+        predicted_scores=gamma,
         exposures=fit.weights / r2,
         quality=rank.quality,
         n_detected=rank.n_detected,

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
@@ -98,7 +99,7 @@ def symmetric_recovery(
         archetypes=archetypes,
         traffic=federation.traffic,
         exchanges=federation.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=found.spectrum.values,
         threshold=found.rank.threshold,
         rule=found.rank.rule,
@@ -132,7 +133,9 @@ def is_final(
     if found.status == "no signal":
         examples = sum(op.mass for op in federation.clients)
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
-    if not len(found) or found.status not in ("ok", "incomplete"):
+    if found.status == "too little data":
+        return True
+    if not len(found) or found.status not in FOUND:
         return False
     return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
 
@@ -176,7 +179,7 @@ def graded_recovery(
         archetypes=found.archetypes(),
         traffic=federation.traffic,
         exchanges=federation.exchanges + found.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=white.spectrum.values,
         threshold=white.rank.threshold,
         rule=white.rank.rule,
