@@ -15,6 +15,7 @@ from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.search import Search
+from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
@@ -104,7 +105,7 @@ def symmetric_recovery(
         archetypes=shown,
         traffic=federation.traffic,
         exchanges=federation.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=found.spectrum.values,
         threshold=found.rank.threshold,
         rule=found.rank.rule,
@@ -130,7 +131,7 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
             name: getattr(found, name)[shown]
             for name in ("patterns", "scores", "predicted_scores", "exposures")
         },
-        status="incomplete" if shown.any() else "nothing found",
+        status="incomplete" if shown.any() else "too little data",
         advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
         "shown: they say more of these examples than of a kind. Give more examples.",
     )
@@ -160,7 +161,9 @@ def is_final(
     if found.status == "no signal":
         examples = sum(op.mass for op in federation.clients)
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
-    if not len(found) or found.status not in ("ok", "incomplete") or len(mean) < NARROW:
+    if found.status == "too little data":
+        return True
+    if not len(found) or found.status not in FOUND or len(mean) < NARROW:
         return False
     if not recovery.hidden:
         return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
@@ -212,7 +215,7 @@ def graded_recovery(
         archetypes=found.archetypes(),
         traffic=federation.traffic,
         exchanges=federation.exchanges + found.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=white.spectrum.values,
         threshold=white.rank.threshold,
         rule=white.rank.rule,
