@@ -247,31 +247,32 @@ def _confirmed(
         unasked = (memory.voters == 0)[:, None]
         return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
 
-    memory = righted(memory, np.ones(len(memory), dtype=bool))
-    support = Support.of(
-        operators,
-        memory.patterns,
-        each,
-        [counted.variances.get(c, counted.rank.variance) for c in heard],
-        careful=method.liars > 0,
-    )
-    shown = support.scores() > method.level
+    own = np.ones(len(memory), dtype=bool)
+    memory = righted(memory, own)
+    if liars:
+        named = dict(zip(heard, operators, strict=True))
+        own = needed(memory.patterns, counted, named, liars, method.level)
+    # Beside what nobody needs, an archetype may have no direction of its own.
+    noise = [counted.variances.get(c, counted.rank.variance) for c in heard]
+    careful = method.liars > 0
+    support = Support.of(operators, memory.patterns[own], each, noise, careful)
+    shown, held = own.copy(), np.zeros(len(memory))
+    shown[own] = support.scores() > method.level
     quality = float(state.get("quality", 1.0))
+    held[own] = support.behind(quality)
     if liars:
         others = support.behind(quality, liars) >= FEWEST
-        shown &= others & (support.doubted(liars) > method.level)
-        shown &= needed(
-            memory.patterns, counted, dict(zip(heard, operators, strict=True)), liars, method.level
-        )
+        shown[own] &= others & (support.doubted(liars) > method.level)
     if method.quorum > 0:
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
-        shown &= support.agreement(groups, method.level) >= method.quorum
+        shown[own] &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
     memory = righted(memory, memory.rounds >= method.persistence)  # beside no lies any more
-    memory = replace(memory, held=memory.held * method.discount + support.behind(quality))
+    memory = replace(memory, held=memory.held * method.discount + held)
     waiting = t - memory.seen < method.patience
     kept = (memory.rounds >= method.persistence) | waiting
-    said = (support.alone() > method.level)[:, kept].sum(axis=1)
+    everything = Support.of(operators, memory.patterns, each, noise, careful)
+    said = (everything.alone() > method.level)[:, kept].sum(axis=1)
     spoken = {"supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)])}
     return memory.select(kept), spoken
 
