@@ -16,8 +16,6 @@ from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
 
-MOST = 10  # archetypes for each column, beyond which a last word is none
-
 
 @click.command("join")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
@@ -36,7 +34,7 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-batch",
     type=int,
     metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: as many as columns, and 400 at least]",
+    help="Compute nothing from fewer rows. [default: twice as many as columns, 400 at least]",
 )
 @click.option(
     "--smallest-vote",
@@ -154,6 +152,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
     """Fail early where every way to deal the rows out leaves a few of them apart."""
     from hopfed.hopfield.apart import set_apart
     from hopfed.hopfield.cliques import given_away
+    from hopfed.hopfield.relations import broken_by
 
     found = set_apart(rows, limits.smallest_set)
     if found:
@@ -170,6 +169,15 @@ def _check_apart(rows: Any, limits: Any) -> None:
             f"--data: {away:,} of {len(rows):,} rows can be put together from their rare values, "
             "of which few pairs occur: join with --epsilon, or with more rows, or leave out "
             "columns of rare values, or join with --smallest-set 1"
+        )
+    alone = broken_by(rows, limits.smallest_set)
+    if len(alone):
+        named = ", ".join(str(m + 1) for m in alone[:5])
+        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+        raise DataError(
+            f"--data: row {named}{more} break relations of columns that all others keep, and an "
+            "exact operator would hold them: leave them out, or such columns, or join with "
+            "--epsilon, or with --smallest-set 1"
         )
 
 
@@ -231,7 +239,7 @@ def _join(
 def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) -> None:
     """Keep what the federation found."""
     from hopfed._lib.outputs import replacing
-    from hopfed.hopfield.client import unpack_patterns
+    from hopfed.hopfield.client import MOST, unpack_patterns
 
     packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
     if len(packed) > MOST * columns:
