@@ -16,7 +16,7 @@ from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import table_of
 from hopfed.data.writers import Column
 from hopfed.tables.coding import Code
-from hopfed.tables.sources import source_of
+from hopfed.tables.formats import source_of
 from hopfed.tables.table import Table
 
 if TYPE_CHECKING:
