@@ -220,6 +220,44 @@ def edge_shift(r: ArrayLike, M: ArrayLike, N: ArrayLike) -> np.ndarray:
     return found
 
 
+def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
+    """Largest noise eigenvalue that a column, or a row, of many flips makes where flips are rare.
+
+    A column of `d` flips among M rows has the noise variance
+    ``(d/M) (1 + r)^2 + (1 - d/M) (1 - r)^2``; above ``1 + sqrt q`` times that of the others it is
+    an outlier of its own, at ``l (1 + q / (l - 1))`` for the ratio l, in units of ``1 - r^2``. So
+    are rows, with q inverted. `d` is the quantile of the largest of N binomial counts.
+
+    Source: theory/NOTES.md, "Kurtosis correction of the edge".
+
+    Parameters
+    ----------
+    r : quality, in (0, 1).
+    M, N : examples, sites.
+    false_alarm : rate at which a larger one occurs.
+
+    Returns
+    -------
+    The eigenvalue, in units of C; 0 where no column or row stands out.
+
+    Examples
+    --------
+    >>> round(rare_flip_edge(0.99, 400, 400, 1e-3), 4), rare_flip_edge(0.5, 400, 400, 1e-3)
+    (0.1333, 0.0)
+    """
+    from scipy.stats import binom
+
+    p, variance = (1 - r) / 2, (1 - r) * (1 + r)
+    edge = 0.0
+    for length, other, scale in ((M, N, 1.0), (N, M, N / M)):
+        share = binom.isf(false_alarm / other, length, p) / length
+        ratio = (share * (1 + r) ** 2 + (1 - share) * (1 - r) ** 2) / variance
+        q = other / length
+        if ratio > 1 + np.sqrt(q):
+            edge = max(edge, scale * variance * ratio * (1 + q / (ratio - 1)))
+    return float(edge)
+
+
 @dataclass(frozen=True)
 class FiniteSize:
     """Prediction for one draw, from its own exposures and the actual archetypes.

@@ -107,8 +107,8 @@ def judge(
             f"Found {found} of the {rank.n_detected} archetypes that the spectrum shows: search "
             "longer (more starts), give more examples, or more clients or groups.",
         )
-    shown = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
-    return _unresolved(shown) or Verdict(
+    known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
+    return _unresolved(known) or Verdict(
         "ok", f"All {found} archetypes that the spectrum shows were found."
     )
 
@@ -169,12 +169,12 @@ def _unresolved(known: Known) -> Verdict | None:
     if not len(blurred):
         return None
     worst = overlaps.min()
+    needed = _rounded(max(known.needed(int(k)) for k in blurred))
     return Verdict(
         "detected, not resolved",
         f"{len(overlaps)} archetypes were found, but {len(blurred)} of the patterns are not sure "
         f"to have an overlap of {RESOLVED:g} with theirs: {worst:.2f} is expected of the least "
-        f"sure. About {_rounded(max(map(known.needed, blurred)))} examples like these would "
-        "resolve all.",
+        f"sure. About {needed} examples like these would resolve all.",
     )
 
 

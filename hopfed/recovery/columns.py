@@ -13,54 +13,40 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed import kernels
-from hopfed._lib.arrays import like
 from hopfed.archetypes.factorize import Archetypes
-from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery
-from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rows import Bits, held
 
-BLOCK = 8_192  # rows unpacked at once
 FEWEST = 3  # columns that vary, below which there is nothing to count
 LIKELY = 0.25  # part of the constant columns that archetypes must explain, or they are left out
 
 
-def varying(federation: Federation, mean: np.ndarray) -> tuple[Federation, np.ndarray]:
-    """A federation of the columns that vary, and where they are; the same one where all do.
+def left_out(mean: np.ndarray, found: Archetypes, n_rows: float) -> np.ndarray | None:
+    """The columns that vary, where the others are not those that archetypes leave; None otherwise.
+
+    K archetypes of quality r have one sign in a column, and no row flips it, in
+    ``N 2^(1 - K) ((1 + r) / 2)^M`` of the columns.
 
     Parameters
     ----------
-    federation : the clients, whose rows are complete.
     mean : (N,) of all rows.
+    found : on all columns.
+    n_rows : M.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> x = np.where(np.random.default_rng(0).random((60, 40)) < 0.9, 1, -1)
+    >>> x[:, :5] = 1
+    >>> len(left_out(x.mean(axis=0), recover(x, seed=0, channel="symmetric"), 60))
+    35
     """
     there = np.flatnonzero(np.abs(mean) < 1)
-    if len(there) < FEWEST or len(there) == len(mean):
-        return federation, np.arange(len(mean))
-    clients = [FactorOperator.from_examples(_part(op.rows, there)) for op in federation.clients]
-    owners = list(range(len(clients)))
-    return Federation(clients, federation.seed, federation.masked, owners), there
-
-
-def _part(rows: Bits, columns: np.ndarray) -> Bits:
-    """Some columns of rows without gaps."""
-    at = like(columns, held(rows))
-    blocks = [kernels.unpack(rows[a : a + BLOCK]) for a in range(0, rows.shape[0], BLOCK)]
-    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
-
-
-def expected_constant(found: Archetypes, n_columns: int, n_rows: float) -> float:
-    """Columns of one value that K archetypes of the quality leave, by chance.
-
-    ``N 2^(1 - K) ((1 + r) / 2)^M``: all archetypes have one sign there, and no row is flipped.
-
-    Parameters
-    ----------
-    found : on the columns that vary.
-    n_columns, n_rows : N, all columns, and M.
-    """
+    constant = len(mean) - len(there)
+    if constant == 0 or len(there) < FEWEST:
+        return None
     K = max(len(found), 1)
-    return float(n_columns * 2.0 ** (1 - K) * ((1 + found.quality) / 2) ** n_rows)
+    expected = len(mean) * 2.0 ** (1 - K) * ((1 + found.quality) / 2) ** n_rows
+    return None if expected >= LIKELY * constant else there
 
 
 def on_all_columns(recovery: Recovery, there: np.ndarray, mean: np.ndarray) -> Recovery:
@@ -78,16 +64,3 @@ def on_all_columns(recovery: Recovery, there: np.ndarray, mean: np.ndarray) -> R
         archetypes=replace(recovery.archetypes, patterns=patterns),
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
     )
-
-
-def vary_alone(federation: Federation, mean: np.ndarray, found: Archetypes) -> bool:
-    """Whether the columns of one value are not those that the archetypes leave.
-
-    Parameters
-    ----------
-    federation : of all columns.
-    mean : (N,) of all rows.
-    found : on the columns that vary.
-    """
-    constant = int((np.abs(mean) == 1).sum())
-    return expected_constant(found, len(mean), federation.n_rows) < LIKELY * constant

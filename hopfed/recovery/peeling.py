@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.selection import SAME
 from hopfed.archetypes.status import Known, judge_layers
 from hopfed.archetypes.votes import elected
 from hopfed.recovery.one_pass import CROWDED, one_pass
@@ -78,10 +79,18 @@ def peel(
         more = found.n_detected
         if not len(found) or (layer > 0 and rest.n_rows >= left):
             break
+        if _known(found.patterns, patterns):
+            return first, 1  # rows of the same archetypes: not all are of one quality
         left = rest.n_rows
         patterns = np.vstack([patterns, found.patterns])
     peeled = _result(federation, patterns, quality, more)
     return (first, 1) if peeled is None else (peeled, layer + 2)
+
+
+def _known(found: np.ndarray, patterns: np.ndarray) -> bool:
+    """Whether all patterns found are among those at hand, of either sign."""
+    overlaps = np.abs(found.astype(np.float32) @ patterns.T.astype(np.float32)) / found.shape[1]
+    return bool((overlaps.max(axis=1) >= SAME).all())
 
 
 def _result(
@@ -95,7 +104,8 @@ def _result(
     r, M, rows = choice.quality, federation.n_rows, choice.counts.sum()
     if rows < MOST * M:
         return None
-    if not check_channel(federation.agreement(choice.patterns, r), federation.n_sites).holds:
+    agreement = federation.agreement(choice.patterns, quality)
+    if not check_channel(agreement, federation.n_sites).holds:
         return None
     known = Known(choice.predicted_scores, choice.counts, r, federation.n_sites, M)
     verdict = judge_layers(known, more, M - rows)

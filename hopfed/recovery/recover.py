@@ -13,7 +13,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
-from hopfed.recovery.columns import on_all_columns, vary_alone, varying
+from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
@@ -153,16 +153,14 @@ def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: in
 def _symmetric(
     federation: Federation, mean: np.ndarray, rule: RankRule, settings: Settings, seed: int
 ) -> tuple[Recovery, bool]:
-    """Recover by the symmetric channel from the columns that vary, and whether that is final."""
-    part, there = varying(federation, mean)
+    """Recover by the symmetric channel, from the columns that vary, and whether that is final."""
+    recovery = symmetric_recovery(federation, mean, rule, settings, seed)
+    there = left_out(mean, recovery.archetypes, federation.n_rows)
+    if there is None:
+        return recovery, is_final(federation, mean, recovery, settings)
+    part = federation.of_columns(there)
     recovery = symmetric_recovery(part, mean[there], rule, settings, seed)
-    if part is not federation and not vary_alone(federation, mean, recovery.archetypes):
-        federation.include(part)
-        part, there = federation, np.arange(len(mean))
-        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
     final = is_final(part, mean[there], recovery, settings)
-    if part is federation:
-        return recovery, final
     federation.include(part)
     recovery = replace(recovery, traffic=federation.traffic, dense_nbytes=federation.dense_nbytes)
     return on_all_columns(recovery, there, mean), final

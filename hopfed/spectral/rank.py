@@ -23,6 +23,7 @@ from hopfed.theory.covariance import Population, noise_threshold, upper_edge
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
+LARGEST = 5.5  # normal deviate that the largest of all columns may have
 START_LEVEL = 1e-6  # false-alarm rate of the robust first count; the rule's own level decides
 
 
@@ -328,6 +329,8 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
         tau = s2 * _unit_edge(m, n, alpha) / sample.drawn
+        if not sample.white:
+            return max(tau * _shift(sample, k, s2), _rare_flips(s2, m, n, alpha))
     else:
         # The law of the variances lives on the examples: they take the place of the sites.
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
@@ -341,6 +344,15 @@ def _unit_edge(m: int, n: int, alpha: float) -> float:
     """Quantile of the largest eigenvalue of an (m, n) Wishart matrix of unit variance."""
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
+
+
+def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
+    """Eigenvalue of noise that rare flips make by chance; 0 where they are not rare."""
+    r = min(float(np.sqrt(max(1.0 - s2, 0.0))), 1 - 1e-9)
+    # A column stands out if 2 r z > sqrt(s2 N), z the normal deviate of its flips; twice that here.
+    if 4 * r * LARGEST < np.sqrt(s2 * min(m, n)):
+        return 0.0
+    return spikes.rare_flip_edge(r, m, n, alpha)
 
 
 def _rare(sample: Sample, alpha: float) -> float:

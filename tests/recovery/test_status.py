@@ -1,0 +1,158 @@
+"""What the status promises: "ok" is said of patterns that are right, and of clean data too."""
+
+import numpy as np
+import pytest
+from helpers import sample
+
+import hopfed
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.status import FOUND, Known
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.recovery.recover import run_recovery
+from hopfed.theory.planning import minimal_samples
+
+QUALITIES = (0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
+
+
+def draw(seed, index):
+    """Examples from just above the threshold (1.1 times its examples) to far above (30 times)."""
+    rng = np.random.default_rng([seed, index])
+    while True:
+        N, K = int(rng.choice([100, 200, 400, 800])), int(rng.choice([1, 2, 3, 5, 10, 20]))
+        r = float(rng.choice(QUALITIES))
+        above = np.exp(rng.uniform(np.log(1.1), np.log(30)))
+        M = int(np.ceil(above * minimal_samples(min(r, 0.999), 1 / K, N)))
+        if (M := max(M, 3 * K, 12)) <= 4_000:
+            break
+    exposures = None if rng.random() < 0.6 else rng.dirichlet(np.full(K, 5.0))
+    xi = rademacher(K, N, rng)
+    return xi, draw_examples(xi, M, r, rng, exposures=exposures)[0]
+
+
+def promised(seed, draws):
+    """Best |m| of every pattern under "ok", the number of such draws, and of all that say found."""
+    overlaps, ok, found = [], 0, 0
+    for index in range(draws):
+        xi, eta = draw(seed, index)
+        answer = hopfed.recover(eta, seed=index, channel="symmetric")
+        found += answer.status in FOUND
+        if answer.status == "ok":
+            ok += 1
+            overlaps.append(np.abs(answer.patterns.astype(float) @ xi.T).max(axis=1) / xi.shape[1])
+    return np.concatenate(overlaps), ok, found
+
+
+@pytest.mark.parametrize("draws", [120, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_patterns_under_ok_are_right(draws):
+    overlaps, ok, found = promised(100, draws)
+    assert (overlaps < 0.9).mean() <= 0.01
+    assert ok >= 0.25 * draws  # and it is said
+    assert found >= 0.9 * draws
+
+
+@pytest.mark.parametrize(("N", "K", "M", "r"), [(400, 10, 1000, 0.2), (1000, 20, 60, 0.6)])
+def test_near_the_threshold_it_says_what_would_resolve_them(N, K, M, r):
+    for seed in range(100, 106):
+        xi, eta = sample(K, N, M, r, seed)
+        found = hopfed.recover(eta, seed=0, channel="symmetric")
+        assert found.status != "ok"
+        if found.status == "detected, not resolved":
+            assert "would resolve all" in found.advice
+            assert len(found) == found.n_detected
+
+
+def test_the_examples_that_it_asks_for_do_resolve_them():
+    rng = np.random.default_rng(101)
+    xi = rademacher(5, 400, rng)
+    few = hopfed.recover(draw_examples(xi, 250, 0.25, rng)[0], seed=0)
+    assert few.status == "detected, not resolved"
+    asked = int(few.advice.rsplit("About ")[1].split(" ")[0].replace(",", ""))
+    assert 250 < asked < 2_500
+    said = []
+    for _ in range(5):
+        found = hopfed.recover(draw_examples(xi, 2 * asked, 0.25, rng)[0], seed=0)
+        said.append(found.status)
+        assert retrieval(found.patterns, xi).magnetisation.min() > 0.9
+    assert said.count("ok") >= 4
+
+
+def test_few_examples_bound_what_is_known():
+    known = Known(np.full(3, 0.95), np.array([1, 2, 30]), 0.9, 400, 33)
+    np.testing.assert_allclose(known.overlaps, [0.9, 0.9, 0.99999], atol=1e-4)
+    assert known.needed(0) > 33
+
+
+@pytest.mark.parametrize("r", [0.95, 0.98, 0.99, 0.999, 1.0])
+@pytest.mark.parametrize(("N", "K", "M"), [(100, 3, 200), (200, 5, 60), (400, 10, 400)])
+@pytest.mark.parametrize("channel", ["auto", "symmetric"])
+def test_clean_rows_are_no_poor_fit(N, K, M, r, channel):
+    for seed in (100, 101):
+        xi, eta = sample(K, N, M, r, seed)
+        found = hopfed.recover(eta, seed=seed, channel=channel)
+        assert (found.status, len(found), found.channel) == ("ok", K, "symmetric")
+        assert retrieval(found.patterns, xi).magnetisation.min() > 0.99
+
+
+@pytest.mark.parametrize("r", [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0])
+@pytest.mark.parametrize("K", [1, 2, 4])
+def test_every_quality_gives_an_answer_that_holds(K, r):
+    for seed in (100, 101):
+        xi, eta = sample(K, 200, 600, r, seed)
+        found = hopfed.recover(eta, seed=seed, channel="symmetric")
+        assert found.status in (*FOUND, "no signal")
+        if found.status == "ok":
+            assert retrieval(found.patterns, xi).magnetisation.min() > 0.9
+        if r >= 0.3:
+            assert (found.status, len(found)) == ("ok", K)
+
+
+@pytest.mark.parametrize("constant", [1, 10, 50, 200])
+@pytest.mark.parametrize("channel", ["auto", "symmetric"])
+def test_columns_of_one_value_are_left_out_of_the_count(constant, channel):
+    xi, eta = sample(3, 100, 400, 0.8, 102)
+    signs = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), constant)
+    wide = np.hstack([eta, np.tile(signs, (400, 1))])
+    owners = np.array_split(wide, 2)
+    run = run_recovery(owners, seed=0, channel=channel)
+    found = run.archetypes
+    assert (found.status, found.n_detected, found.channel) == ("ok", 3, "symmetric")
+    assert run.constant_columns.tolist() == list(range(100, 100 + constant))
+    assert retrieval(found.patterns[:, :100], xi).magnetisation.min() == 1
+    assert (found.patterns[:, 100:] == signs).all()
+    assert found.quality == pytest.approx(0.8, abs=0.02)
+    assert (run.traffic.up > 0).all()
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+def test_columns_in_which_exact_patterns_agree_are_theirs(K):
+    xi, eta = sample(K, 100, 60, 1.0, 103)
+    run = run_recovery(eta, seed=0)
+    assert len(run.constant_columns) >= 10
+    assert (run.archetypes.status, len(run.archetypes)) == ("ok", K)
+    assert retrieval(run.archetypes.patterns, xi).magnetisation.min() == 1
+
+
+@pytest.mark.parametrize("rows", [[[1, 1], [1, -1]], [[0, 1, 1], [0, 1, 1]], np.ones((5, 3))])
+@pytest.mark.parametrize("channel", ["auto", "symmetric"])
+def test_too_little_data_says_so(rows, channel):
+    found = hopfed.recover(np.array(rows), seed=0, channel=channel)
+    assert found.status == "too little data"
+
+
+@pytest.mark.parametrize(("N", "K", "M"), [(200, 5, 2000), (400, 10, 400), (1000, 5, 500)])
+def test_rare_flips_are_not_counted(N, K, M):
+    """Columns and rows of many flips, where most have few, stand out of the bulk by chance."""
+    counted = []
+    for r in (0.98, 0.99, 0.995):
+        for seed in range(100, 108):
+            eta = sample(K, N, M, r, seed)[1]
+            counted.append(hopfed.recover(eta, seed=0, channel="symmetric", method="joint"))
+    assert sum(found.n_detected != K for found in counted) <= 1
+
+
+def test_two_qualities_in_one_file_are_still_a_poor_fit():
+    rng = np.random.default_rng(17)
+    xi = rademacher(3, 400, rng)
+    for pair in ((0.95, 0.5), (1.0, 0.6)):
+        mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in pair])
+        assert hopfed.recover(mixed, seed=0, channel="symmetric").status == "poor fit"

@@ -1,0 +1,71 @@
+"""What resolves an archetype, and what stands out of noise whose flips are rare."""
+
+import numpy as np
+import pytest
+
+from hopfed.theory.resolution import (
+    cosine_needed,
+    expected_overlap,
+    majority_needed,
+    majority_overlap,
+    resolving_samples,
+    strength_from_cosine,
+)
+from hopfed.theory.spikes import overlap, rare_flip_edge, spike_strength
+
+
+@pytest.mark.parametrize("q", [0.05, 1.0, 8.0])
+def test_strength_and_samples_invert_the_overlap(q):
+    kappa = np.sqrt(q) * np.array([1.01, 2.0, 30.0])
+    np.testing.assert_allclose(strength_from_cosine(overlap(kappa, q), q), kappa, rtol=1e-9)
+    levels = np.array([0.3, 0.9, 0.99])
+    np.testing.assert_allclose(expected_overlap(cosine_needed(levels)), levels, rtol=1e-9)
+    M = resolving_samples(kappa, 400, 0.9)
+    np.testing.assert_allclose(expected_overlap(overlap(kappa, 400 / M)), 0.9, rtol=1e-9)
+
+
+def test_the_expected_overlap_is_that_of_eigenvectors():
+    rng = np.random.default_rng(0)
+    N, r, K = 600, 0.12, 1
+    M = int(resolving_samples(spike_strength(r, 1 / K, N), N, 0.9))
+    found = []
+    for _ in range(15):
+        x = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
+        v = np.linalg.svd(x, full_matrices=False)[2][0]
+        found.append(abs(np.sign(v).mean()))
+    assert np.mean(found) == pytest.approx(0.9, abs=0.015)
+
+
+@pytest.mark.parametrize("r", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 21])
+def test_the_majority_is_the_simulated_one(n, r):
+    rng = np.random.default_rng([n, round(10 * r)])
+    sums = np.where(rng.random((n, 50_000)) < (1 + r) / 2, 1, -1).sum(axis=0)
+    assert majority_overlap(n, r) == pytest.approx(np.sign(sums).mean(), abs=0.01)
+
+
+def test_the_majority_needed_is_the_smallest():
+    for r in (0.05, 0.2, 0.8, 0.95):
+        n = majority_needed(0.9, r)
+        assert majority_overlap(n, r) >= 0.9
+        assert n == 1 or majority_overlap(n - 2, r) < 0.9
+    assert majority_needed(0.9, 1e-6) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("M", "N", "r"), [(2000, 200, 0.995), (400, 400, 0.995), (500, 1000, 0.99)]
+)
+def test_columns_of_many_flips_stand_out_where_predicted(M, N, r):
+    rng = np.random.default_rng(1)
+    tops = []
+    for _ in range(25):
+        flips = rng.random((M, N)) < (1 - r) / 2
+        E = np.where(flips, -(1 + r), 1 - r)
+        tops.append(np.linalg.eigvalsh(E.T @ E / M if N < M else E @ E.T / M)[-1])
+    edge = rare_flip_edge(r, M, N, 1e-3)
+    assert (np.array(tops) > edge).mean() <= 0.05
+    assert max(tops) > 0.75 * edge > 0.75 * rare_flip_edge(r, M, N, 0.05)
+
+
+def test_frequent_flips_make_no_column_stand_out():
+    assert rare_flip_edge(0.5, 400, 400, 1e-3) == rare_flip_edge(0.8, 4_000, 1_000, 1e-3) == 0
