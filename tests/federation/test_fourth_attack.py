@@ -259,3 +259,26 @@ def test_nor_do_three_of_thirty_together(make):
     found = told(make, 27, 3, liars=3)
     assert found.magnetisation.min() > 0.95
     assert found.false_discoveries == 0
+
+
+def of_sixty(xi, rng):
+    """Sixty patterns of one's own, which lift directions of the others' noise."""
+    return of_each(rademacher(60, xi.shape[1], rng))
+
+
+@pytest.mark.parametrize("make", [mixed, with_own, turned_alike, of_sixty])
+@pytest.mark.parametrize(("honest", "size"), [(2, 1), (2, 3), (4, 3), (9, 3)])
+def test_nor_does_one_with_noise(make, honest, size):
+    rows = 2000 if honest == 4 else 3000
+
+    def many(xi, rng):
+        few = make(xi, rng)
+        return few[rng.integers(0, len(few), size * rows)]
+
+    xi, source = owners([many], honest, N=100, M=rows)
+    config = Config(columns=100, clients=honest + 1, epsilon=4.0)
+    arrays, _ = play(config, config.make(source), 0, 0, FederationState({}), LocalEngine())
+    number = int(arrays["archetypes/number"])
+    found = retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 100), xi)
+    assert found.magnetisation.min() > 0.95
+    assert found.false_discoveries == 0
