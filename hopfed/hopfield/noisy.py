@@ -29,7 +29,7 @@ every whole number to every other. So a client may say anything about as many ro
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,13 +42,15 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.claims import median_bound, suspects
 from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.hopfield.memory.blending import Counted
 from hopfed.hopfield.memory.support import dual_directions
 from hopfed.hopfield.possible import semidefinite
 from hopfed.hopfield.settings import Source
+from hopfed.hopfield.trimmed import agreed, needed
 from hopfed.kernels import PackedBits
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.privacy.mechanism import PrivateOperator
-from hopfed.privacy.recover import recover_private
+from hopfed.privacy.recover import private_spectrum, recover_private
 from hopfed.spectral.operators import DenseOperator
 
 CHANCE = 1e-9  # that an honest release is refused
@@ -193,13 +195,16 @@ class PrivateFederation:
         total = state.get("sums", np.zeros(N * (N - 1) // 2))
         total = np.sum([total, *(r.counts for r in heard.values())], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
-        found = self._recovered(state, heard, context.derive("recover")) if releases else None
+        found, need = None, np.zeros(0, dtype=bool)
+        if releases:
+            found, need = self._recovered(state, heard, context.derive("recover"))
         patterns, quality = np.zeros((0, N), np.int8), 0.0
         enough = shown = np.zeros(0, dtype=bool)
         alone = np.zeros((len(heard), 0))
         if found is not None:
             quality, enough = found.quality, found.exposures * mass >= self.support
             alone, shown = self._shown(found.patterns, list(heard.values()))
+            shown &= need
             patterns = found.patterns[enough & shown]
         state["memory/patterns"] = patterns
         down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
@@ -247,15 +252,36 @@ class PrivateFederation:
             return alone, np.ones(len(patterns), dtype=bool)
         kept = np.argsort(gains, axis=0, kind="stable")[: len(heard) - cut]
         excess = np.take_along_axis(gains, kept, axis=0).sum(axis=0)
-        return alone, excess > self.level * np.sqrt(spread[kept, 0].sum(axis=0))
+        # Patterns are read off the same releases: along one that was chosen for it, noise adds up
+        # to 2 / pi of what it has at its edge, as of the signs of an eigenvector.
+        chosen = 4 / np.pi * np.sqrt(N / 2)
+        return alone, excess > max(self.level, chosen) * np.sqrt(spread[kept, 0].sum(axis=0))
 
-    def _recovered(self, state: State, heard: Mapping[int, _Release], seed: int) -> Archetypes:
+    def _recovered(
+        self, state: State, heard: Mapping[int, _Release], seed: int
+    ) -> tuple[Archetypes, np.ndarray]:
+        """Archetypes of the releases so far, and which (K,) clients cannot be explained without."""
         N, mass = self.n_sites, float(state["mass"])
         noise = float(state["releases"]) * self.mechanism.variance
         pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
-        parts = [
-            PrivateOperator(N, r.examples, r.examples, symmetric(r.counts, N, r.examples))
-            for r in heard.values()
-            if suspects(self.liars, len(heard))
-        ]
-        return recover_private(pooled, seed=seed, alpha=self.alpha, parts=parts)
+        parts = {c: self._operator(release) for c, release in heard.items()}
+        liars = suspects(self.liars, len(heard))
+        among = list(parts.values()) if liars else []
+        found = recover_private(pooled, seed=seed, alpha=self.alpha, parts=among)
+        if not liars:
+            return found, np.ones(len(found), dtype=bool)
+
+        def without(out: Sequence[int]) -> Archetypes:
+            others = [part for c, part in parts.items() if c not in out]
+            rest: PrivateOperator = sum(others[1:], others[0])
+            return recover_private(rest, seed=seed, alpha=self.alpha, parts=others)
+
+        counted = Counted(*private_spectrum(pooled, self.alpha), {})
+        found = agreed(found, counted, parts, liars, self.level, without)
+        return found, needed(found.patterns, counted, parts, liars, self.level)
+
+    def _operator(self, release: _Release) -> PrivateOperator:
+        """Return a release as an operator."""
+        N, M = self.n_sites, release.examples
+        noise = release.scale**2 * self.mechanism.variance
+        return PrivateOperator(N, M, M, symmetric(release.counts, N, M), noise=noise)

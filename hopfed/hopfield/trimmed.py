@@ -18,6 +18,7 @@ from scipy.optimize import nnls
 
 from hopfed.archetypes.factorize import Archetypes
 from hopfed.hopfield.memory.blending import Counted
+from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
 MOST = 12  # clients that are left out in turn; of more, each has little weight
@@ -47,7 +48,11 @@ class Views:
         held = np.stack([V.T @ op.matmat(V) for op in operators.values()])
         noise = [counted.variances.get(c, counted.rank.variance) for c in operators]
         floor = 1e-3 * counted.rank.variance
-        scales = np.sqrt(np.maximum(np.diagonal(held, axis1=1, axis2=2), floor))
+        scales = np.maximum(np.diagonal(held, axis1=1, axis2=2), floor)
+        added = [op.noise / op.mass for op in operators.values() if isinstance(op, PrivateOperator)]
+        if added:  # an entry scatters by that as well
+            scales = scales + np.sqrt(added)[:, None]
+        scales = np.sqrt(scales)
         signal = held - np.asarray(noise)[:, None, None] * np.eye(V.shape[1])
         seen = signal / (scales[:, :, None] * scales[:, None, :])
         return cls(V, seen, scales, np.array([op.n_examples for op in operators.values()]))

@@ -1,8 +1,17 @@
 """What a fourth attack on the defaults found, as tests."""
 
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+
+import httpx
 import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, rows_in, site
+from flwr.proto.fleet_pb2 import PullMessagesRequest
+from flwr.proto.node_pb2 import Node
 from liars import claiming, lying, owners
 
 from hopfed import kernels
@@ -10,6 +19,8 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments.serve import Config, play
+from hopfed.federation.engines.flower import answers
+from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.apart import set_apart
@@ -93,7 +104,7 @@ def test_a_dry_run_says_what_who_knows_a_row_learns(hopfed, tmp_path, monkeypatc
     assert "Who knows" not in text
 
 
-def answers(rows, questions, kinds, rng):
+def answered(rows, questions, kinds, rng):
     """Rows that give one of so many answers to each question, a column for every answer."""
     given = rng.integers(0, kinds, (rows, questions))
     x = given[:, :, None] == np.arange(kinds)
@@ -109,7 +120,7 @@ def unanswered(up, columns):
 
 def test_the_row_that_breaks_a_relation_is_in_the_operator_and_is_not_sent(tmp_path):
     """One row of 3,000 without an answer; no column and no two set fewer than three apart."""
-    rows = answers(3000, 40, 5, stream(2, "answers"))
+    rows = answered(3000, 40, 5, stream(2, "answers"))
     rows[17, :5] = -1
     assert not set_apart(kernels.pack(rows), 3)
     assert not given_away(kernels.pack(rows), 3)
@@ -132,14 +143,14 @@ def any_of(rows, rng):
 
 def two_of(rows, rng):
     """Two rows without an answer, of different questions."""
-    x = answers(rows, 20, 5, rng)
+    x = answered(rows, 20, 5, rng)
     x[17, :5] = x[30, 5:10] = -1
     return x, [17, 30]
 
 
 def both_of(rows, rng):
     """Two rows without an answer, of one question."""
-    x = answers(rows, 20, 5, rng)
+    x = answered(rows, 20, 5, rng)
     x[[17, 30], :5] = -1
     return x, [17, 30]
 
@@ -167,7 +178,7 @@ def test_rows_that_share_no_relation_are_sent(M, columns, r):
     rng = stream(4, "sent", M)
     rows = draw_examples(rademacher(3, columns, rng), M, r, rng)[0]
     assert len(broken_by(kernels.pack(rows), 3)) == 0
-    whole = answers(900, 20, 5, rng)
+    whole = answered(900, 20, 5, rng)
     assert len(broken_by(kernels.pack(whole), 3)) == 0
     whole[[17, 30, 31], :5] = -1
     assert len(broken_by(kernels.pack(whole), 3)) == 0, "three rows are not a few"
@@ -259,3 +270,57 @@ def test_nor_do_three_of_thirty_together(make):
     found = told(make, 27, 3, liars=3)
     assert found.magnetisation.min() > 0.95
     assert found.false_discoveries == 0
+
+
+def of_sixty(xi, rng):
+    """Sixty patterns of one's own, which lift directions of the others' noise."""
+    return of_each(rademacher(60, xi.shape[1], rng))
+
+
+@pytest.mark.parametrize("make", [mixed, with_own, turned_alike, of_sixty])
+@pytest.mark.parametrize(("honest", "size"), [(2, 1), (2, 3), (4, 3), (9, 3)])
+def test_nor_does_one_with_noise(make, honest, size):
+    rows = 2000 if honest == 4 else 3000
+
+    def many(xi, rng):
+        few = make(xi, rng)
+        return few[rng.integers(0, len(few), size * rows)]
+
+    xi, source = owners([many], honest, N=100, M=rows)
+    config = Config(columns=100, clients=honest + 1, epsilon=4.0)
+    arrays, _ = play(config, config.make(source), 0, 0, FederationState({}), LocalEngine())
+    number = int(arrays["archetypes/number"])
+    found = retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 100), xi)
+    assert found.magnetisation.min() > 0.95
+    assert found.false_discoveries == 0
+
+
+def test_a_server_that_says_to_wait_without_end_does_not_keep_a_client(tmp_path, monkeypatch):
+    """Every line of it is another answer, after which the time that an answer has began anew."""
+    monkeypatch.setattr(answers, "LONGEST", 1.0)
+    make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
+    keys, over = tmp_path / "keys", threading.Event()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.pem", keys / "server.key")
+
+    def serve(listener):
+        with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as peer:
+            peer.recv(1 << 16)
+            while not over.is_set():
+                peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        mine = private_key(keys / "client-0.key")
+        client = answers.fleet_client(where, (keys / "ca.pem").read_bytes(), mine)
+        try:
+            began = time.monotonic()
+            with pytest.raises(httpx.TimeoutException, match="takes more than 1 s"):
+                client.PullMessages(PullMessagesRequest(node=Node(node_id=1)))
+            assert time.monotonic() - began < 10
+        finally:
+            over.set()
+            client.close()
+            thread.join(10)

@@ -7,6 +7,7 @@ error like any other.
 
 from __future__ import annotations
 
+import math
 import ssl
 import time
 from typing import Any
@@ -20,6 +21,26 @@ from hopfed.federation.engines.flower.gate import PIECE
 
 SECONDS = 30.0  # without a byte
 LONGEST = 300.0  # seconds that an answer may take
+
+
+class Connection(ssl.SSLSocket):
+    """A connection in which an answer, with all that comes before it, takes so long at most.
+
+    Before it a server may send as many lines as it likes that say to go on waiting.
+    """
+
+    _asked = math.inf
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """Send bytes of a request."""
+        self._asked = time.monotonic()
+        return super().send(data, flags)
+
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        """Receive bytes of its answer."""
+        if time.monotonic() - self._asked > LONGEST:
+            raise TimeoutError(f"an answer that takes more than {LONGEST:.0f} s")
+        return super().recv(buflen, flags)
 
 
 class Answers:
@@ -71,6 +92,7 @@ def fleet_client(server: str, authority: bytes, keys: tuple[Any, Any]) -> FleetH
     ValueError, OSError : `authority` is no certificate.
     """
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust.sslsocket_class = Connection
     trust.load_verify_locations(cadata=authority.decode("ascii"))
     return _Fleet(server, trust, keys)
 
