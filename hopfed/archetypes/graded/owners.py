@@ -15,6 +15,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
 from hopfed.spectral.rows import Bits, held, seen_times, times
 
@@ -29,6 +30,7 @@ class Owner:
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without.
     index : number of the owner, which names its random streams.
+    variables : which columns are levels of one variable, where any are.
     means : (K, N) of the classes last asked about.
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
@@ -36,6 +38,7 @@ class Owner:
 
     rows: Bits | Array
     index: int = 0
+    variables: Variables | None = None
     means: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
     log_densities: Array = field(init=False, repr=False)
@@ -44,8 +47,13 @@ class Owner:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         home = held(self.rows)
         self.means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
-        odds = like(np.arctanh(self.means).T.astype(np.float32), home)
-        even = like((np.log1p(-(self.means**2)) / 2 - np.log(2)).T.astype(np.float32), home)
+        plain, each = np.arctanh(self.means), np.log1p(-(self.means**2)) / 2 - np.log(2)
+        if self.variables is not None:  # the level that a row has counts, and no other
+            half = np.log(self.variables.normalised((1 + self.means) / 2)) / 2
+            inside = self.variables.inside
+            plain, each = np.where(inside, half, plain), np.where(inside, half, each)
+        odds = like(plain.T.astype(np.float32), home)
+        even = like(each.T.astype(np.float32), home)
         xp = namespace(odds)
         logs = xp.astype(times(self.rows, odds), xp.float64)
         logs = logs + xp.astype(seen_times(self.rows, even), xp.float64)
@@ -93,14 +101,27 @@ class Owners:
     exchanges: int = 0
     heard: Any = None
 
+    @property
+    def variables(self) -> Variables | None:
+        """Which columns are levels of one variable, where any are."""
+        return self.members[0].variables
+
     @classmethod
-    def of(cls, rows: Sequence[Bits | Array], seed: int) -> Owners:
-        """Take the rows of each owner, all with the same columns."""
+    def of(
+        cls, rows: Sequence[Bits | Array], seed: int, groups: Sequence[Sequence[int]] = ()
+    ) -> Owners:
+        """Take the rows of each owner, all with the same columns.
+
+        Parameters
+        ----------
+        groups : numbers of the columns that are levels of one variable.
+        """
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         widths = sorted({r.shape[1] for r in rows})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
         plain = [r if isinstance(r, Bits) else _single(r) for r in rows]
-        return cls([Owner(r, i) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
+        one = Variables.of(groups, widths[0]) if groups else None
+        return cls([Owner(r, i, one) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
 
     @property
     def n_columns(self) -> int:

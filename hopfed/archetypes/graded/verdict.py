@@ -17,6 +17,7 @@ A table is "ok" only if it passes all of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,7 +110,13 @@ class Verdict:
     rows: dict[str, float]
 
 
-def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Verdict:
+def judge(
+    owners: Owners,
+    fit: Fit,
+    judging: Judging,
+    n_detected: int = 0,
+    names: Sequence[str] | None = None,
+) -> Verdict:
     """Test fitted classes against their replicas.
 
     Parameters
@@ -118,6 +125,7 @@ def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Ve
     judging : how.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
+    names : of the columns; their numbers are said when left out.
     """
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners])
@@ -142,10 +150,10 @@ def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Ve
         deviation = float((column[0] - usual) / spread)
         rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
-    status, advice = _words(fit, residual, rows, within, judging)
+    status, advice = _words(fit, residual, rows, within, judging, names)
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
     if status == "ok" and len(columns) < needed(fit.size):
-        status, advice = "structure, but not classes", _carried(fit.size, columns)
+        status, advice = "structure, but not classes", _carried(fit.size, columns, names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
@@ -250,10 +258,11 @@ def needed(classes: int) -> int:
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
-def _carried(K: int, columns: np.ndarray) -> str:
+def _carried(K: int, columns: np.ndarray, names: Sequence[str] | None) -> str:
+    named = _named(columns, names)
     return (
-        f"{K} classes differ in {_named(columns).lower()} and hardly elsewhere: so few cannot be "
-        f"told from columns that depend on each other; {needed(K)} are needed."
+        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
+        f"be told from columns that depend on each other; {needed(K)} are needed."
     )
 
 
@@ -265,7 +274,12 @@ def _degrees(K: int, directions: int) -> str:
 
 
 def _words(
-    fit: Fit, residual: Residual, rows: dict[str, float], within: float, judging: Judging
+    fit: Fit,
+    residual: Residual,
+    rows: dict[str, float],
+    within: float,
+    judging: Judging,
+    names: Sequence[str] | None,
 ) -> tuple[str, str]:
     K = fit.size
     if K > 1 and within < COPIES:
@@ -275,8 +289,9 @@ def _words(
         )
     if residual.deviation > judging.deviations:
         classes = "one class" if K == 1 else f"each of {K} classes"
+        named = _named(residual.columns, names)
         return "structure, but not classes", (
-            f"{_named(residual.columns)} depend on each other within {classes}: the residuals "
+            f"{named} depend on each other within {classes}: the residuals "
             f"reach {residual.ratio:.2f} of the edge of noise, where {residual.expected:.2f} +- "
             f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
             "classes as a summary only."
@@ -295,11 +310,12 @@ def _words(
     return "ok", f"{K} classes explain how the columns depend on each other."
 
 
-def _named(columns: np.ndarray) -> str:
+def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     if len(columns) > 4 * NAMED:
         return f"{len(columns)} columns"
     more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
-    return f"Columns {', '.join(str(c) for c in columns[:NAMED])}{more}"
+    shown = [str(c) if names is None else f"'{names[c]}'" for c in columns[:NAMED]]
+    return f"Columns {', '.join(shown)}{more}"
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:
