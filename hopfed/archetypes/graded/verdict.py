@@ -27,6 +27,7 @@ from hopfed.archetypes.graded.em import Fit, remind
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.theory import tracy_widom
 
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -152,7 +153,7 @@ def judge(
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
     status, advice = _words(fit, residual, rows, within, judging, names)
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
-    if status == "ok" and len(columns) < needed(fit.size):
+    if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
         status, advice = "structure, but not classes", _carried(fit.size, columns, names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
@@ -232,6 +233,8 @@ def spanned(fit: Fit, variances: np.ndarray) -> int:
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     """Columns that make up all but a little of how classes differ, strongest first.
 
+    The levels of a variable are taken together.
+
     Parameters
     ----------
     variances : as in `spanned`.
@@ -239,9 +242,35 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     strength = (_standing(fit, variances) ** 2).sum(axis=0)
     # What columns differ by in classes that are alike says nothing.
     strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
-    order = np.argsort(-strength, kind="stable")
-    reached = np.cumsum(strength[order])
-    return np.asarray(order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])])
+    variables = fit.prior.variables
+    label = np.arange(len(strength))
+    if variables is not None:
+        label = np.where(variables.inside, len(strength) + variables.label, label)
+    unit = np.unique(label, return_inverse=True)[1]
+    whole = np.bincount(unit, strength)
+    order = np.argsort(-whole, kind="stable")
+    reached = np.cumsum(whole[order])
+    kept = order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])]
+    return np.concatenate([np.flatnonzero(unit == k) for k in kept])
+
+
+def worth(columns: np.ndarray, variables: Variables | None) -> float:
+    """Binary columns that these are worth: a variable of L levels log2(L); two variables nothing.
+
+    Examples
+    --------
+    >>> worth(np.arange(5), None), worth(np.arange(8), Variables.of([(0, 1, 2, 3)], 8))
+    (5.0, 6.0)
+    """
+    if variables is None:
+        return float(len(columns))
+    parts = variables.part[columns]
+    alone = int((parts == 0).sum())
+    sizes = 1 / parts[parts > 0]
+    several = float((1 / sizes).sum())  # each level is a share of its variable
+    if round(alone + several) < 3:
+        return 0.0
+    return alone + float((np.log2(sizes) / sizes).sum())
 
 
 def needed(classes: int) -> int:

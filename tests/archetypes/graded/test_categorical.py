@@ -62,12 +62,13 @@ def test_variables_that_depend_on_each_other_are_no_classes(seed):
 
 
 def test_variables_that_depend_within_classes_are_named():
-    columns, _ = planted(3)
+    columns, _ = planted(3, K=1)
     rng = np.random.default_rng(0)
-    columns["copy"] = [word if rng.random() < 0.8 else "a" for word in columns["v3"]]
+    columns["copy"] = [word if rng.random() < 0.6 else "a" for word in columns["v3"]]
     found = hopfed.recover(columns, seed=3)
     assert found.status == "structure, but not classes"
-    assert "Columns 'v3=a', 'copy=a'" in found.advice
+    assert "'copy=" in found.advice
+    assert "'v3=" in found.advice
 
 
 def world(seed=0, gaps=True):
