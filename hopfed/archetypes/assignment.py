@@ -30,6 +30,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.owners import inside, log_joint
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
 from hopfed.spectral.rows import Bits, held, like, seen_times
@@ -113,7 +114,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
-    tails = _Tails(_expected_means(found))
+    tails = _Tails(_expected_means(found), _variables(found))
     prior = np.log(np.maximum(_expected_shares(found), 1e-300))
     for span, logs in _logs(found, rows):
         nearest = logs.argmax(axis=1)
@@ -148,7 +149,7 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     tail = np.zeros(len(rows))
     if not len(found):
         return tail
-    tails = _Tails(_expected_means(found))
+    tails = _Tails(_expected_means(found), _variables(found))
     prior = np.log(np.maximum(_expected_shares(found), 1e-300))
     for span, logs in _logs(found, rows):
         nearest = logs.argmax(axis=1)
@@ -289,6 +290,12 @@ def _expected_means(found: Archetypes) -> np.ndarray:
     return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
 
 
+def _variables(found: Archetypes) -> Variables:
+    """Which columns are levels of one variable."""
+    groups = () if found.coding is None else found.coding.groups
+    return Variables.of(groups, found.patterns.shape[1])
+
+
 def _expected_shares(found: Archetypes) -> np.ndarray:
     """(K,) shares that add up to one; equal ones where none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
@@ -300,12 +307,20 @@ def _expected_shares(found: Archetypes) -> np.ndarray:
 class _Tails:
     """How often rows of an archetype fit it no better than a given one."""
 
-    def __init__(self, means: np.ndarray):
+    def __init__(self, means: np.ndarray, variables: Variables):
         odds, spread = np.arctanh(means), (1 - means) * (1 + means)
         even = np.log1p(-(means**2)) / 2 - np.log(2)
         # (K, N, 3): mean of the log-likelihood of an entry, variance, third cumulant of its lack.
         cumulants = means * odds + even, spread * odds**2, 2 * means * spread * odds**3
         self.columns = np.stack(cumulants, axis=-1)
+        self.columns[:, variables.inside] = 0.0
+        for group in variables.groups():  # one entry, that of the level, seen where the first is
+            rates = variables.normalised((1 + means) / 2)[:, group]
+            logs = np.log(np.maximum(rates, 1e-300))
+            middle = (rates * logs).sum(axis=1)
+            lack = middle[:, None] - logs
+            moments = [(rates * lack**n).sum(axis=1) for n in (2, 3)]
+            self.columns[:, group[0]] = np.stack([middle, *moments], axis=-1)
         self.complete = self.columns.sum(axis=1)
 
     def __call__(self, rows: Bits, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
@@ -337,9 +352,9 @@ def _spans(m: int, width: int) -> Iterator[slice]:
 
 def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
-    means, shares = _expected_means(found), _expected_shares(found)
+    means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
     for span in _spans(len(rows), max(width, len(found))):
-        yield span, to_host(log_joint(rows[span], means, shares, np.float64))
+        yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
 
 
 def _softmax(logs: np.ndarray) -> np.ndarray:

@@ -152,6 +152,8 @@ def recover_graded(
     patterns: np.ndarray | None = None,
     search: Search | None = None,
     judging: Judging | None = None,
+    groups: Sequence[Sequence[int]] = (),
+    names: Sequence[str] | None = None,
 ) -> GradedArchetypes:
     """Recover graded archetypes: latent classes of binary columns with gaps.
 
@@ -163,6 +165,8 @@ def recover_graded(
     patterns : (C, N) of +-1 that `hopfed.recover` found in the same rows: one more start, which
         goes further where classes are many and every column has the same noise.
     search, judging : settings; their defaults when left out.
+    groups : numbers of the columns that are levels of one variable, of which a row has one.
+    names : of the columns, for what is said of them; their numbers when left out.
 
     Returns
     -------
@@ -188,14 +192,14 @@ def recover_graded(
     >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
     (3, 'ok', 'graded', (5, 3))
     """
-    whole = Owners.of(rows, seed)
-    owners = _searched(whole)
+    whole = Owners.of(rows, seed, groups)
+    owners = _searched(whole, groups)
     U = to_host(whitened.spectrum.vectors)
     N = owners.n_columns
     require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
     search = search or Search()
     fit = find_classes(owners, U, np.asarray(whitened.variances), search, patterns)
-    verdict = judge(owners, fit, judging or Judging(), U.shape[1])
+    verdict = judge(owners, fit, judging or Judging(), U.shape[1], names)
     if owners is not whole:  # all rows say what the classes of some are
         whole.exchanges += owners.exchanges
         prior = Prior.of(whole, search.influence)
@@ -224,7 +228,7 @@ def recover_graded(
     )
 
 
-def _searched(whole: Owners) -> Owners:
+def _searched(whole: Owners, groups: Sequence[Sequence[int]]) -> Owners:
     """The rows that classes are searched and judged in: of a large table some, at random."""
     entries = int(whole.sizes.sum()) * whole.n_columns
     if entries <= SEARCHED:
@@ -234,7 +238,7 @@ def _searched(whole: Owners) -> Owners:
         few = max(2, int(place.rows.shape[0] * SEARCHED / entries))
         order = stream(whole.seed, "searched rows", place.index).permutation(place.rows.shape[0])
         parts.append(place.rows[np.sort(order[:few])])
-    owners = Owners.of(parts, whole.seed)
+    owners = Owners.of(parts, whole.seed, groups)
     owners.traffic = whole.traffic
     return owners
 

@@ -21,6 +21,7 @@ from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.rows import Bits
+from hopfed.tables.coding import Coding
 
 
 def recover(
@@ -126,28 +127,33 @@ def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
     if tables is not None:
         examples = [table.rows for table in tables]
     clients = _clients(examples, gaps=not settings.only_symmetric)
-    recovery = _recovered(clients, rule, settings, seed)
+    coding = None if tables is None else tables[0].coding
+    recovery = _recovered(clients, rule, settings, seed, coding)
     if tables is None:
         return recovery
-    columns, coding = tables[0].columns, tables[0].coding
-    return replace(
-        recovery, archetypes=replace(recovery.archetypes, columns=columns, coding=coding)
-    )
+    found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
+    return replace(recovery, archetypes=found)
 
 
-def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: int) -> Recovery:
-    """Recover by the symmetric channel, and by the graded one where that is not enough."""
+def _recovered(
+    clients: list[Bits], rule: RankRule, settings: Settings, seed: int, coding: Coding | None
+) -> Recovery:
+    """Recover by the symmetric channel, and by the graded one where that is not enough.
+
+    The levels of a variable are no columns of a symmetric channel, which flips each by itself.
+    """
     federation = Federation(
         [FactorOperator.from_examples(c) for c in clients], seed, settings.masked
     )
     mean = federation.mean()
     recovery = None
     gaps = any(isinstance(c, MaskedBits) for c in clients)
-    if settings.channel != "graded" and not gaps:
+    levels = coding is not None and len(coding.groups) > 0 and not settings.only_symmetric
+    if settings.channel != "graded" and not gaps and not levels:
         recovery, final = _symmetric(federation, mean, rule, settings, seed)
         if final:
             return replace(recovery, exchanges=federation.exchanges)
-    return graded_recovery(federation, mean, rule, recovery, settings.support, seed)
+    return graded_recovery(federation, mean, rule, recovery, settings.support, seed, coding)
 
 
 def _symmetric(

@@ -26,6 +26,8 @@ from hopfed.recovery.settings import Settings
 from hopfed.recovery.symmetric import check_channel
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import whitened
+from hopfed.tables.coding import Coding
+from hopfed.tables.table import is_made_up
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
@@ -180,6 +182,7 @@ def graded_recovery(
     symmetric: Recovery | None,
     support: int,
     seed: int,
+    coding: Coding | None = None,
 ) -> Recovery:
     """Recover classes that have a mean of their own in every column.
 
@@ -191,13 +194,15 @@ def graded_recovery(
     symmetric : what the symmetric channel gave: one more start.
     support : rows that a class must have.
     seed : of every random choice.
+    coding : of the columns, where they have names; its groups are levels of one variable.
 
     Raises
     ------
     DataError : fewer than two columns vary.
     """
     try:
-        white = whitened(federation.pooled(), rule, mean=mean, seed=seed)
+        groups = () if coding is None else coding.groups
+        white = whitened(federation.pooled(), rule, mean=mean, seed=seed, groups=groups)
     except ArgumentError:
         if symmetric is not None:
             return symmetric
@@ -209,6 +214,8 @@ def graded_recovery(
         whitened=white,
         search=Search(support=support),
         patterns=known if known is not None and len(known) else None,
+        groups=groups,
+        names=None if coding is None or is_made_up(coding.columns) else coding.columns,
     )
     federation.traffic.add(found.traffic)
     return Recovery(

@@ -16,6 +16,7 @@ columns are themselves counted as classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -104,6 +105,7 @@ def whitened(
     diagonal: np.ndarray | None = None,
     mean: np.ndarray | None = None,
     seed: int = 0,
+    groups: Sequence[Sequence[int]] = (),
 ) -> Whitened:
     """Count the classes behind `operator` in whitened coordinates.
 
@@ -116,6 +118,9 @@ def whitened(
     mean : (N,) mean of the zero-filled rows; computed where the form holds the rows. It tells
         constant columns, and how small the noise of a column can be.
     seed : of block Krylov and of simulated noise.
+    groups : numbers of the columns that are levels of one variable, of which a row has one. Their
+        second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
+        a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").
 
     Raises
     ------
@@ -147,6 +152,12 @@ def whitened(
     spread, least = (np.where(varying, x, 1.0) for x in (spread, least))
     if varying.sum() < 2:
         raise ArgumentError("operator", "over at least two columns that vary", int(varying.sum()))
+    if len(groups) and mean is not None:
+        level = np.concatenate([np.asarray(group) for group in groups])
+        level = level[varying[level]]
+        spread = spread.copy()
+        spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1
+        least[level] = spread[level]
     return _FixedPoint(operator, raw, about, rule, d, mean, spread, least, varying, seed).run()
 
 

@@ -284,3 +284,21 @@ def test_a_million_rows_of_a_thousand_columns_take_seconds():
     seconds = -time.process_time()
     found.assign(PackedBits(words, 1000))
     assert seconds + time.process_time() < 10  # of two cores: 5 s
+
+
+def test_levels_of_a_variable_count_once():
+    """Two classes of four variables of three levels: exact probabilities, and few outliers."""
+    rng = np.random.default_rng(3)
+    rates = rng.dirichlet(np.ones(3), (2, 8))
+    label = rng.integers(2, size=600)
+    levels = np.array([[rng.choice(3, p=rates[k, v]) for v in range(8)] for k in label])
+    table = {f"v{v}": np.array(["a", "b", "c"])[levels[:, v]] for v in range(8)}
+    found = hopfed.recover(table)
+    assert (len(found), found.status) == (2, "ok")
+    p = ((1 + found.means) / 2).reshape(2, 8, 3)
+    p /= p.sum(axis=2, keepdims=True)
+    logs = np.log(found.shares) + np.log(p[:, np.arange(8), levels]).sum(axis=2).T
+    exact = np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None])
+    np.testing.assert_allclose(found.probabilities(table), exact, atol=1e-6)
+    np.testing.assert_allclose(found.score(table), np.logaddexp.reduce(logs, axis=1), atol=1e-5)
+    assert (found.assign(table, alpha=0.01).archetype == -1).mean() < 0.03

@@ -55,7 +55,7 @@ def choose(fit: Fit) -> Channel:
     means = fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     graded = Channel("graded", own, means, np.sqrt((1 - means**2) / (weighed + 1)), None)
-    if fit.size == 1:
+    if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = np.array([_pattern_gain(sums, r).sum(axis=0) for r in QUALITIES])  # (R, N)
     entries = sums.seen.sum(axis=0)

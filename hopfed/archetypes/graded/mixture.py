@@ -28,6 +28,7 @@ from scipy.special import betaln, gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, total
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import column_moments, seen_transposed_times, transposed_times
 
@@ -128,12 +129,15 @@ class Prior:
     observed : (N,) part of the entries of each column that is observed.
     influence : (L,) what a row of each owner counts, at most 1.
     concentration : rows that the prior weighs; infinite for a single class.
+    variables : which columns are levels of one variable, where any are: their rates have a
+        Dirichlet prior then.
     """
 
     rates: np.ndarray
     observed: np.ndarray
     influence: np.ndarray
     concentration: float = 2.0
+    variables: Variables | None = None
 
     @classmethod
     def of(cls, owners: Owners, most: float = 1.0) -> Prior:
@@ -149,7 +153,15 @@ class Prior:
         sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
         seen = np.tensordot(influence, np.array([a["seen"] for a in answers]), 1)
         rows = influence @ owners.sizes
-        return cls(((seen + sums) / 2 + 0.5) / (seen + 1), seen / rows, influence)
+        rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
+        if owners.variables is not None:
+            rates = owners.variables.normalised(rates)
+        return cls(rates, seen / rows, influence, variables=owners.variables)
+
+    @property
+    def part(self) -> np.ndarray:
+        """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
+        return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
 
     def collect(self, answers: list[Message]) -> ClassSums:
         """Add up the answers of all owners, each within its bound."""
@@ -169,7 +181,7 @@ class Prior:
         """Return the prior with the concentration under which these sums are most likely."""
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        found = concentration(sums.plus, sums.minus, self.rates, self.concentration)
+        found = concentration(sums.plus, sums.minus, self.rates, self.concentration, self.part)
         return replace(self, concentration=found)
 
     def mixture(self, sums: ClassSums) -> Mixture:
@@ -187,28 +199,40 @@ class Prior:
     def gain(self, sums: ClassSums) -> np.ndarray:
         """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
         if np.isinf(self.concentration):
-            whole: np.ndarray = xlogy(sums.plus, self.rates) + xlogy(sums.minus, 1 - self.rates)
-            return np.asarray(whole.sum(axis=1))
-        return np.asarray(_gain(sums.plus, sums.minus, self.rates, self.concentration).sum(axis=1))
+            return np.asarray(self._spent(sums, self.rates).sum(axis=1))
+        found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+        return np.asarray(found.sum(axis=1))
+
+    def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
+        """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
+        lower = np.where(self.part > 0, 0.0, sums.minus)
+        found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
+        return found
 
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
         n = sums.counts.sum(axis=0)
         K = len(n)
         p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
-        spent = (xlogy(sums.plus, p) + xlogy(sums.minus, 1 - p)).sum()
+        if self.variables is not None:
+            p = self.variables.normalised(p)
+        spent = self._spent(sums, p).sum()
         named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
         value = sums.log_likelihood + self.gain(sums).sum() - spent + named
         # How sharply the entries know the column's rate, over which the whole is averaged too.
         each = np.maximum(sums.seen, 0.5)
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
-        value -= np.log(each.sum(axis=0)).sum() / 2
+        value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
         return float(value + gammaln(K + 1))  # classes have no order
 
 
 def concentration(
-    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, near: float = 2.0
+    plus: np.ndarray,
+    minus: np.ndarray,
+    rates: np.ndarray,
+    near: float = 2.0,
+    part: np.ndarray | None = None,
 ) -> float:
     """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
 
@@ -216,15 +240,18 @@ def concentration(
     ----------
     plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
     near : where to begin.
+    part : (N,) what a column is of its variable's columns, 0 for one of its own.
     """
+    part = np.zeros(len(rates)) if part is None else part
     columns = np.linspace(0, len(rates) - 1, min(COLUMNS, len(rates))).astype(int)
+    part = part[columns]
     plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
 
     @cache
     def value(i: int) -> float:
         if not 0 <= i < len(CONCENTRATIONS):
             return -np.inf
-        return float(_gain(plus, minus, rates, CONCENTRATIONS[i]).sum())
+        return float(_gain(plus, minus, rates, CONCENTRATIONS[i], part).sum())
 
     i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
     while (best := max((i - 1, i, i + 1), key=value)) != i:
@@ -237,9 +264,15 @@ def label_gain(n: np.ndarray) -> float:
     return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
 
 
-def _gain(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float) -> np.ndarray:
+def _gain(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
+) -> np.ndarray:
+    """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
     a, b = c * rates, c * (1 - rates)
     found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    if part.any():
+        level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
+        found = np.where(part > 0, level, found)
     return found
 
 

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
 from hopfed.spectral.rows import Bits, held, seen_times, times
 
@@ -30,6 +31,7 @@ class Owner:
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without.
     index : number of the owner, which names its random streams.
+    variables : which columns are levels of one variable, where any are.
     means : (K, N) of the classes last asked about.
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
@@ -37,6 +39,7 @@ class Owner:
 
     rows: Bits | Array
     index: int = 0
+    variables: Variables | None = None
     means: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
     log_densities: Array = field(init=False, repr=False)
@@ -44,7 +47,7 @@ class Owner:
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         self.means = inside(means)
-        logs = log_joint(self.rows, self.means, shares)
+        logs = log_joint(self.rows, self.means, shares, variables=self.variables)
         xp = namespace(logs)
         top = xp.max(logs, axis=1, keepdims=True)
         logs -= top
@@ -66,7 +69,11 @@ def inside(means: np.ndarray) -> np.ndarray:
 
 
 def log_joint(
-    rows: Bits | Array, means: np.ndarray, shares: np.ndarray, precision: DTypeLike = np.float32
+    rows: Bits | Array,
+    means: np.ndarray,
+    shares: np.ndarray,
+    precision: DTypeLike = np.float32,
+    variables: Variables | None = None,
 ) -> Array:
     """Log of the probability of each row and each class together, (M, K) float64.
 
@@ -76,6 +83,8 @@ def log_joint(
     means : (K, N) inside of +-1 (`inside`).
     shares : (K,).
     precision : in which the products with rows are made.
+    variables : columns that are the levels of one; of these the level that a row has counts, and
+        no other.
 
     Examples
     --------
@@ -83,8 +92,12 @@ def log_joint(
     array([[-0.2877]])
     """
     home = held(rows)
-    odds = like(np.arctanh(means).T.astype(precision), home)
-    even = like((np.log1p(-(means**2)) / 2 - np.log(2)).T.astype(precision), home)
+    plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
+    if variables is not None:
+        half = np.log(variables.normalised((1 + means) / 2)) / 2
+        plain = np.where(variables.inside, half, plain)
+        each = np.where(variables.inside, half, each)
+    odds, even = (like(x.T.astype(precision), home) for x in (plain, each))
     xp = namespace(odds)
     logs = xp.astype(times(rows, odds), xp.float64)
     logs = logs + xp.astype(seen_times(rows, even), xp.float64)
@@ -120,14 +133,27 @@ class Owners:
     exchanges: int = 0
     heard: Any = None
 
+    @property
+    def variables(self) -> Variables | None:
+        """Which columns are levels of one variable, where any are."""
+        return self.members[0].variables
+
     @classmethod
-    def of(cls, rows: Sequence[Bits | Array], seed: int) -> Owners:
-        """Take the rows of each owner, all with the same columns."""
+    def of(
+        cls, rows: Sequence[Bits | Array], seed: int, groups: Sequence[Sequence[int]] = ()
+    ) -> Owners:
+        """Take the rows of each owner, all with the same columns.
+
+        Parameters
+        ----------
+        groups : numbers of the columns that are levels of one variable.
+        """
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         widths = sorted({r.shape[1] for r in rows})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
         plain = [r if isinstance(r, Bits) else _single(r) for r in rows]
-        return cls([Owner(r, i) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
+        one = Variables.of(groups, widths[0]) if groups else None
+        return cls([Owner(r, i, one) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
 
     @property
     def n_columns(self) -> int:

@@ -18,6 +18,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, told
 from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums, concentration
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import Bits, held
 
@@ -36,7 +37,11 @@ def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
     for b in numbers:
         classes = plausible(fit, owners.seed, b)
         members = [
-            Owner(drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b), i)
+            Owner(
+                drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b, o.variables),
+                i,
+                o.variables,
+            )
             for i, o in enumerate(owners.members)
         ]
         worlds.append(Owners(members, owners.seed, owners.traffic, heard=classes))
@@ -48,10 +53,15 @@ def plausible(fit: Fit, seed: int, number: int) -> Mixture:
     rng, sums = stream(seed, "plausible", number), fit.sums
     rates, c = fit.prior.rates, fit.prior.concentration
     if np.isinf(c):  # a single class: its columns are drawn as columns of one table
-        rates = np.full(len(rates), rates.mean())
-        c = concentration(sums.plus, sums.minus, rates)
+        part = fit.prior.part
+        rates = np.where(part > 0, part, rates[part == 0].mean() if (part == 0).any() else 0.5)
+        c = concentration(sums.plus, sums.minus, rates, part=part)
     a, b = c * rates + sums.plus, c * (1 - rates) + sums.minus
-    return replace(fit.classes, means=2 * rng.beta(a, b) - 1)
+    drawn_rates = rng.beta(a, b)
+    if fit.prior.variables is not None:
+        levels = fit.prior.variables.normalised(np.maximum(rng.standard_gamma(a), 1e-12))
+        drawn_rates = np.where(fit.prior.variables.inside, levels, drawn_rates)
+    return replace(fit.classes, means=2 * drawn_rates - 1)
 
 
 def drawn(
@@ -61,8 +71,16 @@ def drawn(
     seed: int,
     owner: int = 0,
     number: int = 0,
+    variables: Variables | None = None,
 ) -> Bits | Array:
     """Rows of the classes with the gaps of `rows`, in the form of `rows`.
+
+    Parameters
+    ----------
+    rows : whose gaps and form are taken.
+    means, shares : of the classes.
+    seed, owner, number : of the stream of random numbers.
+    variables : which columns are levels of one variable: a row gets one of them.
 
     Examples
     --------
@@ -74,10 +92,17 @@ def drawn(
     M, N = rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
+    groups = [] if variables is None else variables.groups()
+    levels = rates if variables is None else variables.normalised((1 + means) / 2)
     parts, step = [], max(1, BLOCK // N)
     for first in range(0, M, step):
         part = slice(first, min(first + step, M))
-        up = rng.random((part.stop - first, N), dtype=np.float32) < rates[labels[part]]
+        draws = rng.random((part.stop - first, N), dtype=np.float32)
+        up = draws < rates[labels[part]]
+        for group in groups:
+            below = np.cumsum(levels[:, group], axis=1)[labels[part]]
+            at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
+            up[:, group] = at[:, None] == np.arange(len(group))
         parts.append(_formed(rows, part, up))
     if isinstance(rows, Bits):
         return kernels.concatenate(parts)

@@ -28,13 +28,24 @@ TINY = 1e-6  # of all rows, shared by a pair of classes that is left out
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
-    """Squares (N,) of an owner's residuals, added up by column."""
+    """Squares (N,) of an owner's residuals, added up by column.
+
+    And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
+    """
     R = owner.weights
     xp = namespace(R)
     T = like(owner.means.astype(np.float32), R)
-    crossed = (T * transposed_times(owner.rows, R).T).sum(axis=0)
+    summed = transposed_times(owner.rows, R).T
+    crossed = (T * summed).sum(axis=0)
     ones = xp.ones((R.shape[0], 1), dtype=xp.float32)
-    found = seen_transposed_times(owner.rows, ones)[:, 0] - 2 * crossed
+    seen = seen_transposed_times(owner.rows, ones)[:, 0]
+    found = seen - 2 * crossed
+    levels = () if owner.variables is None else owner.variables.pairs
+    if levels:  # of two levels that differ, x_a x_b = -x_a - x_b - 1
+        i, m = levels
+        whole = transposed_times(owner.rows, ones)[:, 0]
+        inside = -whole[i] - whole[m] - seen[i]
+        inside = inside - (T[:, m] * summed[:, i] + T[:, i] * summed[:, m]).sum(axis=0)
     k, j = np.triu_indices(T.shape[0])
     shared = (R.T @ R)[k, j]
     kept = np.flatnonzero(to_host(shared) > TINY)
@@ -43,7 +54,10 @@ def residual_squares(owner: Owner, _: Message) -> Message:
         weight = like(np.where(a == b, 1, 2).astype(np.float32), R)
         both = seen_transposed_times(owner.rows, R[:, a] * R[:, b] * weight)
         found = found + (T[a].T * T[b].T * both).sum(axis=1)
-    return {"squares": found}
+        if levels:
+            mixed = (T[a][:, i] * T[b][:, m] + T[b][:, i] * T[a][:, m]).T / 2
+            inside = inside + (mixed * both[i]).sum(axis=1)
+    return {"squares": found, "inside": inside} if levels else {"squares": found}
 
 
 def residual_product(owner: Owner, asked: Message) -> Message:
@@ -73,17 +87,22 @@ def residual_edge(
     """
     nothing: list[Message] = [{}] * len(worlds)
     M = float(worlds[0].sizes.sum())
-    squares = np.array(
-        [total(a, "squares") for a in ask_together(worlds, residual_squares, nothing)]
-    )
-    squares = squares / M
+    asked = ask_together(worlds, residual_squares, nothing)
+    squares = np.array([total(a, "squares") for a in asked]) / M
+    variables = worlds[0].variables
+    inside = None if variables is None else np.array([total(a, "inside") for a in asked])
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
         shared: list[Message] = [{"vector": v} for v in (w * scale).astype(np.float32)]
         answers = ask_together(worlds, residual_product, shared)
-        return np.array([total(a, "product") for a in answers]) * scale / M
+        found = np.array([total(a, "product") for a in answers])
+        if variables is not None and inside is not None:  # levels depend on each other as they must
+            a, b = variables.pairs
+            for line, held, v in zip(found, inside, w * scale, strict=True):
+                np.subtract.at(line, a, held * v[b])
+        return found * scale / M
 
     start = stream(worlds[0].seed, "residual").standard_normal(squares.shape)
     values, vectors = leading(product, start, STEPS, wanted)

@@ -65,8 +65,8 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
-        found: np.ndarray = total(owners.ask(residual_products, told), "products") * scale
-        return found
+        found = total(owners.ask(residual_products, told), "products")
+        return (found + _within_variables(fit, w * scale)) * scale
 
     start = stream(owners.seed, "halves", draw).standard_normal(means.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
@@ -78,6 +78,16 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
         np.maximum(whole.seen - upper.seen, 0.0),
     )
     return Halves(upper, lower, _gains(fit, upper, lower))
+
+
+def _within_variables(fit: Fit, w: np.ndarray) -> np.ndarray:
+    """(K, N) what takes the covariance of the levels of a variable, ``-4 p_a p_b``, out again."""
+    variables = fit.prior.variables
+    if variables is None:
+        return np.zeros_like(w)
+    p = variables.normalised((1 + fit.classes.means) / 2)
+    others = variables.sums(p * w) - p * w
+    return np.asarray(np.where(variables.inside, 4 * fit.sums.seen * p * others, 0.0))
 
 
 def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:

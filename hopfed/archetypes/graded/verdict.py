@@ -17,6 +17,7 @@ A table is "ok" only if it passes all of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,7 @@ from hopfed.archetypes.graded.em import Fit, remind
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
+from hopfed.archetypes.graded.variables import Variables
 from hopfed.theory import tracy_widom
 
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -108,7 +110,13 @@ class Verdict:
     rows: dict[str, float]
 
 
-def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Verdict:
+def judge(
+    owners: Owners,
+    fit: Fit,
+    judging: Judging,
+    n_detected: int = 0,
+    names: Sequence[str] | None = None,
+) -> Verdict:
     """Test fitted classes against their replicas.
 
     Parameters
@@ -117,6 +125,7 @@ def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Ve
     judging : how.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
+    names : of the columns; their numbers are said when left out.
     """
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners])
@@ -141,10 +150,10 @@ def judge(owners: Owners, fit: Fit, judging: Judging, n_detected: int = 0) -> Ve
         deviation = float((column[0] - usual) / spread)
         rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
-    status, advice = _words(fit, residual, rows, within, judging)
+    status, advice = _words(fit, residual, rows, within, judging, names)
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
-    if status == "ok" and len(columns) < needed(fit.size):
-        status, advice = "structure, but not classes", _carried(fit.size, columns)
+    if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
+        status, advice = "structure, but not classes", _carried(fit.size, columns, names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
@@ -223,6 +232,8 @@ def spanned(fit: Fit, variances: np.ndarray) -> int:
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     """Columns that make up all but a little of how classes differ, strongest first.
 
+    The levels of a variable are taken together.
+
     Parameters
     ----------
     variances : as in `spanned`.
@@ -230,9 +241,35 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     strength = (_standing(fit, variances) ** 2).sum(axis=0)
     # What columns differ by in classes that are alike says nothing.
     strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
-    order = np.argsort(-strength, kind="stable")
-    reached = np.cumsum(strength[order])
-    return np.asarray(order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])])
+    variables = fit.prior.variables
+    label = np.arange(len(strength))
+    if variables is not None:
+        label = np.where(variables.inside, len(strength) + variables.label, label)
+    unit = np.unique(label, return_inverse=True)[1]
+    whole = np.bincount(unit, strength)
+    order = np.argsort(-whole, kind="stable")
+    reached = np.cumsum(whole[order])
+    kept = order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])]
+    return np.concatenate([np.flatnonzero(unit == k) for k in kept])
+
+
+def worth(columns: np.ndarray, variables: Variables | None) -> float:
+    """Binary columns that these are worth: a variable of L levels log2(L); two variables nothing.
+
+    Examples
+    --------
+    >>> worth(np.arange(5), None), worth(np.arange(8), Variables.of([(0, 1, 2, 3)], 8))
+    (5.0, 6.0)
+    """
+    if variables is None:
+        return float(len(columns))
+    parts = variables.part[columns]
+    alone = int((parts == 0).sum())
+    sizes = 1 / parts[parts > 0]
+    several = float((1 / sizes).sum())  # each level is a share of its variable
+    if round(alone + several) < 3:
+        return 0.0
+    return alone + float((np.log2(sizes) / sizes).sum())
 
 
 def needed(classes: int) -> int:
@@ -249,10 +286,11 @@ def needed(classes: int) -> int:
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
-def _carried(K: int, columns: np.ndarray) -> str:
+def _carried(K: int, columns: np.ndarray, names: Sequence[str] | None) -> str:
+    named = _named(columns, names)
     return (
-        f"{K} classes differ in {_named(columns).lower()} and hardly elsewhere: so few cannot be "
-        f"told from columns that depend on each other; {needed(K)} are needed."
+        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
+        f"be told from columns that depend on each other; {needed(K)} are needed."
     )
 
 
@@ -264,7 +302,12 @@ def _degrees(K: int, directions: int) -> str:
 
 
 def _words(
-    fit: Fit, residual: Residual, rows: dict[str, float], within: float, judging: Judging
+    fit: Fit,
+    residual: Residual,
+    rows: dict[str, float],
+    within: float,
+    judging: Judging,
+    names: Sequence[str] | None,
 ) -> tuple[str, str]:
     K = fit.size
     if K > 1 and within < COPIES:
@@ -274,8 +317,9 @@ def _words(
         )
     if residual.deviation > judging.deviations:
         classes = "one class" if K == 1 else f"each of {K} classes"
+        named = _named(residual.columns, names)
         return "structure, but not classes", (
-            f"{_named(residual.columns)} depend on each other within {classes}: the residuals "
+            f"{named} depend on each other within {classes}: the residuals "
             f"reach {residual.ratio:.2f} of the edge of noise, where {residual.expected:.2f} +- "
             f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
             "classes as a summary only."
@@ -288,11 +332,12 @@ def _words(
     return "ok", f"{K} classes explain how the columns depend on each other."
 
 
-def _named(columns: np.ndarray) -> str:
+def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
     if len(columns) > 4 * NAMED:
         return f"{len(columns)} columns"
     more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
-    return f"Columns {', '.join(str(c) for c in columns[:NAMED])}{more}"
+    shown = [str(c) if names is None else f"'{names[c]}'" for c in columns[:NAMED]]
+    return f"Columns {', '.join(shown)}{more}"
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:

@@ -1,0 +1,160 @@
+"""Categorical variables: their levels belong together in count, fit and verdict."""
+
+import numpy as np
+import pytest
+from helpers import DATA
+
+import hopfed
+from hopfed.archetypes.graded.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.replicas import drawn
+from hopfed.archetypes.graded.residuals import residual_product, residual_squares
+from hopfed.archetypes.graded.variables import Variables
+from hopfed.kernels import unpack
+
+
+def planted(seed, K=4, V=12, M=1000, gaps=0.0):
+    """Columns of 3 to 5 words each, and the classes of the rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(K, M, p=rng.dirichlet(np.full(K, 5)))
+    columns = {}
+    for v in range(V):
+        rates = np.cumsum(rng.dirichlet(np.ones(rng.integers(3, 6)), K), axis=1)[y]
+        level = (rng.random(M)[:, None] >= rates[:, :-1]).sum(axis=1)
+        gone = rng.random(M) < gaps
+        columns[f"v{v}"] = [
+            None if g else "abcde"[k] for k, g in zip(level.tolist(), gone, strict=True)
+        ]
+    return columns, y
+
+
+@pytest.mark.parametrize(
+    ("seed", "gaps"), [*((seed, 0.0) for seed in range(10)), *((seed, 0.1) for seed in range(3))]
+)
+def test_planted_classes_are_found_and_ok(seed, gaps):
+    found = hopfed.recover(planted(seed, gaps=gaps)[0], seed=seed)
+    assert (len(found), found.status) == (4, "ok")
+    assert 3 <= found.n_detected <= 4
+
+
+def test_without_their_groups_levels_pass_for_structure():
+    table = hopfed.read_table(planted(0)[0])
+    found = hopfed.recover(unpack(table.rows), seed=0)
+    assert found.status == "structure, but not classes"
+    assert found.n_detected > 12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_class_is_one_class(seed):
+    found = hopfed.recover(planted(seed, K=1)[0], seed=seed)
+    assert (len(found), found.status) == (1, "one class")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_variables_that_depend_on_each_other_are_no_classes(seed):
+    rng, M = np.random.default_rng(seed), 1000
+    level, columns = rng.integers(0, 4, M), {}
+    for v in range(12):
+        level = np.where(rng.random(M) < 0.6, level, rng.integers(0, 4, M))
+        columns[f"v{v}"] = ["abcd"[k] for k in level]
+    found = hopfed.recover(columns, seed=seed)
+    assert found.status == "structure, but not classes"
+
+
+def test_variables_that_depend_within_classes_are_named():
+    columns, _ = planted(3, K=1)
+    rng = np.random.default_rng(0)
+    columns["copy"] = [word if rng.random() < 0.6 else "a" for word in columns["v3"]]
+    found = hopfed.recover(columns, seed=3)
+    assert found.status == "structure, but not classes"
+    assert "'copy=" in found.advice
+    assert "'v3=" in found.advice
+
+
+def world(seed=0, gaps=True):
+    """An owner of one binary column and two variables, with a mixture of two classes."""
+    rng = np.random.default_rng(seed)
+    variables = Variables.of([(1, 2, 3), (4, 5, 6, 7)], 8)
+    x = np.where(rng.random((200, 1)) < 0.5, 1.0, -1.0)
+    for size in (3, 4):
+        x = np.hstack([x, 2.0 * np.eye(size)[rng.integers(size, size=200)] - 1])
+    if gaps:
+        x[:30, 1:4] = 0
+        x[20:60, 4:] = 0
+    means = 2 * variables.normalised(rng.uniform(0.1, 0.9, (2, 8))) - 1
+    owner = Owner(x.astype(np.float32), variables=variables)
+    owner.learn(means, np.array([0.4, 0.6]))
+    return owner, x, means, variables
+
+
+def test_the_likelihood_of_a_row_is_that_of_its_levels():
+    owner, x, means, variables = world()
+    rates = (1 + means) / 2
+    each = np.ones((len(x), 2))
+    each *= np.where(x[:, :1] > 0, rates[:, 0], 1 - rates[:, 0])
+    for group in variables.groups():
+        held = np.where(x[:, group] > 0, 1, 0) @ rates[:, group].T
+        each *= np.where((x[:, group] != 0).any(axis=1, keepdims=True), held, 1.0)
+    whole = each @ [0.4, 0.6]
+    np.testing.assert_allclose(owner.log_densities, np.log(whole), rtol=1e-4)
+    np.testing.assert_allclose(owner.posterior, each * [0.4, 0.6] / whole[:, None], rtol=1e-3)
+
+
+def test_products_of_levels_are_those_of_the_residuals():
+    owner, x, means, variables = world()
+    E = np.where(x != 0, x - owner.posterior @ means, 0.0)
+    said = residual_squares(owner, {})
+    np.testing.assert_allclose(said["squares"], (E**2).sum(axis=0), rtol=1e-3)
+    a, b = variables.pairs
+    np.testing.assert_allclose(
+        said["inside"], (E[:, a] * E[:, b]).sum(axis=0), rtol=2e-3, atol=0.02
+    )
+    w = np.random.default_rng(1).normal(size=8)
+    product = residual_product(owner, {"vector": w.astype(np.float32)})["product"]
+    np.testing.assert_allclose(product, E.T @ (E @ w), rtol=2e-3, atol=0.02)
+
+
+def test_evidence_of_a_variable_is_that_of_its_sequence():
+    """The averaged likelihood is the product of Polya's urn, drawn one row after another."""
+    x = world(gaps=False)[1]
+    owners = Owners.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
+    prior = Prior.of(owners)
+    sums = ClassSums(np.array([[200.0]]), x.sum(axis=0)[None], np.full((1, 8), 200.0))
+    c, value = prior.concentration, 0.0
+    for columns in ([0], [1, 2, 3], [4, 5, 6, 7]):
+        urn = c * prior.rates[columns]
+        urn = np.append(urn, c - urn.sum()) if len(columns) == 1 else urn
+        for row in x[:, columns]:
+            k = int(np.argmax(row)) if len(columns) > 1 else int(row[0] < 0)
+            value += np.log(urn[k] / urn.sum())
+            urn[k] += 1
+    assert prior.gain(sums)[0] == pytest.approx(value)
+
+
+def test_replicas_have_one_level_in_each_row():
+    owner, _, means, variables = world()
+    found = drawn(owner.rows, means, np.array([0.4, 0.6]), seed=0, variables=variables)
+    for group in variables.groups():
+        seen = (owner.rows[:, group] != 0).all(axis=1)
+        assert ((found[:, group] > 0).sum(axis=1) == seen).all()
+    many = drawn(np.ones((40_000, 8), np.float32), means[:1], np.ones(1), 0, variables=variables)
+    np.testing.assert_allclose(many.mean(axis=0), means[0], atol=0.03)
+
+
+MUSHROOMS = DATA / "tables" / "mushroom.csv"
+
+
+@pytest.mark.skipif(not MUSHROOMS.is_file(), reason="the tables are not at hand; set HOPFED_DATA")
+def test_mushrooms_of_one_kind_are_edible_or_not():
+    table = hopfed.read_table(MUSHROOMS, ignore=["class"])
+    found = hopfed.recover(table, seed=0)
+    assert found.status == "ok"
+    assert 20 <= len(found) <= 26  # the book describes 23 species
+    labels = hopfed.read_table(MUSHROOMS, ignore=table.coding.names)
+    poison = unpack(labels.rows)[:, 0] > 0
+    x = unpack(table.rows, np.float32)
+    rates = np.clip((1 + found.means) / 2, 1e-6, 1)
+    nearest = ((x > 0) @ np.log(rates).T + np.log(found.shares)).argmax(axis=1)
+    share = np.bincount(nearest, poison) / np.maximum(np.bincount(nearest), 1)
+    wrong = np.minimum(share, 1 - share) @ np.bincount(nearest) / len(x)
+    assert wrong < 0.02
