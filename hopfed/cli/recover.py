@@ -182,6 +182,8 @@ def _archetypes(found: Any) -> Iterator[Any]:
                 grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
     else:
         grid = table("class", "share", "error of means", "columns above the other rows", "below")
+        for column in grid.columns[3:]:
+            column.overflow = "fold"  # a name is never cut
         for k in range(min(len(found), ROWS)):
             high, low = (" ".join(t.name for t in part) for part in telling(found, k))
             error = np.median(found.errors[k])
