@@ -68,7 +68,7 @@ def filled(found: Archetypes, source: Any) -> Filled:
     blocks = list(opened.blocks())
     place = {name: j for j, name in enumerate(opened.names)}
     columns: list[Column] = [
-        (name, _joined([block[j] for block in blocks])) for j, name in enumerate(opened.names)
+        (name, joined([block[j] for block in blocks])) for j, name in enumerate(opened.names)
     ]
     gaps, start = _gaps(table), 0
     for j, (name, code) in enumerate(zip(table.coding.names, table.coding.codes, strict=True)):
@@ -88,8 +88,13 @@ def _gaps(table: Table) -> np.ndarray:
     return np.zeros(table.shape, bool)
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Arrays of Arrow of one column as one, of texts where they differ in type."""
+def joined(parts: list[Any]) -> Any:
+    """Join pieces of a column to one array of Arrow, of texts where they differ in type.
+
+    Parameters
+    ----------
+    parts : arrays of Arrow.
+    """
     import pyarrow as pa
 
     if len({part.type for part in parts}) > 1:
