@@ -9,7 +9,9 @@ import zipfile
 
 import h5py
 import numpy as np
+import pyarrow as pa
 from PIL import Image
+from pyarrow import feather, parquet
 
 from hopfed.neural.data.text import VOCABULARY, speech_windows
 from hopfed.runs import Run
@@ -55,6 +57,18 @@ def npz(**arrays):
 
 def packed(**arrays):
     return _saved(np.savez_compressed, **arrays)
+
+
+def _parquet(table, **options):
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, **options)
+    return sink.getvalue().to_pybytes()
+
+
+def _feather(table, compression):
+    sink = pa.BufferOutputStream()
+    feather.write_feather(table, sink, compression=compression)
+    return sink.getvalue().to_pybytes()
 
 
 def hdf5(fill):
@@ -106,6 +120,16 @@ def _cifar(key, n):
     return pickle.dumps({"data": pixels, key: [k % 2 for k in range(n)]} | coarse, protocol=2)
 
 
+FRAME = pa.table(
+    {
+        "id": [f"row {k}" for k in range(12)],
+        "a": ROWS[:, 0] > 0,
+        "b": [None, *ROWS[1:, 1].tolist()],
+        "c": [("oak", "ash", "yew", None)[k % 4] for k in range(12)],
+        "d": pa.array([("x", "y")[k % 2] for k in range(12)]).dictionary_encode(),
+        "e": (ROWS[:, 2] + 0.0).astype(np.float32),
+    }
+)
 TEXT = np.frombuffer(b"Speak, speak. Resolved.", np.uint8)
 NPZ = {
     "images": {"images": IMAGES, "labels": LABELS},
@@ -157,7 +181,13 @@ FILES = {
         b"\xef\xbb\xbfa;b\r\n1;0\r\n0;1\r\n",
         b'"q1"\t"q2"\n"1"\t"-1"\n-1\t1\n\n',
         b"1 0 1\n0 1 1",
+        b"id,q 1,tree\nx,yes,oak\ny,NO,\nz,?,ash\nw,yes,yew\n",
+        b'"a","b"\r\n"r1",+,0.5\r\n"r2",-,2\r\n"r3","",3e1\r\n',
     ],
+    ".tsv": [b"person\ta\tb\nP0\tt\t-1\nP1\tf\t1\nP2\tNA\t0\n"],
+    ".gz": [gzip.compress(b"a,b\n1,0\n0,1\n1,1\n")],
+    ".parquet": [_parquet(FRAME), _parquet(FRAME, compression="zstd", use_dictionary=False)],
+    ".feather": [_feather(FRAME, "lz4"), _feather(FRAME, "uncompressed")],
     ".h5": [
         hdf5(lambda f: f.create_dataset("examples", data=ROWS)),
         hdf5(lambda f: f.create_dataset("a/b", data=ROWS, chunks=(4, 4), compression="gzip")),

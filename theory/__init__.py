@@ -10,6 +10,7 @@ marchenko_pastur : law of the bulk for white noise.
 tracy_widom : law of its largest eigenvalue, exact and fast.
 spikes : where an archetype's eigenvalue lands, how well its eigenvector aligns, and back.
 planning : what can be detected, and how many examples that takes.
+resolution : how many examples tell it apart, entry by entry.
 covariance : edge, threshold and support for noise of any covariance, with or without a semicircle.
 density : its spectral density and distribution function.
 general_spikes : its spikes.

@@ -32,8 +32,9 @@ class Archetypes:
     quality : r of the example channel; otherwise the root mean square of the means.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
-    status : "ok", "incomplete", "nothing found", "no signal" or "poor fit"; of other channels
-        "ok", "one class", "structure, but not classes" or "copies".
+    status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
+        "incomplete"; "no signal"; "too little data"; "poor fit" or "not converged"; of other
+        channels "ok", "one class", "structure, but not classes" or "copies".
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.

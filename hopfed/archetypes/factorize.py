@@ -103,7 +103,7 @@ def factorize(
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
         kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, matches)
+        return _result(space, spectrum, rank, kept, fit, matches, seed)
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -145,13 +145,15 @@ def _result(
     kept: np.ndarray,
     fit: ExposureFit,
     matches: np.ndarray,
+    seed: int,
 ) -> Archetypes:
-    verdict: Verdict = judge(spectrum, rank, len(kept), fit)
+    gamma = space.predicted_scores(kept)
+    verdict: Verdict = judge(spectrum, rank, kept, gamma, fit, seed)
     r2 = max(rank.quality**2, 1e-12)
     return Archetypes(
         patterns=kept,
         scores=space.scores(kept),
-        predicted_scores=space.predicted_scores(kept),
+        predicted_scores=gamma,
         exposures=fit.weights / r2,
         quality=rank.quality,
         n_detected=rank.n_detected,

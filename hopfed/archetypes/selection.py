@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.special import erf
 
 from hopfed.archetypes.subspace import Subspace
+from hopfed.theory.resolution import expected_overlap
 
 DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one seen twice
 SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
@@ -27,23 +27,6 @@ def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.
     floor = space.predicted_scores(patterns) - slack / np.sqrt(space.n_sites)
     found: np.ndarray = space.scores(patterns) >= floor
     return found
-
-
-def expected_overlap(gamma: np.ndarray) -> np.ndarray:
-    """Overlap with its archetype to expect of a pattern that was read off a projection.
-
-    Source: theory/NOTES.md, "Score and acceptance".
-
-    ``erf(sqrt(gamma / (1 - gamma) / 2))`` for the signs of a vector of squared cosine `gamma`:
-    an eigenvector, a sum of examples, or what of an archetype lies in a signal subspace.
-
-    Examples
-    --------
-    >>> expected_overlap(np.array([0.0, 0.5, 0.9])).round(3)
-    array([0.   , 0.683, 0.997])
-    """
-    g = np.clip(gamma, 0.0, 1 - 1e-12)
-    return np.asarray(erf(np.sqrt(g / (1 - g) / 2)))
 
 
 def merge(

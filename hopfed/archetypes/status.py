@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hopfed.archetypes.bulk import bulk_distance, replica_distance
 from hopfed.archetypes.selection import ExposureFit
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
-from hopfed.theory import marchenko_pastur
+from hopfed.theory.resolution import (
+    expected_overlap,
+    majority_needed,
+    majority_overlap,
+    resolving_samples,
+    strength_from_cosine,
+)
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
@@ -18,6 +25,16 @@ GOOD_FIT = 0.6  # part of its direction that a found archetype explains on avera
 # but many archetypes push the bulk: by .005 at K / N = .1, .034 at .3, .052 at .35, .085 at .4.
 STRAY_BULK = 0.06
 PUSHED = 0.5  # times (K / N)^2 is allowed for that
+CROWDED = 0.2  # archetypes per site from which that is all one spectrum can say
+
+RESOLVED = 0.9  # overlap with its archetype that every pattern has under "ok"
+OPTIMISM = 0.01  # by which the expected overlap is too high near the threshold
+SPREADS = 1.0  # standard deviations of a pattern's overlap
+
+LEAST_SIDE = 3  # examples, and columns that vary
+LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
+
+FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
 @dataclass(frozen=True)
@@ -28,12 +45,27 @@ class Verdict:
     advice: str
 
 
-def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) -> Verdict:
+def judge(
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    patterns: np.ndarray,
+    gamma: np.ndarray,
+    fit: ExposureFit,
+    seed: int = 0,
+) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit.
 
     Archetypes leave as many patterns as signal eigenvalues, each explaining its own direction of
     the operator. Data of another kind show many signal directions and few or no +-1 patterns.
+
+    Parameters
+    ----------
+    spectrum, rank : the count.
+    patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
+    fit : of the patterns.
+    seed : of tables drawn from the fitted channel, where the bulk must be compared with them.
     """
+    found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
     if rank.n_detected == 0:
@@ -42,25 +74,31 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
             "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
-    stray = bulk_distance(spectrum, rank)
+    if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
+        return Verdict(
+            "too little data",
+            f"{M:,.0f} examples of {N} columns that vary say nothing about archetypes: at least "
+            f"{LEAST_SIDE} of each are needed, and {LEAST_ENTRIES} entries.",
+        )
     unlike = found < rank.n_detected / 2
-    limit = (
-        STRAY_BULK + PUSHED * (rank.n_detected / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
-    )
+    limit = STRAY_BULK + PUSHED * (rank.n_detected / N) ** 2 + 3 / len(spectrum.values)
+    stray = bulk_distance(spectrum, rank)
+    if stray > limit and not unlike and rank.n_detected <= CROWDED * N:
+        stray = replica_distance(spectrum, rank, patterns, fit.weights, seed)
     if stray > limit and not unlike:
         return Verdict(
             "poor fit",
-            f"The noise of these data is not that of one quality: their bulk departs from the "
-            f"Marchenko-Pastur law by {stray:.2f} (Kolmogorov distance), so the count of "
+            f"The noise of these data is not that of one quality: their bulk departs from its "
+            f"law by {stray:.2f} (Kolmogorov distance), so the count of "
             f"{rank.n_detected} and some of the {found} patterns may be false. If examples of "
             "different quality are mixed, give each source as a client of its own.",
         )
     if unlike or fit.explained < GOOD_FIT * found / rank.n_detected:
-        patterns = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
+        shown = "1 binary pattern explains" if found == 1 else f"{found} binary patterns explain"
         return Verdict(
             "poor fit",
             f"These data do not look like noisy archetypes: {rank.n_detected} components "
-            f"exceed the noise; {patterns} {max(fit.explained, 0.0):.0%} of them. "
+            f"exceed the noise; {shown} {max(fit.explained, 0.0):.0%} of them. "
             "Nothing else is reported as found.",
         )
     if found < rank.n_detected:
@@ -69,43 +107,101 @@ def judge(spectrum: Spectrum, rank: RankEstimate, found: int, fit: ExposureFit) 
             f"Found {found} of the {rank.n_detected} archetypes that the spectrum shows: search "
             "longer (more starts), give more examples, or more clients or groups.",
         )
-    return Verdict("ok", f"All {found} archetypes that the spectrum shows were found.")
+    shown = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
+    return _unresolved(shown) or Verdict(
+        "ok", f"All {found} archetypes that the spectrum shows were found."
+    )
 
 
-def judge_layers(found: int, more: int, rows: float) -> Verdict:
+@dataclass(frozen=True)
+class Known:
+    """How well patterns are known.
+
+    Attributes
+    ----------
+    gamma : (K,) squared cosines of what the patterns were read off with their archetypes.
+    rows : (K,) examples of each.
+    quality : r.
+    n_sites, n_examples : N and M.
+
+    Examples
+    --------
+    >>> Known(np.array([0.9, 0.9]), np.array([9, 2]), 0.8, 500, 100).overlaps.round(3)
+    array([0.997, 0.8  ])
+    """
+
+    gamma: np.ndarray
+    rows: np.ndarray
+    quality: float
+    n_sites: int
+    n_examples: float
+
+    @property
+    def overlaps(self) -> np.ndarray:
+        """(K,) overlap with its archetype to expect of each."""
+        most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
+        return np.minimum(expected_overlap(self.gamma), most)
+
+    @property
+    def level(self) -> float:
+        """Expected overlap from which a pattern is sure to have `RESOLVED`, or nearly so.
+
+        The overlap of a pattern spreads by ``sqrt((1 - m^2) / N)`` around what is expected, and
+        just above the threshold the squared cosine is read too high: what is too low is not seen.
+        """
+        spread = np.sqrt((1 - RESOLVED**2) / self.n_sites)
+        return float(min(RESOLVED + OPTIMISM + SPREADS * spread, 0.99))
+
+    def needed(self, k: int) -> float:
+        """Examples like these, all together, from which pattern k is sure to have `RESOLVED`."""
+        gamma = float(np.clip(self.gamma[k], 1e-6, 1 - 1e-6))
+        kappa = strength_from_cosine(gamma, self.n_sites / self.n_examples)
+        by_spectrum = float(resolving_samples(kappa, self.n_sites, self.level))
+        majority = majority_needed(self.level, self.quality)
+        by_rows = majority / max(float(self.rows[k]), 1.0) * self.n_examples
+        return max(by_spectrum, by_rows, 1.01 * self.n_examples)
+
+
+def _unresolved(known: Known) -> Verdict | None:
+    """The verdict on patterns that may have an overlap below `RESOLVED`; None where none may."""
+    overlaps = known.overlaps
+    blurred = np.flatnonzero(overlaps < known.level)
+    if not len(blurred):
+        return None
+    worst = overlaps.min()
+    return Verdict(
+        "detected, not resolved",
+        f"{len(overlaps)} archetypes were found, but {len(blurred)} of the patterns are not sure "
+        f"to have an overlap of {RESOLVED:g} with theirs: {worst:.2f} is expected of the least "
+        f"sure. About {_rounded(max(map(known.needed, blurred)))} examples like these would "
+        "resolve all.",
+    )
+
+
+def _rounded(x: float) -> str:
+    """Two digits: it is an estimate."""
+    if not np.isfinite(x):
+        return "more than a million"
+    unit = 10 ** max(len(str(int(x))) - 2, 0)
+    return f"{int(np.ceil(x / unit)) * unit:,}"
+
+
+def judge_layers(known: Known, more: int, left: float) -> Verdict:
     """Judge archetypes that came out in layers.
 
     Parameters
     ----------
-    found : archetypes that explain enough rows.
+    known : how well the patterns are known, from the rows of each.
     more : eigenvalues that count as signal among the rows that none of them explains.
-    rows : number of those rows.
+    left : number of those rows.
     """
-    left = f"{rows:,.0f} of the examples resemble none of them"
+    found = len(known.rows)
+    none = f"{left:,.0f} of the examples resemble none of them"
     if more:
         return Verdict(
             "incomplete",
-            f"Found {found} archetypes layer by layer; {left} and show {more} more, which too few "
+            f"Found {found} archetypes layer by layer; {none} and show {more} more, which too few "
             "examples support: give more examples.",
         )
-    return Verdict("ok", f"Found {found} archetypes, layer by layer; {left}.")
-
-
-def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
-    """Kolmogorov distance of the noise eigenvalues from their Marchenko-Pastur law.
-
-    0 where it cannot be told: part of the spectrum only, owners of different noise, a tiny bulk.
-    """
-    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
-    size = int(min(N, round(M)))
-    if not spectrum.complete or rank.unequal or size - k < 16:
-        return 0.0
-    bulk = np.zeros(size - k)
-    values = spectrum.values[k:size]
-    bulk[len(bulk) - len(values) :] = values[::-1]
-    q = (N - k) / (M - k)
-    atom = float(marchenko_pastur.atom(q))
-    law = marchenko_pastur.cdf(np.maximum(bulk, 1e-12) * M / (M - k), q, rank.variance)
-    law = (law - atom) / (1 - atom)
-    steps = np.arange(len(bulk) + 1) / len(bulk)
-    return float(max(np.abs(law - steps[1:]).max(), np.abs(law - steps[:-1]).max()))
+    found_all = Verdict("ok", f"Found {found} archetypes, layer by layer; {none}.")
+    return _unresolved(known) or found_all

@@ -14,8 +14,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from hopfed._lib.arrays import like, namespace, to_host
-from hopfed.archetypes.selection import SAME, SPREADS, expected_overlap
+from hopfed.archetypes.selection import SAME, SPREADS
 from hopfed.spectral.rows import Bits, held, times, transposed_times
+from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than their origin
 BLOCK = 8_192  # rows whose products with all patterns are held at once

@@ -158,6 +158,7 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "
             "rows apart from the others (--smallest-set), or rare values give rows away."
         )
+        _print_insiders(batch, N)
     if batch < N and not private:
         out.print(
             f"Batches of {batch:,} rows have fewer rows than the {N:,} columns: in principle their "
@@ -165,3 +166,16 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
             "to find them (--smallest-batch, --epsilon)."
         )
     out.print("Nothing was sent.")
+
+
+def _print_insiders(batch: int, columns: int) -> None:
+    """Print what a batch tells whoever knows a row already."""
+    from hopfed.hopfield.insiders import told_member, told_value
+
+    member, value = (100 * told(batch, columns) for told in (told_member, told_value))
+    out.print(
+        f"Who knows a row can tell of {member:.0f} in 100 whether it is in a batch of {batch:,} "
+        f"rows, and who knows all of it but one value guesses that right of {value:.0f} in 100 "
+        "(50 is chance, and the columns have nothing in common): more rows hide more "
+        "(--smallest-batch, --epsilon)."
+    )

@@ -12,14 +12,14 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.cli.dry_run import show
 from hopfed.cli.output import human_bytes
+from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
-
-MOST = 10  # archetypes for each column, beyond which a last word is none
 
 
 @click.command("join")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
+@table_options
 @click.option("--server", help="HOST:PORT of `hopfed serve`.")
 @click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
 @click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
@@ -34,7 +34,7 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
     "--smallest-batch",
     type=int,
     metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: as many as columns, and 400 at least]",
+    help="Compute nothing from fewer rows. [default: twice as many as columns, 400 at least]",
 )
 @click.option(
     "--smallest-vote",
@@ -69,8 +69,8 @@ MOST = 10  # archetypes for each column, beyond which a last word is none
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
     """Take part in a federation with the examples in a file, which stay on this machine.
 
-    .npy, .npz, .csv or .h5, as for `hopfed recover`. Killed and started again, it goes on where it
-    was.
+    A table, as for `hopfed recover`; names of columns do not leave, so the columns of all who join
+    must be in one order. Killed and started again, it goes on where it was.
 
     The server is not trusted: whatever it asks, the limits given here hold. What was answered about
     a file is recorded in the folder `released` of HOPFED_HOME, and counts in every later federation
@@ -84,13 +84,16 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
     from hopfed._lib.outputs import ARRAY, check_outputs
-    from hopfed.data.readers import read_examples
+    from hopfed.data.readers import as_examples
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
     limits = _limits(options)
     _check_options(data, options)
-    rows = read_examples(data)
+    [table] = read([data], options)
+    rows = as_examples(table.rows, name=str(data))
+    for name in ("id", "ignore", "words", "binarize"):
+        del options[name]
     _check_size(rows.shape, limits)
     if options["epsilon"] is None:
         _check_apart(rows, limits)
@@ -102,6 +105,8 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     if settings:
         raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
+    for line in table.notes:
+        say(line)
     _join(rows, limits, **options)
 
 
@@ -136,6 +141,7 @@ def _check_options(data: Path, options: dict[str, Any]) -> None:
     """Refuse what cannot work, or would replace an input, before anything is read."""
     from hopfed._lib.outputs import ARRAY, check_outputs
 
+    choices_of(options)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
     inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
@@ -146,6 +152,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
     """Fail early where every way to deal the rows out leaves a few of them apart."""
     from hopfed.hopfield.apart import set_apart
     from hopfed.hopfield.cliques import given_away
+    from hopfed.hopfield.relations import broken_by
 
     found = set_apart(rows, limits.smallest_set)
     if found:
@@ -162,6 +169,15 @@ def _check_apart(rows: Any, limits: Any) -> None:
             f"--data: {away:,} of {len(rows):,} rows can be put together from their rare values, "
             "of which few pairs occur: join with --epsilon, or with more rows, or leave out "
             "columns of rare values, or join with --smallest-set 1"
+        )
+    alone = broken_by(rows, limits.smallest_set)
+    if len(alone):
+        named = ", ".join(str(m + 1) for m in alone[:5])
+        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+        raise DataError(
+            f"--data: row {named}{more} break relations of columns that all others keep, and an "
+            "exact operator would hold them: leave them out, or such columns, or join with "
+            "--epsilon, or with --smallest-set 1"
         )
 
 
@@ -223,7 +239,7 @@ def _join(
 def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) -> None:
     """Keep what the federation found."""
     from hopfed._lib.outputs import replacing
-    from hopfed.hopfield.client import unpack_patterns
+    from hopfed.hopfield.client import MOST, unpack_patterns
 
     packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
     if len(packed) > MOST * columns:

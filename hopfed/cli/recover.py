@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,17 @@ import numpy as np
 from hopfed._lib.settings import real
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
 from hopfed.cli.output import err, human_bytes, out, shown, table
+from hopfed.cli.reading import (
+    check_varying,
+    choices_of,
+    describe,
+    print_description,
+    read,
+    say_notes,
+    table_options,
+)
 from hopfed.errors import ArgumentError
+from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
 
@@ -30,20 +41,7 @@ class Method(click.Choice):
 
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--id", help="Column that names the rows; found unless given.")
-@click.option("--ignore", multiple=True, help="Leave a column out, as a label; may be repeated.")
-@click.option(
-    "--words",
-    multiple=True,
-    metavar="WORD=+1|-1|missing",
-    help="What a word stands for; or COLUMN=category.",
-)
-@click.option(
-    "--binarize",
-    multiple=True,
-    metavar="[COLUMN=]HOW",
-    help="Cut numbers at median, mean, a number or quantile:Q; or levels.",
-)
+@table_options
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
@@ -70,6 +68,9 @@ class Method(click.Choice):
     help="Flips alike in all columns, or a mean for each class and column.",
 )
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
+@click.option(
+    "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
+)
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
 @click.option(
     "--out",
@@ -80,29 +81,30 @@ class Method(click.Choice):
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of binary examples; each file is one client.
 
-    .csv, .tsv, .npy, .npz or .h5; rows are examples. Values +-1, 0/1, yes/no, true/false and the
-    like; blank, NA, ? and NaN are missing. Columns are matched by name.
+    .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
+    yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
     _check(files, options)
-    from hopfed.recovery.recover import run_recovery, split
-    from hopfed.tables.reading import read_tables
-    from hopfed.tables.table import Table
-
     seconds = -time.perf_counter()
-    with err.status("reading") as status:
-        tables = read_tables(files, choices=_choices(options))
-        _shape(options["shape"], tables[0].shape[1])
-        if options["clients"] is not None:
-            parts = split(tables[0].rows, options["clients"], options["seed"])
-            tables = [Table(rows, tables[0].columns, None, tables[0].coding) for rows in parts]
-        for line in dict.fromkeys(line for table in tables for line in table.notes):
-            err.print(line)
-        status.update("recovering")
+    tables = read(files, options)
+    _shape(options["shape"], tables[0].shape[1])
+    if options["clients"] is not None:
+        tables = _dealt(tables[0], options["clients"], options["seed"])
+    if options["dry_run"]:
+        said = describe(tables, files)
+        print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
+        return
+    check_varying(tables, options["channel"])
+    say_notes(tables)
+    from hopfed.recovery.recover import run_recovery
+
+    with err.status("recovering"):
         recovery = run_recovery(
             tables,
             seed=options["seed"],
@@ -111,6 +113,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
             rank_rule=options["rank_rule"],
             alpha=options["alpha"],
             refit=options["refit"],
+            support=options["support"],
             channel=options["channel"],
         )
     seconds += time.perf_counter()
@@ -144,7 +147,8 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
     found = recovery.archetypes
-    for line in _archetypes(found):
+    names = column_labels(found)
+    for line in _archetypes(found, names):
         out.print(line)
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
@@ -160,7 +164,10 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         f"{found.n_detected} ({recovery.rule}); {measured}"
     )
     if len(recovery.constant_columns):
-        out.print(f"{len(recovery.constant_columns)} column(s) hold a single value")
+        constant = [names[j] for j in recovery.constant_columns]
+        more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
+        which = "" if found.columns is None else f": {', '.join(constant[:ROWS])}{more}"
+        out.print(f"{len(constant)} column(s) hold a single value{which}")
     worst = int(recovery.traffic.up.max())
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
@@ -168,7 +175,16 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     )
 
 
-def _archetypes(found: Any) -> Iterator[Any]:
+def column_labels(found: Any) -> list[str]:
+    """What columns are called: their names, or their numbers where they have none."""
+    from hopfed.tables.table import is_made_up
+
+    if found.columns is None or is_made_up(found.columns):
+        return [str(j) for j in range(found.patterns.shape[1])]
+    return [shown(name) for name in found.columns]
+
+
+def _archetypes(found: Any, names: list[str]) -> Iterator[Any]:
     """Table of the archetypes, or of the classes with what tells them best apart."""
     from hopfed.archetypes.views import telling
 
@@ -182,10 +198,11 @@ def _archetypes(found: Any) -> Iterator[Any]:
                 grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
     else:
         grid = table("class", "share", "error of means", "columns above the other rows", "below")
-        for column in grid.columns[3:]:
-            column.overflow = "fold"  # a name is never cut
+        for column in grid.columns[-2:]:
+            column.overflow = "fold"  # names are not cut
+        joint = " " if all(map(str.isdigit, names)) else ", "
         for k in range(min(len(found), ROWS)):
-            high, low = (" ".join(t.name for t in part) for part in telling(found, k))
+            high, low = (joint.join(names[t.column] for t in part) for part in telling(found, k))
             error = np.median(found.errors[k])
             grid.add_row(str(k + 1), f"{found.shares[k]:.4f}", f"{error:.3f}", high, low)
     yield grid
@@ -200,7 +217,8 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     from hopfed.data.writers import check_ending
 
     check_seed(options["seed"])
-    _quality(options["quality"])
+    choices_of(options)
+    _settings(options)
     _shape(options["shape"])
     if options["clients"] is not None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
@@ -209,6 +227,16 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         ("--figure", options["figure"], FIGURE),
     )
     check_outputs(*outputs, inputs=files)
+
+
+def _settings(options: dict[str, Any]) -> None:
+    """Refuse settings that do not go together."""
+    from hopfed.recovery.settings import Settings, named_rule
+
+    names = ("method", "rank_rule", "alpha", "refit", "channel")
+    chosen = {name: options[name] for name in names}
+    Settings(quality=_quality(options["quality"]), **chosen)
+    named_rule(options["rank_rule"], options["alpha"], options["seed"])
 
 
 def _quality(text: str) -> float | None:
@@ -233,22 +261,12 @@ def _shape(text: str | None, columns: int | None = None) -> tuple[int, int] | No
     return height, width
 
 
-def _choices(options: dict[str, Any]) -> Any:
-    """What is told of the tables."""
-    from hopfed.tables.choices import Choices
+def _dealt(whole: Any, clients: int, seed: int) -> list[Any]:
+    """One table dealt to several clients at random."""
+    from hopfed.recovery.recover import split
 
-    words: dict[str, Any] = {}
-    for given in options["words"]:
-        word, sign, value = given.rpartition("=")
-        if not sign:
-            raise ArgumentError(
-                "--words", "WORD=+1, WORD=-1, WORD=missing or COLUMN=category", given
-            )
-        words[word] = value
-    cuts = {
-        column: how for column, _, how in (part.rpartition("=") for part in options["binarize"])
-    }
-    return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
+    parts = split(whole.rows, clients, seed)
+    return [replace(whole, rows=rows, ids=None) for rows in parts]
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from hopfed.cli.output import human_bytes, out
+from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.errors import ArgumentError, DataError
 
 SETTINGS = (
@@ -35,13 +36,21 @@ SETTINGS = (
     "--operator", is_flag=True, help="Rows are examples: store what their second moments show."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@table_options
 def store_command(
-    file: Path, out_file: Path, rule: str, settings: tuple[str, ...], operator: bool, as_json: bool
+    file: Path,
+    out_file: Path,
+    rule: str,
+    settings: tuple[str, ...],
+    operator: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Store the patterns of FILE in an associative memory.
 
     .npy, .npz, .csv or .h5; rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns. Or
-    a run file of `hopfed recover`, whose archetypes are stored.
+    a run file of `hopfed recover`, whose archetypes are stored; or, with --operator, a table as
+    `hopfed recover` reads it, which --id, --ignore, --words and --binarize are about.
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
@@ -49,8 +58,12 @@ def store_command(
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
+    given = next((f"--{name}" for name, value in options.items() if value), None)
+    if given is not None and not operator:
+        raise ArgumentError(given, "left out unless with --operator", "patterns")
     chosen = _rule(rule, settings)
-    memory = _stored(file, chosen, operator)
+    choices_of(options)
+    memory = _stored(file, chosen, options if operator else None)
     run = as_run(memory, str(file))
     run.save(out_file)
     size = out_file.stat().st_size
@@ -79,15 +92,16 @@ def _rule(name: str, settings: tuple[str, ...]) -> Any:
     return with_settings(rule, settings)
 
 
-def _stored(file: Path, rule: Any, operator: bool) -> Any:
-    from hopfed.data.readers import read_examples
+def _stored(file: Path, rule: Any, options: dict[str, Any] | None) -> Any:
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.memory.cues import is_graded
 
-    if operator:
+    if options is not None:
+        from hopfed.data.readers import as_examples
         from hopfed.spectral.operators import FactorOperator
 
-        examples = FactorOperator.from_examples(read_examples(file))
+        [table] = read([file], options)
+        examples = FactorOperator.from_examples(as_examples(table.rows, name=str(file)))
         return AssociativeMemory.store(examples, rule or "projector")
     patterns = read_patterns(file)
     return AssociativeMemory.store(patterns, rule or ("" if is_graded(patterns) else "projector"))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hopfed._lib.memory_limits import require_memory
+from hopfed.data.cells import NO_NUMBER, NUMBER
 from hopfed.data.files import opened, reading
 from hopfed.errors import DataError
 
@@ -26,8 +28,6 @@ LONGEST = 1 << 28  # bytes of a line
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
 PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
 CELL = 1 << 26  # characters of a cell
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)  # numbers that are none
 _DELIMITERS = ",;\t|"
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _SPACES = re.compile(rb"[ \t]+")
@@ -94,8 +94,12 @@ class Delimited:
         width = len(header or rows[0])
         return cls(path, delimiter, header, width, any('"' in x for x in lines), longest)
 
-    def blocks(self) -> Iterator[Any]:
+    def blocks(self, watch: Callable[[float], None] | None = None) -> Iterator[Any]:
         """Yield all rows as record batches of Arrow, whose columns are text.
+
+        Parameters
+        ----------
+        watch : is told what part of the file is read.
 
         Raises
         ------
@@ -103,7 +107,11 @@ class Delimited:
             no UTF-8. Rows are counted from 1, without the header.
         """
         with reading(self.path, "cannot be read as csv"), _bytes(self.path) as file:
-            yield from _Parser(self).batches(_Raw(file, self.delimiter == " "))
+            for batch in _Parser(self).batches(_Raw(file, self.delimiter == " ")):
+                if watch is not None:  # of a packed file the packed bytes count
+                    at, size = os.lseek(file.fileno(), 0, os.SEEK_CUR), os.fstat(file.fileno())
+                    watch(at / max(size.st_size, 1))
+                yield batch
 
 
 class _Raw:

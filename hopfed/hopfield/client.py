@@ -13,6 +13,7 @@ from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times
 
+MOST = 10  # patterns for each column, beyond which what a server tells is none
 EACH = 10  # rows of a group for each direction, at least
 ALONE = 3  # rows of a group, below which no combination of directions may be of these alone
 SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own

@@ -16,11 +16,13 @@ from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
 from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.client import MOST
 from hopfed.hopfield.cliques import given_away
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.relations import broken_by
 from hopfed.hopfield.released import Allowance, Question, Released
 from hopfed.kernels import PackedBits
 
@@ -186,6 +188,8 @@ class Agreed:
             )
         if given_away(rows, self.limits.smallest_set):
             raise DataError("rare values give rows of this batch away (--smallest-set)")
+        if len(broken_by(rows, self.limits.smallest_set)):
+            raise DataError("rows of this batch break relations of its columns (--smallest-set)")
 
     def _steps(self) -> tuple[str, ...]:
         return ("operators",) if isinstance(self.method, PrivateFederation) else self.method.steps
@@ -234,5 +238,7 @@ def _check_down(step: str, down: Message, n_sites: int) -> None:
         K, kind = len(down["patterns"]), down["patterns"].dtype
         if kind != np.uint8 or down["sure"].shape != (K,):
             wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
+        elif MOST * n_sites < K:  # unpacked they would fill the memory
+            wrong = f"{K:,} patterns of {n_sites:,} columns, which are too many"
     if wrong is not None:
         raise DataError(f"a malformed message from the server: {wrong}")

@@ -68,12 +68,12 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
 
     Examples
     --------
-    >>> for line in worst((2400, 784), Limits()):
+    >>> for line in worst((3200, 784), Limits()):
     ...     print(line.arrays, line.numbers, line.rows)
-    examples 1 800
-    counts, or values and vectors, or sketch 615440 800
-    columns 784 800
-    weight 1 800
+    examples 1 1600
+    counts, or values and vectors, or sketch 615440 1600
+    columns 784 1600
+    weight 1 1600
     """
     M, N = shape
     batch, most = M // limits.most_rounds(M, N), limits.numbers(N)

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import on_grid, pack_patterns
+from hopfed.hopfield.grouped import apart, both, projected
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.corrected import corrected
@@ -29,8 +30,8 @@ from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.memory.remembered import Remembered
 from hopfed.hopfield.memory.support import Support, random_groups
 from hopfed.hopfield.memory.voting import Votes, told_apart
-from hopfed.hopfield.possible import unfolded
 from hopfed.hopfield.settings import HopfieldSettings
+from hopfed.hopfield.trimmed import agreed, needed
 from hopfed.spectral.operators import HebbianOperator
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
@@ -72,8 +73,8 @@ def hear_operators(
         basis = counted.spectrum.vectors.astype(np.float32)
         state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
         return state, {EVERYONE: {"basis": basis}}, metrics
-    apart = _apart(operators, weights, counted) if method.liars > 0 else None
-    state, found = remember(method, state, counted, apart, context)
+    groups = apart(operators, weights, counted) if method.liars > 0 else None
+    state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, metrics | found
 
 
@@ -85,12 +86,12 @@ def hear_projections(
     weights, claims, groups = _weights(state), _claims(state), None
     if messages and counted.rank.n_detected:
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
-        groups = _groups(messages, believed, counted)
+        groups = projected(messages, believed, counted)
     if method.liars > 0:
         silent = {
             c: method.encoding.decode(m) for c, m in _heard(state).items() if c not in messages
         }
-        groups = _both(groups, _apart(silent, weights, counted))
+        groups = both(groups, apart(silent, weights, counted))
     state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, found
 
@@ -106,9 +107,9 @@ def hear_votes(
     liars = method.suspects(len(messages))
     votes = Votes.gather(messages, _weights(state), examples, shape, liars)
     quality = float(state.get("quality", 0.0))
-    apart = told_apart(memory.sure[told], quality, method.n_sites)
-    memory = memory.vote(votes.among(len(memory), told, apart), quality)
-    asked = np.isin(np.arange(len(memory)), told[apart])
+    clear = told_apart(memory.sure[told], quality, method.n_sites)
+    memory = memory.vote(votes.among(len(memory), told, clear), quality)
+    asked = np.isin(np.arange(len(memory)), told[clear])
     # Clients that told of examples, and do not vote: they answer no questions, or their votes would
     # be of few rows.
     silent = bool(set(heard) - {c for c, m in messages.items() if np.any(m["voters"])})
@@ -145,15 +146,17 @@ def remember(
 ) -> tuple[State, Metrics]:
     """Factor the spectrum, and bring the remembered archetypes up to date."""
     memory, rank = _memory(method, state), counted.rank
-    found: Archetypes = factorize(
-        counted.spectrum,
-        rank,
-        groups=groups,
-        search=method.search,
-        known=memory.patterns,
-        sure=memory.sure,
-        seed=context.derive("factorize"),
-    )
+    seed = context.derive("factorize")
+    found = _factored(method, memory, counted, groups, seed)
+    liars = method.suspects(len(_heard(state)))
+    if liars and method.robust.kind == "mean":
+        operators = {c: method.encoding.decode(m) for c, m in _heard(state).items()}
+
+        def without(out: Sequence[int]) -> Archetypes:
+            others = {c: op for c, op in operators.items() if c not in out}
+            return _factored(method, memory, *_alone(method, state, others), seed)
+
+        found = agreed(found, counted, operators, liars, method.level, without)
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -173,6 +176,36 @@ def remember(
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.explained, "ok": found.status == "ok"}
     return state, metrics | withheld(method, memory) | spoken
+
+
+def _factored(
+    method: HopfieldSettings,
+    memory: Remembered,
+    counted: Counted,
+    groups: Groups | None,
+    seed: int,
+) -> Archetypes:
+    return factorize(
+        counted.spectrum,
+        counted.rank,
+        groups=groups,
+        search=method.search,
+        known=memory.patterns,
+        sure=memory.sure,
+        seed=seed,
+    )
+
+
+def _alone(
+    method: HopfieldSettings, state: State, operators: Mapping[int, HebbianOperator]
+) -> tuple[Counted, Groups | None]:
+    """Spectrum of the fresh operators of some clients, and each of them along it."""
+    weights, heard = _weights(state), _heard(state)
+    told = {c: w for c, w in weights.items() if c in operators}
+    fresh = method.robust.pooled(operators, heard, told)
+    evidence = Evidence(method.encoding).extend(fresh)
+    counted = count(method, evidence, _memory(method, state).patterns, operators, told)
+    return counted, apart(operators, weights, counted)
 
 
 def _mean_example(method: HopfieldSettings, state: State) -> np.ndarray:
@@ -208,29 +241,39 @@ def _confirmed(
     operators = [method.encoding.decode(m) for m in heard.values()]
     each = [weights[c] for c in heard]
     liars = method.suspects(len(heard))
-    fixed = corrected(memory.patterns, operators, each, liars, method.level)
-    unasked = (memory.voters == 0)[:, None]
-    memory = replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
-    support = Support.of(
-        operators,
-        memory.patterns,
-        each,
-        [counted.variances.get(c, counted.rank.variance) for c in heard],
-        careful=method.liars > 0,
-    )
-    shown = support.scores() > method.level
+
+    def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
+        fixed = memory.patterns.copy()
+        fixed[rows] = corrected(fixed[rows], operators, each, liars, method.level)
+        unasked = (memory.voters == 0)[:, None]
+        return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
+
+    own = np.ones(len(memory), dtype=bool)
+    memory = righted(memory, own)
+    if liars:
+        named = dict(zip(heard, operators, strict=True))
+        own = needed(memory.patterns, counted, named, liars, method.level)
+    # Beside what nobody needs, an archetype may have no direction of its own.
+    noise = [counted.variances.get(c, counted.rank.variance) for c in heard]
+    careful = method.liars > 0
+    support = Support.of(operators, memory.patterns[own], each, noise, careful)
+    shown, held = own.copy(), np.zeros(len(memory))
+    shown[own] = support.scores() > method.level
     quality = float(state.get("quality", 1.0))
+    held[own] = support.behind(quality)
     if liars:
         others = support.behind(quality, liars) >= FEWEST
-        shown &= others & (support.doubted(liars) > method.level)
+        shown[own] &= others & (support.doubted(liars) > method.level)
     if method.quorum > 0:
         groups = random_groups(len(heard), method.client_groups, state["secret"], t)
-        shown &= support.agreement(groups, method.level) >= method.quorum
+        shown[own] &= support.agreement(groups, method.level) >= method.quorum
     memory = memory.confirm(shown, t)
-    memory = replace(memory, held=memory.held * method.discount + support.behind(quality))
+    memory = righted(memory, memory.rounds >= method.persistence)  # beside no lies any more
+    memory = replace(memory, held=memory.held * method.discount + held)
     waiting = t - memory.seen < method.patience
     kept = (memory.rounds >= method.persistence) | waiting
-    said = (support.alone() > method.level)[:, kept].sum(axis=1)
+    everything = Support.of(operators, memory.patterns, each, noise, careful)
+    said = (everything.alone() > method.level)[:, kept].sum(axis=1)
     spoken = {"supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)])}
     return memory.select(kept), spoken
 
@@ -269,54 +312,6 @@ def client_weights(
             w /= max(float(message["examples"]), 1.0)
         weights[c] = w
     return weights
-
-
-def _apart(
-    operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
-) -> Groups | None:
-    """Each client's operator along the eigenvectors, as of a group of its own.
-
-    The sum alone does not always say which patterns it is made of. Of three archetypes and, as
-    often, their product, added by a client that lies, it is as well that of four patterns each of
-    which is half of every one of these; the operators of the others are not.
-    """
-    V = counted.spectrum.vectors[:, : counted.rank.n_detected]
-    if not operators or V.shape[1] == 0:
-        return None
-    common, eye = counted.rank.variance, np.eye(V.shape[1])
-    sums, counts = [], []
-    for c, operator in operators.items():
-        excess = counted.variances.get(c, common) - common
-        mass = weights[c] * operator.n_examples
-        sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
-        counts.append(mass)
-    return Groups(np.stack(sums), np.array(counts))
-
-
-def _both(one: Groups | None, other: Groups | None) -> Groups | None:
-    """Groups of either kind."""
-    if one is None or other is None:
-        return other if one is None else one
-    return Groups(
-        np.concatenate([one.sums, other.sums]), np.concatenate([one.counts, other.counts])
-    )
-
-
-def _groups(
-    messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
-) -> Groups:
-    """Group projections of all clients, each brought to the common noise variance."""
-    common = counted.rank.variance
-    eye = np.eye(counted.rank.n_detected)
-    sums, counts = [], []
-    for c, message in messages.items():
-        full = unfolded(message["groups"])
-        sizes = message["sizes"].astype(np.float64)
-        excess = counted.variances.get(c, common) - common
-        full -= sizes[:, None, None] * excess * eye
-        sums.append(full * weights[c])
-        counts.append(sizes * weights[c])
-    return Groups(np.concatenate(sums), np.concatenate(counts))
 
 
 def broadcast(method: HopfieldSettings, state: State, silent: bool = False) -> Message:

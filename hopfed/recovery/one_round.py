@@ -99,6 +99,11 @@ class Federation:
         """N."""
         return self.clients[0].n_sites
 
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the N x N operator in float32."""
+        return self.clients[0].dense_nbytes
+
     def sample(
         self,
         values: np.ndarray,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.status import judge_layers
+from hopfed.archetypes.status import Known, judge_layers
 from hopfed.archetypes.votes import elected
 from hopfed.recovery.one_pass import CROWDED, one_pass
 from hopfed.recovery.one_round import Federation
@@ -97,7 +97,8 @@ def _result(
         return None
     if not check_channel(federation.agreement(choice.patterns, r), federation.n_sites).holds:
         return None
-    verdict = judge_layers(len(choice), more, M - rows)
+    known = Known(choice.predicted_scores, choice.counts, r, federation.n_sites, M)
+    verdict = judge_layers(known, more, M - rows)
     return Archetypes(
         patterns=choice.patterns,
         scores=choice.scores,

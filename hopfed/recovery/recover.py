@@ -13,13 +13,14 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
+from hopfed.recovery.columns import on_all_columns, vary_alone, varying
+from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.rows import Bits
-from hopfed.tables.owners import tables_of
 
 
 def recover(
@@ -35,6 +36,7 @@ def recover(
     refit: bool = False,
     channel: str = "auto",
     masked: bool = False,
+    support: int = 5,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -62,6 +64,8 @@ def recover(
         symmetric one.
     masked : the server sees sums over all owners only, as behind secure aggregation; owners of
         different noise are then not told apart.
+    support : examples that an archetype must have. One of fewer says more of them than of a kind,
+        and is not shown to anyone.
 
     Returns
     -------
@@ -95,6 +99,7 @@ def recover(
         refit=refit,
         channel=channel,
         masked=masked,
+        support=support,
     ).archetypes
 
 
@@ -139,10 +144,28 @@ def _recovered(clients: list[Bits], rule: RankRule, settings: Settings, seed: in
     recovery = None
     gaps = any(isinstance(c, MaskedBits) for c in clients)
     if settings.channel != "graded" and not gaps:
-        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
-        if is_final(federation, mean, recovery, settings):
+        recovery, final = _symmetric(federation, mean, rule, settings, seed)
+        if final:
             return replace(recovery, exchanges=federation.exchanges)
-    return graded_recovery(federation, mean, rule, recovery, seed)
+    return graded_recovery(federation, mean, rule, recovery, settings.support, seed)
+
+
+def _symmetric(
+    federation: Federation, mean: np.ndarray, rule: RankRule, settings: Settings, seed: int
+) -> tuple[Recovery, bool]:
+    """Recover by the symmetric channel from the columns that vary, and whether that is final."""
+    part, there = varying(federation, mean)
+    recovery = symmetric_recovery(part, mean[there], rule, settings, seed)
+    if part is not federation and not vary_alone(federation, mean, recovery.archetypes):
+        federation.include(part)
+        part, there = federation, np.arange(len(mean))
+        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
+    final = is_final(part, mean[there], recovery, settings)
+    if part is federation:
+        return recovery, final
+    federation.include(part)
+    recovery = replace(recovery, traffic=federation.traffic, dense_nbytes=federation.dense_nbytes)
+    return on_all_columns(recovery, there, mean), final
 
 
 def split(examples: Bits, clients: int, seed: int) -> list[Bits]:

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.graded.search import Search
+from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
@@ -27,6 +29,7 @@ from hopfed.spectral.whitening import whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
+STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 
 
@@ -47,6 +50,7 @@ class Recovery:
     constant_columns : columns that hold one value over all clients, or none.
     graded : classes with all that is known of them, where the channel is not the symmetric one.
     layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
+    hidden : number of patterns that too few examples resemble for them to be shown.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Recovery:
     constant_columns: np.ndarray
     graded: GradedArchetypes | None = field(default=None, repr=False)
     layers: int = 1
+    hidden: int = 0
 
 
 def symmetric_recovery(
@@ -95,17 +100,40 @@ def symmetric_recovery(
         if settings.refit and len(patterns):
             patterns = federation.refit(patterns)
         archetypes = replace(archetypes, patterns=patterns)
+    shown = _supported(federation, archetypes, settings.support)
     return Recovery(
-        archetypes=archetypes,
+        archetypes=shown,
         traffic=federation.traffic,
         exchanges=federation.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=found.spectrum.values,
         threshold=found.rank.threshold,
         rule=found.rank.rule,
         n_examples=[c.rows.shape[0] for c in federation.clients],
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
         layers=layers,
+        hidden=len(archetypes) - len(shown),
+    )
+
+
+def _supported(federation: Federation, found: Archetypes, support: int) -> Archetypes:
+    """Leave out the patterns that too few rows resemble; these are asked only where it is close."""
+    few = found.exposures * federation.n_rows < 2 * support
+    if not few.any():
+        return found
+    rows = sum(answer.counts for answer in federation.agreement(found.patterns))
+    shown = ~few | (rows >= support)
+    if shown.all():
+        return found
+    return replace(
+        found,
+        **{
+            name: getattr(found, name)[shown]
+            for name in ("patterns", "scores", "predicted_scores", "exposures")
+        },
+        status="incomplete" if shown.any() else "too little data",
+        advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
+        "shown: they say more of these examples than of a kind. Give more examples.",
     )
 
 
@@ -133,9 +161,16 @@ def is_final(
     if found.status == "no signal":
         examples = sum(op.mass for op in federation.clients)
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
-    if not len(found) or found.status not in ("ok", "incomplete") or len(mean) < NARROW:
+    if found.status == "too little data":
+        return True
+    if not len(found) or found.status not in FOUND or len(mean) < NARROW:
         return False
-    return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
+    if not recovery.hidden:
+        return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
+    explained = federation.agreement(found.patterns, found.quality)
+    rest = federation.n_rows - sum(float(a.counts.sum()) for a in explained)
+    most = recovery.hidden * settings.support + STRAYS * federation.n_rows
+    return rest <= most and check_channel(explained, federation.n_sites).holds
 
 
 def graded_recovery(
@@ -143,6 +178,7 @@ def graded_recovery(
     mean: np.ndarray,
     rule: RankRule,
     symmetric: Recovery | None,
+    support: int,
     seed: int,
 ) -> Recovery:
     """Recover classes that have a mean of their own in every column.
@@ -153,6 +189,7 @@ def graded_recovery(
     mean : (N,) of the rows, 0 where an entry is missing.
     rule : of the count in whitened coordinates.
     symmetric : what the symmetric channel gave: one more start.
+    support : rows that a class must have.
     seed : of every random choice.
 
     Raises
@@ -170,6 +207,7 @@ def graded_recovery(
         [c.rows for c in federation.clients],
         seed=seed,
         whitened=white,
+        search=Search(support=support),
         patterns=known if known is not None and len(known) else None,
     )
     federation.traffic.add(found.traffic)
@@ -177,7 +215,7 @@ def graded_recovery(
         archetypes=found.archetypes(),
         traffic=federation.traffic,
         exchanges=federation.exchanges + found.exchanges,
-        dense_nbytes=federation.clients[0].dense_nbytes,
+        dense_nbytes=federation.dense_nbytes,
         eigenvalues=white.spectrum.values,
         threshold=white.rank.threshold,
         rule=white.rank.rule,

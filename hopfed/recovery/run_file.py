@@ -8,6 +8,7 @@ from typing import Any
 from hopfed.archetypes import storage
 from hopfed.recovery.routes import Recovery
 from hopfed.runs import Run, plain
+from hopfed.tables.table import is_made_up
 
 
 def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
@@ -48,5 +49,9 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     if recovery.graded is not None:
         made["log_likelihood"] = recovery.graded.log_likelihood
         made["dependent_columns"] = recovery.graded.residual.columns.tolist()
+    if found.columns is not None and not is_made_up(found.columns):
+        made["columns"] = list(found.columns)
+        for what in ("constant_columns", "dependent_columns"):
+            made[what] = [found.columns[j] for j in made.get(what, ())]
     found_plain: dict[str, Any] = plain(made)
     return found_plain

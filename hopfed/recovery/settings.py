@@ -20,8 +20,8 @@ class Settings:
 
     Attributes
     ----------
-    quality, method, rank_rule, alpha, groups, search, refit, channel, masked : as the arguments of
-        `recover`.
+    quality, method, rank_rule, alpha, groups, search, refit, channel, masked, support : as the
+        arguments of `recover`.
 
     Raises
     ------
@@ -44,6 +44,7 @@ class Settings:
     refit: bool = False
     channel: str = "auto"
     masked: bool = False
+    support: int = 5
 
     def __post_init__(self) -> None:
         if self.channel not in CHANNELS:
@@ -52,6 +53,7 @@ class Settings:
             raise ArgumentError("channel", f"auto or symmetric with {self._asked}", self.channel)
         if self.method not in METHODS:
             raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
+        require(self.support >= 1, "support", "at least 1", self.support)
         if self.quality is not None and not 0 < self.quality <= 1:
             raise ArgumentError("quality", "in (0, 1]", self.quality)
 

@@ -131,10 +131,12 @@ def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, bool]:
     m, first, second = overlaps
     if m < 2:
         return 1.0, False
-    r = first / m
-    expected = max(1 - r**2, 1.0 / n_sites) / n_sites
-    breadth = max(second / m - r**2, 0.0) / expected
-    error = np.sqrt(2 / m)
+    r = min(first / m, 1.0)
+    flips = n_sites * (1 - r) / 2  # of a row, on average; Poisson where few
+    if flips * m < FEW:
+        return 1.0, False
+    breadth = max(second / m - r**2, 0.0) / ((1 - r**2) / n_sites)
+    error = np.sqrt((2 + 1 / flips) / m)
     narrow = breadth < 1 - WIDE - BELOW * error
     return float(breadth), bool(narrow or breadth > 1 + WIDE + DEVIATIONS * error)
 

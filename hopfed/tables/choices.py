@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopfed._lib.settings import require
-from hopfed.tables.vocabulary import GONE, canonical, number
+from hopfed.data.cells import number
+from hopfed.tables.vocabulary import GONE, canonical
 
 HOW = "median, mean, a number, quantile:Q, or levels for a column of each"
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}

@@ -96,12 +96,12 @@ class Code:
         return {level: place for place, level in enumerate(self.levels, start=1)}
 
     def signs(self, codes: np.ndarray) -> np.ndarray:
-        """Turn the codes (M,) of a column into its (M, width) columns of -1, 0 and +1, int8."""
+        """Turn codes (M,) into (width, M) of -1, 0 and +1, int8: a row for each column."""
         if self.kind != "category":
-            return codes.astype(np.int8)[:, None]
+            return codes.astype(np.int8)[None]
         chosen = np.arange(1, len(self.levels) + 1)[-self.width :]
-        signs = np.where(codes[:, None] == chosen, np.int8(1), np.int8(-1))
-        signs[codes == GONE] = GONE
+        signs = np.where(codes == chosen[:, None], np.int8(1), np.int8(-1))
+        signs[:, codes == GONE] = GONE
         return signs
 
     def __str__(self) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.tables.vocabulary import MISSING, canonical, number
+from hopfed.data.cells import Cells, as_numbers, number
+from hopfed.tables.vocabulary import MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept
 
@@ -37,24 +38,24 @@ class Contents:
     kept: list[np.ndarray] | None = None
     missing: frozenset[str] = MISSING
 
-    def add(self, array: Any) -> None:
-        """Look at some more rows: an array of Arrow."""
+    def add(self, cells: Cells) -> None:
+        """Look at some more rows."""
         if self.many:
-            self._add_numbers(array)
-            self.rows += len(array)
+            self._add_numbers(cells.array)
+            self.rows += len(cells)
             return
-        words, places = distinct(array)
+        words, places = cells.words, cells.places
         counts = np.bincount(places[places >= 0], minlength=len(words))
         if self.rows == 0:
-            self.different = len(words) == len(array)
+            self.different = len(words) == len(cells)
         elif self.different:
-            self.different = len(words) == len(array) and not any(w in self.words for w in words)
+            self.different = len(words) == len(cells) and not any(w in self.words for w in words)
         for word, count in zip(words, counts.tolist(), strict=True):
             self.words[word] += count
-        gone = len(array) - int(counts.sum())
+        gone = len(cells) - int(counts.sum())
         if gone:
             self.words[""] += gone
-        self.rows += len(array)
+        self.rows += len(cells)
         if self.numeric and any(
             number(w) is None and canonical(w) not in self.missing for w in words
         ):
@@ -119,53 +120,3 @@ class Contents:
                 found[value] += count
         values = np.array(sorted(found), float)
         return values, np.array([found[v] for v in values], int)
-
-
-def distinct(array: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different words of an array of Arrow, and for each row which it is, -1 for null.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> words, places = distinct(pa.array([1.0, None, 0.5, 1.0]))
-    >>> words, places.tolist()
-    (['1.0', '0.5'], [0, -1, 1, 0])
-    """
-    import pyarrow as pa
-
-    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    words = [str(word) for word in coded.dictionary.to_pylist()]
-    places = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    if len(set(words)) < len(words):  # as of a dictionary that came with the array
-        first = {word: words.index(word) for word in words}
-        places = np.array([first[word] for word in words] + [-1])[places]
-    return words, places
-
-
-def as_numbers(array: Any, missing: frozenset[str] = MISSING) -> np.ndarray | None:
-    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> as_numbers(pa.array([" 1", "?", "2.5"])).tolist(), as_numbers(pa.array(["x"])) is None
-    ([1.0, nan, 2.5], True)
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = pc.utf8_trim_whitespace(array)
-        gone = pc.is_in(pc.utf8_lower(array), value_set=pa.array(sorted(missing), array.type))
-        array = pc.if_else(gone, None, array)
-    try:
-        numbers = array.cast(pa.float64(), safe=False)
-    except pa.ArrowInvalid:
-        words, places = distinct(array)  # slowly: Arrow reads no "+1"
-        found = [number(word) for word in words]
-        if any(value is None for value in found):
-            return None
-        return np.array([*found, np.nan], float)[places]
-    return numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from hopfed.data.cells import number
 from hopfed.errors import DataError, shown
 from hopfed.tables.choices import HOW, Choices
 from hopfed.tables.coding import Code, Coding
@@ -22,7 +23,6 @@ from hopfed.tables.vocabulary import (
     canonical,
     family,
     level,
-    number,
     sorted_levels,
     spelt,
 )
@@ -30,8 +30,11 @@ from hopfed.tables.vocabulary import (
 LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
 MOSTLY = 0.9  # of the words in a list of names that differ
-NAMING = re.compile(r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|", re.IGNORECASE)
+NAMING = re.compile(
+    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
+)
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
+FULL = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 
 
@@ -56,6 +59,7 @@ class Decider:
     parts : what these columns hold, in each source.
     choices : what was told.
     where : source, and row from 1, in which a column (by its place) first holds a word.
+    unfit : why a column, by its place, cannot be used.
     """
 
     whats: Sequence[str]
@@ -63,6 +67,7 @@ class Decider:
     parts: Sequence[Sequence[Contents]]
     choices: Choices
     where: Callable[[int, str], tuple[str, int]]
+    unfit: Mapping[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     uncut: list[int] = field(default_factory=list)
 
@@ -153,7 +158,7 @@ class Decider:
         named = bool(NAMING.fullmatch(self.names[j]))
         tokens = self._tokens(j)
         told = tokens & self.choices.signs(self.names[j]).keys()
-        if held.rows < 3 or not tokens or told or family(tokens) is not None:
+        if held.rows < 3 or not tokens or told or tokens & FULL or family(tokens) is not None:
             return False
         if held.numeric:
             values = np.array([number(word) for word in held.words], float)
@@ -185,6 +190,8 @@ class Decider:
     def _code(self, j: int) -> Code:
         """How a column is coded."""
         held, name = self.contents[j], self.names[j]
+        if j in self.unfit:
+            raise self._refusal(j, self.unfit[j], "ignore")
         given = self.choices.signs(name)
         tokens = self._tokens(j)
         rest = tokens - given.keys()
@@ -252,10 +259,9 @@ class Decider:
             raise self._mixed(j, {canonical(word) for word in odd}, "is not a number")
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates", "ignore")
-        full = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
-        if tokens & full and len(tokens) > 1:
+        if tokens & FULL and len(tokens) > 1:
             raise self._mixed(
-                j, tokens - full or tokens, f"stands beside {listed(sorted(tokens & full))}"
+                j, tokens - FULL or tokens, f"stands beside {listed(sorted(tokens & FULL))}"
             )
 
     def _mixed(self, j: int, odd: set[str], why: str) -> DataError:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
-import numpy as np
-
 from hopfed import kernels
-from hopfed._lib.memory_limits import require_memory
+from hopfed.data.cells import Cells
 from hopfed.data.readers import as_examples
-from hopfed.errors import DataError, shown
-from hopfed.kernels import MaskedBits
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import first_bad
 from hopfed.tables.choices import Choices
-from hopfed.tables.coding import UNKNOWN, Code, Coding
-from hopfed.tables.contents import Contents, as_numbers, distinct
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.contents import Contents
 from hopfed.tables.deciding import Decider, Decision
+from hopfed.tables.formats import LARGE, source_of
 from hopfed.tables.oddities import oddities
-from hopfed.tables.sources import Block, Source, source_of
-from hopfed.tables.table import Table, check_columns, is_made_up, listed, made_up, matched
-from hopfed.tables.vocabulary import GONE, MISSING, canonical, number
+from hopfed.tables.packing import Packing
+from hopfed.tables.sources import Numbers, Source
+from hopfed.tables.table import Table, check_columns, is_made_up, matched
+from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 
 def read_table(
@@ -70,7 +71,11 @@ def read_table(
 
 
 def read_tables(
-    sources: Sequence[Any], *, choices: Choices | None = None, coding: Coding | None = None
+    sources: Sequence[Any],
+    *,
+    choices: Choices | None = None,
+    coding: Coding | None = None,
+    watch: Callable[[str, float], None] | None = None,
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -79,6 +84,7 @@ def read_tables(
     sources : as of `read_table`; their columns are matched by name.
     choices : what is told of them.
     coding : of another table; made from these when left out.
+    watch : is told the source and what part of it is read, from time to time.
 
     Examples
     --------
@@ -87,43 +93,52 @@ def read_tables(
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
     choices, least = choices or Choices(), 2 if coding is None else 1
-    opened = [source_of(source) for source in sources]
+    opened = [
+        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]")
+        for i, source in enumerate(sources)
+    ]
     whats = [source.what for source in opened]
-    if coding is None and all(is_made_up(s.names) and s.ids is None for s in opened):
+    for source in opened if watch is not None else ():
+        source.watch = partial(watch, source.what)
+    if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_alone(source, choices) for source in opened]
         if all(code.kind == "words" for table in alone for code in table.coding.codes):
             return matched(alone, whats)  # each has its own values for yes and no
-    notes: list[str] = []
-    if coding is None:
-        decision = _decide(opened, choices)
-        coding, notes = decision.coding, decision.notes
-    return [_coded(source, coding, [*source.notes, *notes], least) for source in opened]
+    if coding is not None:
+        return [_coded(source, coding, source.notes, least) for source in opened]
+    decision, packings = _decided(opened, choices)
+    pairs = zip(opened, packings, strict=True)
+    notes = [[*source.notes, *decision.notes] for source in opened]
+    return [
+        _coded(source, decision.coding, said) if packing is None else _table(packing, said)
+        for (source, packing), said in zip(pairs, notes, strict=True)
+    ]
 
 
 def _alone(source: Source, choices: Choices) -> Table:
     """Read one source that has no names."""
-    if source.array is not None and choices == Choices():
-        return _binary(source)
-    decision = _decide([source], choices)
-    return _coded(source, decision.coding, [*source.notes, *decision.notes])
+    if source.numbers is not None and choices == Choices():
+        return _binary(source, source.numbers)
+    decision, (packing,) = _decided([source], choices)
+    notes = [*source.notes, *decision.notes]
+    if packing is None:
+        return _coded(source, decision.coding, notes)
+    return _table(packing, notes)
 
 
-def _decide(sources: Sequence[Source], choices: Choices) -> Decision:
-    """Look at all that the columns hold, and choose a coding."""
+def _decided(sources: Sequence[Source], choices: Choices) -> tuple[Decision, list[Packing | None]]:
+    """Look at all that the columns hold, and choose a coding.
+
+    What the first rows of a single source show is mostly true of the others: so its rows are packed
+    on the way, and the second reading is spared where that was right.
+    """
     names = sources[0].names
     places = [_places(source, sources[0]) for source in sources]
-    fresh = [
-        Contents(
-            kept=[] if choices.cut(name) is not None else None,
-            missing=MISSING | {w for w, sign in choices.signs(name).items() if sign == GONE},
-        )
-        for name in names
-    ]
-    parts = [deepcopy(fresh) for _ in sources]
-    for source, place, held in zip(sources, places, parts, strict=True):
-        for block in source.blocks():
-            for contents, j in zip(held, place, strict=True):
-                contents.add(block[j])
+    parts = [[_contents(choices, name) for name in names] for _ in sources]
+
+    def decide() -> Decision:
+        whats = [source.what for source in sources]
+        return Decider(whats, names, parts, choices, where, sources[0].unfit).decide()
 
     def where(j: int, word: str) -> tuple[str, int]:
         for source, place in zip(sources, places, strict=True):
@@ -132,7 +147,41 @@ def _decide(sources: Sequence[Source], choices: Choices) -> Decision:
                 return source.what, row
         return sources[0].what, 0
 
-    return Decider([source.what for source in sources], names, parts, choices, where).decide()
+    packing = None
+    for source, place, held in zip(sources, places, parts, strict=True):
+        for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
+            cells = [Cells(array) for array in block]
+            for contents, j in zip(held, place, strict=True):
+                contents.add(cells[j])
+            if first and len(sources) == 1:
+                packing = _begun(source, decide)
+            packing = _packed_on(packing, cells)
+    decision = decide()
+    right = packing is not None and packing.coding == decision.coding
+    return decision, [packing] if right else [None] * len(sources)
+
+
+def _contents(choices: Choices, name: str) -> Contents:
+    gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
+    return Contents(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
+
+
+def _begun(source: Source, decide: Callable[[], Decision]) -> Packing | None:
+    """Begin to pack as the first rows suggest, if they suggest anything."""
+    try:
+        return Packing(source, decide().coding)
+    except DataError:
+        return None
+
+
+def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
+    """Pack some more rows; None once the coding does not know a word."""
+    try:
+        if packing is not None:
+            packing.add(cells)
+    except DataError:
+        return None
+    return packing
 
 
 def _places(source: Source, first: Source) -> list[int]:
@@ -151,94 +200,50 @@ def _places(source: Source, first: Source) -> list[int]:
 
 def _coded(source: Source, coding: Coding, notes: Sequence[str], least: int = 2) -> Table:
     """Turn the cells of a source into rows of bits."""
-    places = _coded_places(source, coding)
-    id_place = _id_place(source, coding)
-    signs, seen, ids = [], [], []
-    for start, block in _counted(source.blocks()):
-        parts = [
-            _column(source, name, code, block[j], start)
-            for name, code, j in zip(coding.names, coding.codes, places, strict=True)
-        ]
-        codes = np.concatenate(parts, axis=1)
-        signs.append(kernels.pack(codes > 0))
-        seen.append(kernels.pack(codes != GONE))
-        if id_place is not None:
-            ids += [_name(word) for word in block[id_place].to_pylist()]
-    plus, present = kernels.concatenate(signs), kernels.concatenate(seen)
-    complete = int(kernels.column_sums(present).sum()) == math.prod(present.shape)
-    rows = plus if complete else MaskedBits(plus, present)
-    rows = as_examples(rows, name=source.what, gaps=True, least=least)
-    names = source.ids if id_place is None else _names(ids, source.what)
-    odd = oddities(rows, coding.columns)
-    return Table(rows, coding.columns, names, coding, (*notes, *odd))
+    packing = Packing(source, coding)
+    for block in source.blocks():
+        packing.add([Cells(array) for array in block])
+    return _table(packing, notes, least)
 
 
-def _counted(blocks: Iterable[Block]) -> Iterator[tuple[int, Block]]:
-    """Blocks with the number of rows before each."""
-    before = 0
-    for block in blocks:
-        yield before, block
-        before += len(block[0])
+def _table(packing: Packing, notes: Sequence[str], least: int = 2) -> Table:
+    """Rows that are packed, with their names and what is odd about them."""
+    what, columns = packing.source.what, packing.coding.columns
+    rows = as_examples(packing.rows(), name=what, gaps=True, least=least)
+    odd = oddities(rows, columns)
+    return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
 
 
-def _coded_places(source: Source, coding: Coding) -> list[int]:
-    """Where the columns of a coding are in a source."""
-    place = {name: j for j, name in enumerate(source.names)}
-    lacks = [name for name in coding.names if name not in place]
-    if not lacks:
-        return [place[name] for name in coding.names]
-    if is_made_up(source.names) and len(source.names) == len(coding.names):
-        return list(range(len(source.names)))
-    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}")
-
-
-def _id_place(source: Source, coding: Coding) -> int | None:
-    found = [source.names.index(name) for name in coding.ids if name in source.names]
-    return found[0] if found else None
-
-
-def _column(source: Source, name: str, code: Code, array: Any, start: int) -> np.ndarray:
-    """Columns (rows, width) of -1, 0 and +1 of one column of cells."""
-    if code.kind == "number":
-        values = as_numbers(array, MISSING | {word for word, _ in code.words})
-        if values is not None:
-            above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
-            above[np.isnan(values)] = GONE
-            return above[:, None]
-    words, places = distinct(array)
-    if code.kind == "number":
-        known = {word for word, _ in code.words} | MISSING
-        codes = np.array(
-            [0 if canonical(w) in known or number(w) is not None else UNKNOWN for w in words]
-        )
-    else:
-        codes = code.codes(words)
-    odd = np.flatnonzero(codes == UNKNOWN)
-    if len(odd):
-        row = start + int(np.flatnonzero(np.isin(places, odd))[0]) + 1
-        word = words[places[row - start - 1]]
-        raise DataError(
-            f"{source.what}: row {row}, column '{shown(name, 60)}': '{shown(word, 40)}' was not "
-            f"there when the coding was made: {shown(code)}"
-        )
-    return code.signs(np.append(codes, GONE)[places])
-
-
-def _name(word: object) -> str:
-    return "" if word is None else str(word).strip()
-
-
-def _names(ids: list[str], what: str) -> np.ndarray:
-    require_memory(4 * len(ids) * max(map(len, ids), default=0), what)
-    return np.array(ids, dtype=str)
-
-
-def _binary(source: Source) -> Table:
+def _binary(source: Source, numbers: Numbers) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.data.readers` does."""
-    rows = as_examples(source.array, name=source.what, gaps=True)
-    minus = isinstance(rows, MaskedBits) and bool((source.array == -1).any())
-    low = {"-1": -1, "0": GONE} if minus else {"0": -1, "-1": -1}
-    code = Code("words", tuple({**low, "1": 1, "false": -1, "true": 1}.items()))
-    columns = made_up(rows.shape[1])
-    coding = Coding(columns, (code,) * len(columns))
-    return Table(rows, columns, source.ids, coding, tuple(oddities(rows, columns)))
+    packed, minus = numbers.whole, False
+    if packed is None or getattr(packed, "nbytes", 0) > LARGE:
+        packed, minus = _packed(source.what, numbers)
+    rows = as_examples(packed, name=source.what, gaps=True)
+    if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
+        minus = any((part == -1).any() for part in numbers.parts())
+    zero = GONE if minus else -1
+    code = Code("words", (("-1", -1), ("0", zero), ("1", 1), ("false", -1), ("true", 1)))
+    coding = Coding(source.names, (code,) * len(source.names))
+    odd = oddities(rows, source.names)
+    return Table(rows, source.names, source.ids, coding, (*source.notes, *odd))
+
+
+def _packed(what: str, numbers: Numbers) -> tuple[PackedBits | MaskedBits, bool]:
+    """Pack an array part by part, and whether -1 occurs in it."""
+    minus = any((part == -1).any() for part in numbers.parts())
+    found: list[PackedBits | MaskedBits] = []
+    before = 0
+    for part in numbers.parts():
+        try:
+            found.append(kernels.pack_masked(part, (part == 0) if minus else None))
+        except ArgumentError:
+            row, column = first_bad(part) or (0, 0)
+            raise DataError(
+                f"{what}: values must be all +-1, all 0/1, or boolean, got "
+                f"{part[row, column]} at row {before + row + 1}, column {column + 1}"
+            ) from None
+        before += len(part)
+    if not found:
+        raise DataError(f"{what}: at least two examples are needed, got 0")
+    return kernels.concatenate(found), minus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from hopfed.data.delimited import NO_NUMBER, NUMBER
+from hopfed.data.cells import number
 
 GONE = 0  # code of a missing entry; -1 and +1 are the two others
 # Of each family the words for -1 and those for +1. A column is of one family.
@@ -29,20 +29,6 @@ def token(word: str) -> str:
     'yes'
     """
     return word.strip().lower()
-
-
-def number(word: str) -> float | None:
-    """Return the number that a word is, None if it is none; NaN is none.
-
-    Examples
-    --------
-    >>> number("1.0"), number("-1e3"), number("1_0"), number("nan")
-    (1.0, -1000.0, None, None)
-    """
-    word = word.strip()
-    if NUMBER.fullmatch(word) or (NO_NUMBER.fullmatch(word) and token(word)[-3:] != "nan"):
-        return float(word)
-    return None
 
 
 def spelt(value: float) -> str:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hopfed.archetypes.selection import (
     accepted,
     distinct,
-    expected_overlap,
     fit_exposures,
     match_known,
     merge,
@@ -15,6 +14,7 @@ from hopfed.archetypes.selection import (
 )
 from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import rademacher
+from hopfed.theory.resolution import expected_overlap
 
 
 @settings(max_examples=10)

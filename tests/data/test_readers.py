@@ -272,7 +272,7 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
         ("0,1\n1e400,1\n", "got inf at row 2, column 1"),
         ("0,1\n" * 3000 + "0,1,1\n", "columns changed from 2 to 3 at row 3001"),
         ("0,1\n0,[/b]\n", r"row 2, column 2: '\[/b\]' is not a number"),
-        ('1,"0\n",1\n', r"1 entry is missing \(first: row 2, column 1;"),
+        ('1,"0\n",1\n', "at least two examples are needed, got 1 x 3"),
         ("1,0\0\n0,1\n", "NUL bytes"),
         ("0," * 10**5 + "1", "at least two examples are needed, got 1 x 100001"),
     ],

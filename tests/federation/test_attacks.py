@@ -259,6 +259,6 @@ def test_an_operator_of_few_rows_gives_them_away_and_is_not_sent(tmp_path):
     found = rebuilt((few.T.astype(float) @ few), len(few))
     assert {tuple(r * r[0]) for r in few.astype(int)} == found
     reply = ask(site(tmp_path, rows, smallest_batch=0), method(12, columns, groups=0, votes=False))
-    refused(reply, "batches of fewer than the 784 rows")
+    refused(reply, "batches of fewer than the 1568 rows")
     mine = site(tmp_path, rows, smallest_batch=150)
     assert not ask(mine, method(4, columns, groups=0, votes=False)).fault

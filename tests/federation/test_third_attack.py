@@ -85,7 +85,7 @@ def test_dense_columns_do_not_hide_rare_ones():
 
 def test_rows_with_many_values_off_and_rows_of_three_alike_are_sent(tmp_path):
     rng = stream(3, "dense")
-    for archetypes, quality, M, N in ((1, 0.8, 784, 784), (3, 0.7, 400, 100), (7, 0.6, 850, 784)):
+    for archetypes, quality, M, N in ((1, 0.8, 1568, 784), (3, 0.7, 400, 100), (7, 0.6, 1600, 784)):
         rows = draw_examples(rademacher(archetypes, N, rng), M, quality, rng)[0]
         assert given_away(kernels.pack(rows), 3) == 0
         where = tmp_path / str(archetypes)

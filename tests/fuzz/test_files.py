@@ -10,11 +10,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
 
+import hopfed
 from hopfed.data.readers import read_examples
 from hopfed.data.silhouettes import load_silhouettes
 from hopfed.errors import HopfedError
+from hopfed.kernels import unpack
 from hopfed.runs import Run
+from hopfed.tables.coding import Coding
 
+ARRAYS = (".npy", ".npz", ".csv", ".h5")
+TABLES = (".csv", ".tsv", ".gz", ".parquet", ".feather")
 FAST, SLOW = 1500, 38_000  # cases; test_commands.py has the others
 
 pytestmark = pytest.mark.usefixtures("little_memory")
@@ -49,11 +54,28 @@ def spread(parts, cases):
     )
 
 
-def examples(folder, data, suffix):
+TOLD = (
+    {},
+    {"binarize": "median"},
+    {"binarize": "levels", "id": ""},
+    {"words": {"oak": 1, "ash": None}},
+)
+
+
+def examples(folder, data, suffix, told=TOLD[0]):
     path = folder / f"a{suffix}"
     path.write_bytes(data)
-    found = read(read_examples, path)
-    assert found is None or (found.shape[0] >= 2 and found.shape[1] >= 1)
+    if suffix in ARRAYS:
+        found = read(read_examples, path)
+        assert found is None or (found.shape[0] >= 2 and found.shape[1] >= 1)
+    table = read(lambda path: hopfed.read_table(path, **told), path)
+    assert table is None or (table.shape[0] >= 2 and table.shape[1] == len(table.columns) >= 1)
+    if table is None:
+        return
+    assert table.ids is None or len(table.ids) == len(table)
+    again = table.coding.apply(path)
+    np.testing.assert_array_equal(unpack(again.rows), unpack(table.rows))
+    assert Coding.from_json(table.coding.to_json()) == table.coding
 
 
 def dataset(folder, data):
@@ -95,11 +117,18 @@ def cases_of(count):
     """The tests, each over its share of `count` cases."""
 
     class Files:
-        @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+        @pytest.mark.parametrize("suffix", ARRAYS)
         @spread(10, count)
         @given(rng=draws)
         def test_examples(self, folder, suffix, rng):
             examples(folder, damaged(rng, FILES[suffix]), suffix)
+
+        @pytest.mark.parametrize("suffix", TABLES)
+        @spread(10, count)
+        @given(rng=draws)
+        def test_tables(self, folder, suffix, rng):
+            name = ".csv.gz" if suffix == ".gz" else suffix
+            examples(folder, damaged(rng, FILES[suffix]), name, rng.choice(TOLD))
 
         @spread(10, count)
         @given(rng=draws)
@@ -136,7 +165,7 @@ TestFast = cases_of(FAST)
 TestSlow = pytest.mark.slow(cases_of(SLOW))
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet", ".feather"])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
 def test_what_is_no_file(tmp_path, suffix, kind):
     from hopfed.neural.data.archives import read_npz
@@ -154,5 +183,5 @@ def test_what_is_no_file(tmp_path, suffix, kind):
         path = tmp_path / ("a" * 300 + suffix)
     elif kind == "empty":
         path.touch()
-    for reader in (read_examples, read_npz, load_silhouettes, Run.load):
+    for reader in (read_examples, hopfed.read_table, read_npz, load_silhouettes, Run.load):
         assert read(reader, path) is None

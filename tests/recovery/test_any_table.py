@@ -150,3 +150,26 @@ def test_two_opposite_classes_of_four_columns_are_not_one_pattern():
         found = hopfed.recover(rows[kept], seed=0)
         assert len(found) == 2
         assert found.shares.sum() == pytest.approx(1)
+
+
+def test_few_rows_are_no_archetype():
+    """Four rows of a pattern, and three that come back: they are persons, not kinds."""
+    rng = np.random.default_rng(11)
+    xi = rademacher(3, 600, rng)
+    label = np.repeat([0, 1, 2], [40, 40, 4])
+    rows = xi[label] * np.where(rng.random((84, 600)) < 0.9, 1, -1)
+    shown = hopfed.recover(rows, support=1)
+    assert (shown.status, len(shown)) == ("ok", 3)
+    hidden = hopfed.recover(rows)
+    assert (hidden.status, len(hidden)) == ("incomplete", 2)
+    assert "1 pattern(s) that fewer than 5 examples resemble" in hidden.advice
+    assert np.abs(hidden.patterns.astype(int) @ xi[2]).max() < 200
+    T, person = rng.uniform(-1, 1, (3, 300)), rng.choice([-1, 1], (1, 300))
+    rows = np.where(rng.random((600, 300)) < (1 + T[rng.integers(3, size=600)]) / 2, 1, -1)
+    rows = np.vstack([rows, person, person, person])
+    assert (hopfed.recover(rows, support=1).patterns == person).all(axis=1).any()
+    found = hopfed.recover(rows)
+    assert len(found) == 3
+    assert (found.patterns.astype(int) @ person[0]).max() < 150
+    with pytest.raises(ArgumentError, match="support must be at least 1"):
+        hopfed.recover(rows, support=0)

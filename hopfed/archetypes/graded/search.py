@@ -28,6 +28,7 @@ class Search:
     exchanges : after which no further merge or split is tried.
     most : classes at most.
     influence : part of all rows that one owner may stand for.
+    support : rows that a class must have; a class of fewer says more of them than of a kind.
     """
 
     starts: int = 2
@@ -36,10 +37,11 @@ class Search:
     exchanges: int = 400
     most: int = 200
     influence: float = 1.0
+    support: int = 5
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("starts", "short", "long", "exchanges", "most"):
+        for name in ("starts", "short", "long", "exchanges", "most", "support"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
 
@@ -72,7 +74,21 @@ def find_classes(
         if larger is None:
             break
         fit = larger
-    return improve(owners, fit, search.long)
+    return supported(owners, improve(owners, fit, search.long), search)
+
+
+def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
+    """Drop classes of too few rows, and let these join the others."""
+    while fit.size > 1:
+        enough = fit.sums.counts.sum(axis=0) >= search.support * fit.prior.influence.min()
+        if enough.all():
+            break
+        if not enough.any():
+            return single(owners, fit.prior)
+        sums = fit.sums
+        kept = ClassSums(sums.counts[:, enough], sums.signed[enough], sums.seen[enough])
+        fit = iterate(owners, kept, fit.prior, search.long)
+    return fit
 
 
 def single(owners: Owners, prior: Prior) -> Fit:

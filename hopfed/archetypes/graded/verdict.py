@@ -32,7 +32,6 @@ LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
 NAMED = 8  # columns that a sentence names
-CROWD = 5  # rows that a class must have
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
@@ -286,12 +285,6 @@ def _words(
         return "structure, but not classes", _odd_rows(K, odd)
     if K == 1:
         return "one class", "One class: columns are independent; there is nothing to recover."
-    least = fit.sums.counts.sum(axis=0).min()
-    if least < CROWD:
-        return "structure, but not classes", (
-            f"The smallest of {K} classes has {least:.0f} rows, and fewer than {CROWD} are not a "
-            "kind of their own."
-        )
     return "ok", f"{K} classes explain how the columns depend on each other."
 
 

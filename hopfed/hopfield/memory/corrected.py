@@ -53,6 +53,6 @@ def corrected(
     fixed = patterns.copy()
     for k in range(len(patterns)):
         middle = trimmed_mean([scale[c] * said[c, k] for c in range(L)], share)
-        noise = np.sqrt(np.mean(scale**2 * held[:, k] / np.asarray(masses)) / kept)
+        noise = np.sqrt(np.median(scale**2 * held[:, k] / np.asarray(masses)) / kept)
         fixed[k, patterns[k] * middle < -level * noise] *= -1
     return fixed

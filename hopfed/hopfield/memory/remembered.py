@@ -17,8 +17,9 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from scipy.special import erf, erfinv
 
-from hopfed.archetypes.selection import SAME, expected_overlap
+from hopfed.archetypes.selection import SAME
 from hopfed.hopfield.memory.voting import Votes
+from hopfed.theory.resolution import expected_overlap
 
 # Evidence takes the place of votes when it is worth so many times their examples: its errors are
 # not spread evenly over the sites as theory has it (on silhouettes it leaves up to four times the

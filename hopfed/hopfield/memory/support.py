@@ -59,6 +59,7 @@ class Support:
         s2_c on data that hold nothing but the patterns and noise, more on others. s2_c where that
         was not measured.
     reach : (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction.
+    n_sites : N; 0 where patterns were not chosen by these operators.
     """
 
     held: np.ndarray
@@ -67,6 +68,7 @@ class Support:
     variances: np.ndarray
     rest: np.ndarray
     reach: np.ndarray
+    n_sites: int = 0
 
     @classmethod
     def of(
@@ -90,7 +92,8 @@ class Support:
         rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
         examples = np.array([op.n_examples for op in operators])
         reach = (patterns * d.T).sum(axis=1) ** 2
-        return cls(held, examples, np.asarray(weights, float), noise, rest, reach)
+        N = patterns.shape[1] if careful else 0
+        return cls(held, examples, np.asarray(weights, float), noise, rest, reach, N)
 
     def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
         """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
@@ -125,7 +128,24 @@ class Support:
         spread = (mass * noise) ** 2 * 2 / self.examples[:, None]
         kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - liars]
         excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
-        return excess / np.sqrt(np.maximum(variance, 1e-300))
+        scores = excess / np.sqrt(np.maximum(variance, 1e-300))
+        return np.where(excess > self._by_choice(kept), scores, 0.0)
+
+    def _by_choice(self, kept: np.ndarray) -> np.ndarray:
+        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,).
+
+        Patterns are read off the sum of the same operators. A client that lies can lift any
+        direction of the noise of the others above the threshold; their noise is at its largest
+        along an eigenvector at the edge, of which the signs have a squared cosine of 2 / pi.
+        """
+        mass = (self.weights * self.examples)[:, None]
+        noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
+        total, held, spread = (
+            np.take_along_axis(np.broadcast_to(x, self.held.shape), kept, axis=0).sum(axis=0)
+            for x in (mass, noise, squares)
+        )
+        aspect = self.n_sites * spread / np.maximum(total, 1e-300) ** 2
+        return np.asarray(2 / np.pi * held * ((1 + np.sqrt(aspect)) ** 2 - 1))
 
     def behind(self, quality: float, liars: int = 0) -> np.ndarray:
         """Weighted examples (K,) of each pattern, but those of its strongest supporters.

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hopfed.archetypes.status import FOUND
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.recovery.recover import recover
 
@@ -66,7 +67,7 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
         return None
     signs = np.where(memories > 0, 1, -1).astype(np.int8)
     found = recover(signs, seed=seed, channel="symmetric")
-    if len(found) == 0 or found.status not in ("ok", "incomplete"):
+    if len(found) == 0 or found.status not in FOUND:
         return None
     # Second moments determine an archetype only up to its sign, so its opposite may have members.
     patterns = np.concatenate([found.patterns, -found.patterns]).astype(np.int64)

@@ -1,0 +1,179 @@
+"""What commands read: options that say how, a bar while it goes on, and what was read in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.output import err, out, shown, table
+from hopfed.errors import ArgumentError, DataError
+
+QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
+SHOWN = 10  # lines about columns
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say how tables are read to a command."""
+    for option in reversed(
+        (
+            click.option("--id", help="Column that names the rows.  [default: found]"),
+            click.option("--ignore", multiple=True, help="Column to leave out, such as a label."),
+            click.option(
+                "--words",
+                multiple=True,
+                metavar="WORD=+1|-1|missing",
+                help="What a word stands for; or COLUMN=category.",
+            ),
+            click.option(
+                "--binarize",
+                multiple=True,
+                metavar="[COLUMN=]HOW",
+                help="Cut numbers: median, mean, a number, quantile:Q; or levels.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def choices_of(options: dict[str, Any]) -> Any:
+    """What the options say of tables.
+
+    Raises
+    ------
+    ArgumentError : they do not say it in their form.
+    """
+    from hopfed.tables.choices import Choices
+
+    words: dict[str, Any] = {}
+    for given in options["words"]:
+        word, sign, value = given.rpartition("=")
+        if not sign:
+            rule = "WORD=+1, WORD=-1, WORD=missing or COLUMN=category"
+            raise ArgumentError("--words", rule, given)
+        words[word] = value
+    pairs = [given.rpartition("=") for given in options["binarize"]]
+    cuts = {column: how for column, _, how in pairs}
+    return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
+
+
+def read(files: Sequence[Path], options: dict[str, Any]) -> list[Any]:
+    """Read the tables in files, coded alike, while a bar shows how far it is."""
+    from hopfed.tables.reading import read_tables
+
+    choices = choices_of(options)
+    with _progress() as watch:
+        return read_tables(files, choices=choices, watch=watch)
+
+
+def check_varying(tables: Sequence[Any], channel: str) -> None:
+    """Refuse tables in which there is nothing to find, before anything is said of them."""
+    from hopfed import kernels
+    from hopfed.kernels import MaskedBits
+
+    gaps = any(isinstance(t.rows, MaskedBits) for t in tables)
+    if channel != "graded" and not gaps:
+        return
+    sums = np.sum([kernels.column_sums(t.rows) for t in tables], axis=0)
+    seen = np.sum([kernels.seen_counts(t.rows) for t in tables], axis=0)
+    if (np.abs(sums) < seen).sum() < 2:
+        raise DataError("fewer than two columns hold both values")
+
+
+def say_notes(tables: Sequence[Any]) -> None:
+    """Print what was odd, one line each, on standard error."""
+    for line in dict.fromkeys(line for held in tables for line in held.notes):
+        err.print(line, soft_wrap=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(20), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("reading", total=1.0)
+
+        def watch(what: str, part: float) -> None:
+            bar.update(task, completed=part, description=f"reading {shown(Path(what).name)}")
+
+        yield watch
+
+
+def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
+    """What was read, and what theory expects to be found in it: plain values."""
+    from hopfed import kernels
+    from hopfed.data.gaps import Gaps
+
+    first = tables[0]
+    sums = np.sum([kernels.column_sums(t.rows) for t in tables], axis=0)
+    seen = np.sum([kernels.seen_counts(t.rows) for t in tables], axis=0)
+    M, N = sum(len(t) for t in tables), first.shape[1]
+    with np.errstate(invalid="ignore"):
+        rates = (1 + sums / seen) / 2
+    missing = sum(Gaps.of(t.rows).entries for t in tables)
+    names = [str(path) for path in files] if len(files) == len(tables) else [str(files[0])]
+    sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
+    return {
+        "files": [{"file": name, "rows": size} for name, size in zip(names, sizes, strict=True)],
+        "rows": M,
+        "columns": N,
+        "missing": missing / (M * N),
+        "rates": dict(zip(first.columns, np.where(seen, rates, np.nan).tolist(), strict=True)),
+        "codes": {n: str(c) for n, c in zip(first.coding.names, first.coding.codes, strict=True)},
+        "ids": list(first.coding.ids),
+        "left_out": list(first.coding.ignored),
+        "notes": list(dict.fromkeys(line for held in tables for line in held.notes)),
+        "expected": _expected(M, N, missing / (M * N)),
+    }
+
+
+def _expected(M: int, N: int, missing: float) -> list[dict[str, float]]:
+    """Smallest share of the rows that an archetype of each quality is found with."""
+    from hopfed.theory import planning
+
+    found = []
+    for r in QUALITIES:
+        seen = r * np.sqrt(1 - missing)  # a gap is a loss of quality
+        share = float(planning.exposure_needed(seen, N, M)) if seen > 0 else np.nan
+        found.append({"quality": r, "smallest_share": share, "rows": share * M})
+    return found
+
+
+def print_description(said: dict[str, Any]) -> None:
+    """Print what :func:`describe` found."""
+    for part in said["files"]:
+        out.print(f"{shown(part['file'])}: {part['rows']:,} rows")
+    gaps = f"{said['missing']:.1%} of the entries missing" if said["missing"] else "no gaps"
+    rates = np.array(list(said["rates"].values()), float)
+    known = rates[~np.isnan(rates)]
+    spread = f"; +1 in {known.min():.0%} to {known.max():.0%} of the rows" if len(known) else ""
+    out.print(f"{said['rows']:,} rows, {said['columns']:,} columns, {gaps}{spread}")
+    for code, names in _by_code(said["codes"])[:SHOWN]:
+        out.print(f"  {shown(code)}: {shown(names)}")
+    for line in said["notes"]:
+        out.print(f"  {shown(line)}")
+    out.print("")
+    grid = table("quality", "smallest share found", "rows of it")
+    for line in said["expected"]:
+        share = line["smallest_share"]
+        cells = (f"{share:.4f}", f"{line['rows']:,.0f}") if share == share else ("none", "-")
+        grid.add_row(f"{line['quality']:g}", *cells)
+    out.print(grid)
+    out.print("theory: found with power 0.9, of archetypes whose columns agree in (1 + r) / 2")
+
+
+def _by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
+    """Codings with the names of their columns."""
+    from hopfed.tables.table import listed
+
+    held: dict[str, list[str]] = {}
+    for name, code in codes.items():
+        held.setdefault(code, []).append(name)
+    return [(code, listed(names)) for code, names in held.items()]

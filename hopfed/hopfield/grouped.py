@@ -1,0 +1,61 @@
+"""Groups of the clients' rows, whose differences say which archetypes a sum is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hopfed.archetypes.factorize import Groups
+from hopfed.federation.messages import Message
+from hopfed.hopfield.memory.blending import Counted
+from hopfed.hopfield.possible import unfolded
+from hopfed.spectral.operators import HebbianOperator
+
+
+def apart(
+    operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
+) -> Groups | None:
+    """Each client's operator along the eigenvectors, as of a group of its own.
+
+    The sum alone does not always say which patterns it is made of. Of three archetypes and, as
+    often, their product, added by a client that lies, it is as well that of four patterns each of
+    which is half of every one of these; the operators of the others are not.
+    """
+    V = counted.spectrum.vectors[:, : counted.rank.n_detected]
+    if not operators or V.shape[1] == 0:
+        return None
+    common, eye = counted.rank.variance, np.eye(V.shape[1])
+    sums, counts = [], []
+    for c, operator in operators.items():
+        excess = counted.variances.get(c, common) - common
+        mass = weights[c] * operator.n_examples
+        sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
+        counts.append(mass)
+    return Groups(np.stack(sums), np.array(counts))
+
+
+def both(one: Groups | None, other: Groups | None) -> Groups | None:
+    """Groups of either kind."""
+    if one is None or other is None:
+        return other if one is None else one
+    return Groups(
+        np.concatenate([one.sums, other.sums]), np.concatenate([one.counts, other.counts])
+    )
+
+
+def projected(
+    messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
+) -> Groups:
+    """Group projections of all clients, each brought to the common noise variance."""
+    common = counted.rank.variance
+    eye = np.eye(counted.rank.n_detected)
+    sums, counts = [], []
+    for c, message in messages.items():
+        full = unfolded(message["groups"])
+        sizes = message["sizes"].astype(np.float64)
+        excess = counted.variances.get(c, common) - common
+        full -= sizes[:, None, None] * excess * eye
+        sums.append(full * weights[c])
+        counts.append(sizes * weights[c])
+    return Groups(np.concatenate(sums), np.concatenate(counts))

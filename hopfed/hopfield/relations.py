@@ -1,0 +1,89 @@
+"""Rows that break a relation of columns which all other rows keep: an exact table holds them.
+
+Of a question with five answers in five columns, one is +1 in every row, and their sum is the same;
+of a column "any" and those of its kinds it is the "or", or it is no kind that has a column. One row
+without an answer, or of another kind, breaks that. With ``f = X v`` of all columns, a constant one
+among them, the operator gives ``S v``, the sum of the rows times f: where f is 0 in all rows but
+one, that is the row, however many rows there are; where in all but two, what both have in common.
+Values that three or four rows have, but not the same ones, make such sums as well: of four rows,
+each left out of one of four columns.
+
+That v exists is seen by the rows without knowing it. H, the projection on the range of the columns,
+has ``H_mm = 1`` for a row that some combination of them sets apart alone. Two rows are set apart by
+one where the lines of ``1 - H`` of both are parallel, and then one of them has ``H_mm >= 1/2``.
+Any combination counts, also one that would be hard to find. Where there are hardly more rows than
+columns, every row is set apart by one, and that says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.kernels import PackedBits
+
+BLOCK = 4096  # rows at a time
+SPARE = 8  # rows beyond the rank, with fewer of which two lines may be parallel by chance
+ROUNDING = 1e-5  # of H
+PARALLEL = 1e-6  # square of the angle between two lines that are
+
+
+def broken_by(rows: PackedBits, least: int) -> np.ndarray:
+    """Rows, by their numbers, that a combination of columns sets apart alone, or in twos.
+
+    Parameters
+    ----------
+    rows : (M, N) of a batch.
+    least : rows that are not a few: with 2 single rows are looked for, with 1 none.
+
+    Examples
+    --------
+    >>> x = 2 * np.eye(4, dtype=int)[np.arange(60) % 4] - 1
+    >>> x[7] = -1
+    >>> broken_by(kernels.pack(x), 3), broken_by(kernels.pack(x), 1)
+    (array([7]), array([], dtype=int64))
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    M, N = rows.shape
+    if least <= 1 or M <= SPARE:
+        return nothing
+    basis = _whitening(rows)
+    if basis.shape[1] + SPARE > M:
+        return nothing
+    H = np.concatenate([np.square(z).sum(axis=1) for z in _projected(rows, basis)])
+    alone = H > 1 - ROUNDING
+    found = alone.copy()
+    much = np.flatnonzero((H > 0.5 - ROUNDING) & ~alone)  # twice the rank at most
+    if least > 2 and len(much):
+        own = np.concatenate(list(_projected(rows[much], basis)))
+        start = 0
+        for z in _projected(rows, basis):
+            at = np.arange(start, start + len(z))
+            both = np.square(own @ z.T)
+            both[much[:, None] == at] = 0.0
+            enough = (1 - PARALLEL) * np.outer(1 - H[much], 1 - H[at])
+            pairs = (both >= enough) & ~alone[at]
+            found[much[pairs.any(axis=1)]] = found[at[pairs.any(axis=0)]] = True
+            start += len(z)
+    return np.flatnonzero(found)
+
+
+def _whitening(rows: PackedBits) -> np.ndarray:
+    """Combinations (N + 1, R) of a constant column and the others, orthonormal over the rows."""
+    M, N = rows.shape
+    A = np.full((N + 1, N + 1), float(M))
+    A[0, 1:] = A[1:, 0] = kernels.column_sums(rows)
+    x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact
+    A[1:, 1:] = x.T @ x
+    values, vectors = np.linalg.eigh(A)
+    kept = values > 10 * len(A) * np.finfo(float).eps * values[-1]
+    basis: np.ndarray = vectors[:, kept] / np.sqrt(values[kept])
+    return basis
+
+
+def _projected(rows: PackedBits, basis: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows in an orthonormal basis of the range of the columns, a block at a time."""
+    for start in range(0, len(rows), BLOCK):
+        yield basis[0] + kernels.unpack(rows[start : start + BLOCK], dtype=np.float64) @ basis[1:]

@@ -1,0 +1,365 @@
+"""What tables are read from: files of many kinds, frames, arrays and lists, each as a `Source`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import to_host
+from hopfed._lib.memory_limits import require_memory
+from hopfed.data.delimited import Delimited
+from hopfed.data.files import opened, reading
+from hopfed.data.readers import PREFERRED, read_numbers
+from hopfed.errors import BackendError, DataError, shown
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.sources import Block, Numbers, Source, unique
+from hopfed.tables.table import made_up
+from hopfed.tables.vocabulary import KNOWN
+
+PART = 1 << 24  # entries of a block
+LARGE = 1 << 28  # bytes of an array from which it is read in parts
+TEXT = (".csv", ".tsv")
+ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
+ARROW = (".parquet", ".feather", ".arrow")
+
+
+def source_of(given: Any, what: str = "examples") -> Source:
+    """Return what can be read of a path, a frame, an array or lists.
+
+    Parameters
+    ----------
+    given : as of `hopfed.read_table`.
+    what : it is called in an error, unless it is a path.
+
+    Raises
+    ------
+    DataError : of a kind that is not known.
+
+    Examples
+    --------
+    >>> source_of({"a": [1, 0], "b": ["yes", None]}).names
+    ('a', 'b')
+    """
+    if isinstance(given, str | os.PathLike):
+        return _of_path(Path(given))
+    if isinstance(given, dict):
+        return _of_columns(list(given), [as_arrow(cells) for cells in given.values()], what)
+    if _is_pandas(given):
+        return _of_pandas(given, what)
+    if hasattr(given, "obs_names") and hasattr(given, "var_names"):
+        return _of_annotated(given, what)
+    if hasattr(given, "__arrow_c_stream__"):
+        return _of_stream(given, what)
+    if hasattr(given, "tocsr"):
+        return _of_numbers(_sparse(given), what)
+    if isinstance(given, PackedBits | MaskedBits):
+        return _of_numbers(Numbers(given.shape, lambda: iter(()), given), what)
+    return _of_array(given if hasattr(given, "shape") else rows_of(given, what), what)
+
+
+def _of_path(path: Path) -> Source:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = path.with_suffix("").suffix.lower()
+    if suffix in TEXT:
+        return _of_text(path)
+    if suffix in ARROW:
+        return _of_parquet(path) if suffix == ".parquet" else _of_feather(path)
+    if suffix == ".zarr":
+        return _of_zarr(path)
+    if suffix in ARRAYS:
+        return _of_array(read_numbers(path), str(path))
+    with opened(path):  # that there is no such file is said first
+        known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
+        raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
+
+
+def _of_text(path: Path) -> Source:
+    text = Delimited.of(path, KNOWN)
+
+    def blocks() -> Iterator[Block]:
+        for batch in text.blocks(source.watch):
+            yield batch.columns
+
+    names, notes = unique(text.header or made_up(text.width))
+    source = Source(str(path), names, blocks, notes=notes)
+    return source
+
+
+@contextmanager
+def _arrow(what: str) -> Iterator[None]:
+    """Turn errors of Arrow about a file into one line."""
+    import pyarrow as pa
+
+    with reading(what):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise ValueError(str(error)) from None
+
+
+def _of_parquet(path: Path) -> Source:
+    with opened(path):
+        pass
+    with _arrow(f"{path}: cannot be read as parquet"):
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(path)
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        require_memory(rows * len(schema) // 4, str(path))
+    size = max(1, PART // max(len(schema), 1))
+
+    def batches() -> Iterator[Any]:
+        with _arrow(f"{path}: cannot be read as parquet"):
+            for batch in parquet.ParquetFile(path).iter_batches(batch_size=size):
+                batch.validate(full=True)  # what it calls text is
+                yield batch
+
+    return _of_batches(schema, batches, str(path))
+
+
+def _of_feather(path: Path) -> Source:
+    def batches() -> Iterator[Any]:
+        with _arrow(f"{path}: cannot be read as {path.suffix[1:]}"), opened(path) as raw:
+            import pyarrow as pa
+
+            file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
+            for k in range(file.num_record_batches):
+                batch = file.get_batch(k)
+                batch.validate(full=True)  # and nothing in it leads out of it
+                yield batch
+
+    with _arrow(f"{path}: cannot be read as {path.suffix[1:]}"), opened(path) as raw:
+        import pyarrow as pa
+
+        schema = pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
+    return _of_batches(schema, batches, str(path))
+
+
+def _of_stream(given: Any, what: str) -> Source:
+    """A frame that Arrow knows: of polars, of Arrow itself, and others."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[Any]:
+        with _arrow(f"{what}: cannot be read"):
+            yield from pa.RecordBatchReader.from_stream(given)
+
+    with _arrow(f"{what}: cannot be read"):
+        schema = pa.RecordBatchReader.from_stream(given).schema
+    return _of_batches(schema, batches, what)
+
+
+def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
+    names, notes = unique([name.strip() for name in schema.names])
+    if not names:
+        raise DataError(f"{what}: there are no columns")
+    unfit = {j: why for j, kind in enumerate(schema.types) if (why := _unfit(kind))}
+
+    def blocks() -> Iterator[Block]:
+        for batch in batches():
+            size = max(1, PART // len(names))
+            for start in range(0, batch.num_rows, size):
+                part = batch.slice(start, size)
+                with _arrow(what):
+                    columns = [usual(column) for column in part.columns]
+                yield columns
+
+    return Source(what, names, blocks, notes=notes, unfit=unfit)
+
+
+def _unfit(kind: Any) -> str:
+    """Why columns of a type of Arrow cannot be used; empty where they can."""
+    import pyarrow.types as types
+
+    if types.is_temporal(kind):
+        return "holds dates or times"
+    if types.is_nested(kind):
+        return "holds lists or records"
+    return ""
+
+
+def usual(array: Any) -> Any:
+    """Return an array of Arrow as numbers, truth values or text, and nulls where it is unfit."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    kind = array.type
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(array.indices, usual(array.dictionary))
+    if _unfit(kind):
+        return pa.nulls(len(array), pa.string())
+    if types.is_decimal(kind):
+        return array.cast(pa.float64())
+    plain = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    return array if plain or types.is_string(kind) else array.cast(pa.string())
+
+
+def as_arrow(cells: Any) -> Any:
+    """Return one column as an array of Arrow; objects of several kinds as their words."""
+    import pyarrow as pa
+
+    if isinstance(cells, np.ma.MaskedArray):
+        return usual(pa.array(cells.data, mask=np.ma.getmaskarray(cells)))
+    try:
+        found = pa.array(cells)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        found = pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    return found if _unfit(found.type) else usual(found)
+
+
+def _of_columns(names: Sequence[Any], arrays: list[Any], what: str) -> Source:
+    """Columns that are in memory."""
+    known, notes = unique([str(name).strip() for name in names])
+    lengths = sorted({len(array) for array in arrays})
+    if len(lengths) != 1:
+        raise DataError(f"{what}: columns must be of one length, got {lengths or 'none'}")
+    unfit = {j: why for j, array in enumerate(arrays) if (why := _unfit(array.type))}
+    block = [usual(array) for array in arrays]
+    return Source(what, known, lambda: iter([block]), notes=notes, unfit=unfit)
+
+
+def _is_pandas(given: Any) -> bool:
+    return type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "iloc")
+
+
+def _of_pandas(given: Any, what: str) -> Source:
+    import pyarrow as pa
+
+    if given.ndim != 2:
+        raise DataError(f"{what}: a table is needed, got a series")
+
+    def column(cells: Any) -> Any:
+        try:
+            return pa.Array.from_pandas(cells)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            pairs = zip(cells, cells.isna(), strict=True)
+            return pa.array([None if gone else str(cell) for cell, gone in pairs], pa.string())
+
+    arrays = [column(given.iloc[:, j]) for j in range(given.shape[1])]
+    arrays = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+    source = _of_columns(list(given.columns), arrays, what)
+    if given.index.dtype != np.int64 or list(given.index[:3]) != list(range(len(given)))[:3]:
+        source.ids = np.array([str(name) for name in given.index], dtype=str)
+    return source
+
+
+def _of_annotated(given: Any, what: str) -> Source:
+    """An AnnData: numbers with names of rows and columns."""
+    values = given.X
+    numbers = _sparse(values) if hasattr(values, "tocsr") else _numbers(np.asarray(values))
+    source = _of_numbers(numbers, what)
+    names, notes = unique([str(name) for name in given.var_names])
+    source.names, source.notes = names, notes
+    source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
+    return source
+
+
+def _sparse(given: Any) -> Numbers:
+    """A sparse matrix: what is not stored is 0."""
+    rows = given.tocsr()
+
+    def parts() -> Iterator[np.ndarray]:
+        size = max(1, PART // max(rows.shape[1], 1))
+        for start in range(0, rows.shape[0], size):
+            yield rows[start : start + size].toarray()
+
+    return Numbers(rows.shape, parts)
+
+
+def _of_zarr(path: Path) -> Source:
+    try:
+        import zarr
+    except ImportError:
+        raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
+    if not path.exists():
+        raise DataError(f"{path}: no such file")
+    from hopfed.data.hdf5 import pick
+
+    with reading(path, "cannot be read as zarr"):
+        try:
+            held = zarr.open(path, mode="r")
+        except FileNotFoundError:
+            raise ValueError("there is no array in it") from None
+        if not hasattr(held, "shape"):
+            names = [name for name, array in held.arrays() if array.ndim > 1]
+            held = held[pick(path, names, PREFERRED)]
+    return _of_array(held, str(path))
+
+
+def _of_array(given: Any, what: str) -> Source:
+    """An array of any library, in memory or not."""
+    dtype = getattr(given, "dtype", None)
+    if getattr(dtype, "names", None):
+        return _of_columns(dtype.names, [as_arrow(given[name]) for name in dtype.names], what)
+    lazy = type(given).__module__.startswith(("zarr", "h5py"))
+    given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
+    if given.ndim < 2:
+        raise DataError(f"{what}: examples must be rows of a table, got {given.ndim} axes")
+    words = isinstance(given, np.ndarray) and (
+        given.dtype.kind in "US" or (given.dtype.kind == "O" and _holds_words(given))
+    )
+    if not words:
+        return _of_numbers(_numbers(given), what)
+    flat = given.reshape(len(given), -1)
+    arrays = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+    return _of_columns(made_up(len(arrays)), arrays, what)
+
+
+def _holds_words(array: np.ndarray) -> bool:
+    return any(isinstance(cell, str) for cell in array.flat)
+
+
+def _numbers(given: Any) -> Numbers:
+    """Numbers of an array; one that is not in memory is read in parts."""
+    m, n = given.shape[0], math.prod(given.shape[1:])
+
+    def parts() -> Iterator[np.ndarray]:
+        size = max(1, PART // max(n, 1))
+        for start in range(0, m, size):
+            part = given[start : start + size]
+            part = part if isinstance(part, np.ndarray) else np.asarray(part)
+            yield part.reshape(len(part), -1)
+
+    return Numbers((m, n), parts, given if isinstance(given, np.ndarray) else None)
+
+
+def _of_numbers(numbers: Numbers, what: str) -> Source:
+    def blocks() -> Iterator[Block]:
+        for part in numbers.parts():
+            yield [as_arrow(part[:, j]) for j in range(part.shape[1])]
+
+    return Source(what, made_up(numbers.shape[1]), blocks, numbers=numbers)
+
+
+def rows_of(given: Any, what: str) -> np.ndarray:
+    """Return lists of rows as an array: of numbers, or of objects where there are words or None."""
+    try:
+        rows = [list(row) for row in given]
+    except TypeError:
+        kind = shown(type(given).__name__)
+        raise DataError(f"{what}: neither a path nor rows of a table: {kind}") from None
+    for k, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            raise DataError(f"{what}: columns changed from {len(rows[0])} to {len(row)} at row {k}")
+    array = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for k, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            array[k, j] = cell
+    objects = any(cell is None or isinstance(cell, str) for cell in array.flat)
+    return array if objects else _plain(array, rows)
+
+
+def _plain(array: np.ndarray, rows: list[list[Any]]) -> np.ndarray:
+    try:
+        found = np.array(rows)
+    except (ValueError, TypeError):
+        return array
+    return found if found.ndim >= 2 else array

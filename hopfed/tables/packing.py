@@ -1,0 +1,103 @@
+"""Cells of a source packed to bits by a coding, a block at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.memory_limits import require_memory
+from hopfed.data.cells import Cells, as_numbers, number
+from hopfed.errors import DataError, shown
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.coding import UNKNOWN, Code, Coding
+from hopfed.tables.sources import Source
+from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.vocabulary import GONE, MISSING, canonical
+
+
+class Packing:
+    """Rows that are packed as they come.
+
+    Parameters
+    ----------
+    source : of the rows.
+    coding : of its columns, which are found by name.
+
+    Raises
+    ------
+    DataError : it lacks columns, or holds a word that the coding does not know.
+    """
+
+    def __init__(self, source: Source, coding: Coding):
+        self.source, self.coding = source, coding
+        self._places = _places(source, coding)
+        names = [source.names.index(name) for name in coding.ids if name in source.names]
+        self._id = names[0] if names else None
+        self._count = 0
+        self._ids: list[str] = []
+        self._signs: list[PackedBits] = []
+        self._seen: list[PackedBits] = []
+
+    def add(self, cells: list[Cells]) -> None:
+        """Pack the rows of a block."""
+        triples = zip(self.coding.names, self.coding.codes, self._places, strict=True)
+        parts = [self._column(name, code, cells[j]) for name, code, j in triples]
+        codes = np.concatenate(parts).T
+        self._signs.append(kernels.pack(codes > 0))
+        self._seen.append(kernels.pack(codes != GONE))
+        if self._id is not None:
+            held = cells[self._id].array.to_pylist()
+            self._ids += ["" if word is None else str(word).strip() for word in held]
+        self._count += len(codes)
+
+    def rows(self) -> PackedBits | MaskedBits:
+        """Return all rows."""
+        if not self._signs:
+            raise DataError(f"{self.source.what}: at least two examples are needed, got 0")
+        signs, seen = kernels.concatenate(self._signs), kernels.concatenate(self._seen)
+        complete = int(kernels.column_sums(seen).sum()) == math.prod(seen.shape)
+        return signs if complete else MaskedBits(signs, seen)
+
+    def ids(self) -> np.ndarray | None:
+        """Return the names of the rows, None where they have none."""
+        if self._id is None:
+            return self.source.ids
+        longest = max(map(len, self._ids), default=0)
+        require_memory(4 * len(self._ids) * longest, self.source.what)
+        return np.array(self._ids, dtype=str)
+
+    def _column(self, name: str, code: Code, cells: Cells) -> np.ndarray:
+        """Rows (width, rows) of -1, 0 and +1 for one column of cells."""
+        if code.kind == "number":
+            values = as_numbers(cells.array, MISSING | {word for word, _ in code.words})
+            if values is not None:
+                above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
+                above[np.isnan(values)] = GONE
+                return above[None]
+            known = {word for word, _ in code.words} | MISSING
+            fits = [canonical(w) in known or number(w) is not None for w in cells.words]
+            codes = np.where(fits, 0, UNKNOWN)
+        else:
+            codes = code.codes(cells.words)
+        odd = np.flatnonzero(codes == UNKNOWN)
+        if len(odd):
+            row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
+            word = shown(cells.words[cells.places[row]], 40)
+            raise DataError(
+                f"{self.source.what}: row {self._count + row + 1}, column '{shown(name, 60)}': "
+                f"'{word}' was not there when the coding was made: {shown(code)}"
+            )
+        return code.signs(np.append(codes, GONE))[:, cells.places]
+
+
+def _places(source: Source, coding: Coding) -> list[int]:
+    """Where the columns of a coding are in a source."""
+    place = {name: j for j, name in enumerate(source.names)}
+    lacks = [name for name in coding.names if name not in place]
+    if not lacks:
+        return [place[name] for name in coding.names]
+    if is_made_up(source.names) and len(source.names) == len(coding.names):
+        return list(range(len(source.names)))
+    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}")

@@ -1,0 +1,154 @@
+"""Tables with names on the command line: read, described, matched, and named in the answer."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from helpers import DATA
+
+from hopfed.recovery.run_file import column_names
+from hopfed.runs import Run
+from hopfed.tables.coding import Coding
+
+NAMES = [f"q{j}" for j in range(30)]
+
+
+def rows(seed=0, m=600):
+    rng = np.random.default_rng(seed)
+    T = np.where(np.random.default_rng(9).random((3, 30)) < 0.5, 0.1, 0.9)
+    return rng.random((m, 30)) < T[rng.integers(3, size=m)]
+
+
+def write(path, x, order=None, extra=()):
+    order = list(range(30)) if order is None else list(order)
+    lines = [",".join(["id", *(NAMES[j] for j in order), *(name for name, _ in extra)])]
+    for k, row in enumerate(x):
+        cells = ["yes" if row[j] else "no" for j in order]
+        lines.append(",".join([f"{path.stem}{k}", *cells, *(cell(k) for _, cell in extra)]))
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_names_are_in_every_output(hopfed, tmp_path):
+    constant = ("always", lambda k: "yes")
+    path = write(tmp_path / "a.csv", rows(), extra=[constant, ("party", lambda k: "xyz"[k % 3])])
+    run = tmp_path / "run.h5"
+    status, text, error = hopfed("recover", path, "--ignore", "party", "--out", run)
+    assert status == 0
+    assert error.splitlines() == ["column 'id' names the rows", "of one value: 'always'"]
+    assert "q" in text.split("classes")[0] or "columns above" in text
+    assert "1 column(s) hold a single value: always" in text
+    held = Run.load(run)
+    assert column_names(held) == (*NAMES, "always")
+    coding = Coding.from_json(held.config["coding"])
+    assert (coding.ids, coding.ignored) == (("id",), ("party",))
+    with h5py.File(run) as file:
+        assert file["columns/names"].shape == (31,)
+    _, text, _ = hopfed("recover", path, "--ignore", "party", "--json")
+    report = json.loads(text)
+    assert report["columns"] == [*NAMES, "always"]
+    assert report["constant_columns"] == ["always"]
+
+
+def test_owners_are_matched_by_name(hopfed, tmp_path):
+    x, turned = rows(), np.random.default_rng(2).permutation(30)
+    a, b = write(tmp_path / "a.csv", x[:300]), write(tmp_path / "b.csv", x[300:], turned)
+    _, text, _ = hopfed("recover", a, b, "--json")
+    np.save(tmp_path / "a.npy", x[:300])
+    np.save(tmp_path / "b.npy", x[300:])
+    _, plain, _ = hopfed("recover", tmp_path / "a.npy", tmp_path / "b.npy", "--json")
+    one, two = json.loads(text), json.loads(plain)
+    assert one["n_archetypes"] == two["n_archetypes"] == 3
+    assert one["exposures"] == two["exposures"]
+    c = write(tmp_path / "c.csv", x[300:], [*range(28)])
+    status, text, error = hopfed("recover", a, c)
+    assert (status, text) == (2, "")
+    assert error == f"error: {c}: lacks 'q28', 'q29' of {a}\n"
+
+
+def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
+    path = write(tmp_path / "a.csv", rows(), extra=[("n", lambda k: str(k % 4))])
+    status, text, error = hopfed("recover", path, "--dry-run", "--binarize", "n=levels")
+    assert (status, error) == (0, "")
+    assert "600 rows, 34 columns, no gaps" in text
+    assert "y/yes is +1, n/no is -1: 'q0', 'q1'" in text
+    assert "4 categories: 0, 1, 2, 3: 'n'" in text
+    assert "smallest share found" in text
+    _, text, _ = hopfed("recover", path, "--dry-run", "--json", "--ignore", "n")
+    said = json.loads(text)
+    assert (said["rows"], said["columns"], said["missing"]) == (600, 30, 0.0)
+    assert said["rates"]["q3"] == pytest.approx(rows()[:, 3].mean())
+    shares = [line["smallest_share"] for line in said["expected"]]
+    assert shares == sorted(shares, reverse=True)
+    assert not list(tmp_path.glob("*.h5"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "column 'n' hold(s) numbers (0, 1, 2, 3); say where they are cut"),
+        (("--ignore", "m"), "there is no column 'm'"),
+        (("--id", "m"), "there is no column 'm'"),
+        (("--binarize", "most"), "binarize must be median, mean"),
+        (("--words", "yes"), "--words must be WORD=+1"),
+        (("--words", "yes=2"), "words must be for +1, -1 or missing, got 2"),
+        (("--binarize", "median", "--rank-rule", "no"), "rank_rule must be"),
+        (("--binarize", "median", "--alpha", "7"), "alpha must be"),
+    ],
+)
+def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
+    path = write(tmp_path / "a.csv", rows(), extra=[("n", lambda k: str(k % 4))])
+    status, text, error = hopfed("recover", path, *options)
+    assert (status, text) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_nothing_is_said_before_an_error(hopfed, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,a,b,c\nx,1,,1\ny,1,0,1\nz,1,0,\n")
+    status, text, error = hopfed("recover", path)
+    assert (status, text, error) == (2, "", "error: fewer than two columns hold both values\n")
+
+
+def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("flwr", reason="flwr is not installed")
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    path = write(tmp_path / "a.csv", rows(m=900))
+    status, text, _ = hopfed("join", "--data", path, "--dry-run")
+    assert status == 0
+    assert "900" in text
+    status, _, _ = hopfed("store", path, "--operator", "--out", tmp_path / "m.h5")
+    assert status == 0
+    status, _, error = hopfed("store", path, "--ignore", "q1", "--out", tmp_path / "n.h5")
+    assert status == 2
+    assert "--ignore must be left out unless with --operator" in error
+
+
+REAL = DATA / "tables"
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the tables are not at hand; set HOPFED_DATA")
+@pytest.mark.parametrize(
+    ("name", "options", "shape", "ids"),
+    [
+        ("ability", (), (1525, 16), "person"),
+        ("bci", (), (50, 225), "plot"),
+        ("carcinoma", (), (118, 7), "id"),
+        ("frac", (), (536, 20), "id"),
+        ("lsat", (), (1000, 5), "id"),
+        ("mushroom", ("--ignore", "class"), (8124, 111), None),
+        ("naep", (), (1510, 12), None),
+        ("soybean", ("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
+        ("verbal_aggression", (), (316, 24), "id"),
+        ("votes", ("--ignore", "party"), (435, 16), "member"),
+        ("zoo", ("--ignore", "type", "--binarize", "legs=2"), (101, 16), "animal_name"),
+    ],
+)
+def test_real_tables(hopfed, name, options, shape, ids):
+    status, text, _ = hopfed("recover", REAL / f"{name}.csv", *options, "--dry-run", "--json")
+    assert status == 0
+    said = json.loads(text)
+    assert (said["rows"], said["columns"]) == shape
+    assert said["ids"] == ([] if ids is None else [ids])

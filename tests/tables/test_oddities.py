@@ -1,0 +1,279 @@
+"""Formats and oddities of tables as people have them: each is read, or refused in one line."""
+
+import datetime
+import gzip
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+from scipy import sparse
+
+import hopfed
+from hopfed.errors import DataError
+from hopfed.kernels import unpack
+
+BODY = "1,0\n0,1\n1,1\n"
+ROWS = [[1, -1], [-1, 1], [1, 1]]
+COLUMNS = ["a", "b"]
+SPARSE = sparse.random(30, 8, 0.3, "csr", rng=np.random.default_rng(0)) != 0
+TEXTS = {
+    "header": ("a,b\n" + BODY, {}, (COLUMNS, ROWS)),
+    "byte order mark": ("\ufeffa,b\n" + BODY, {}, (COLUMNS, ROWS)),
+    "line ends of Windows": ("a,b\r\n" + BODY.replace("\n", "\r\n"), {}, (COLUMNS, ROWS)),
+    "line ends of old Macs": (("a,b\n" + BODY).replace("\n", "\r"), {}, (COLUMNS, ROWS)),
+    "no end of the last line": ("a,b\n" + BODY[:-1], {}, (COLUMNS, ROWS)),
+    "semicolons": (("a,b\n" + BODY).replace(",", ";"), {}, (COLUMNS, ROWS)),
+    "spaces": (("a,b\n" + BODY).replace(",", "   "), {}, (COLUMNS, ROWS)),
+    "quotes with commas": ('"a, or not","b"\n' + BODY, {}, (["a, or not", "b"], ROWS)),
+    "quotes with quotes": ('"say ""a""",b\n' + BODY, {}, (['say "a"', "b"], ROWS)),
+    "a line break in a name": ('"a\nx",b\n' + BODY, {}, (["a\nx", "b"], ROWS)),
+    "quoted cells": ('a,b\n"1","0"\n"0","1"\n"1","1"\n', {}, (COLUMNS, ROWS)),
+    "blank lines at both ends": ("\n\na,b\n" + BODY + "\n\n", {}, (COLUMNS, ROWS)),
+    "a blank line between": ("a,b\n1,0\n\n0,1\n", {}, "row 2 is empty"),
+    "a short row": ("a,b\n1,0\n0\n", {}, "columns changed from 2 to 1 at row 2"),
+    "a long row": ("a,b\n1,0\n0,1,1\n", {}, "columns changed from 2 to 3 at row 2"),
+    "names of rows as R writes them": (
+        '"a","b"\n"r 1",1,0\n"r 2",0,1\n"r 3",1,1\n',
+        {},
+        (COLUMNS, ROWS),
+    ),
+    "names of rows as pandas writes them": (
+        ",a,b\n0,1,0\n1,0,1\n2,1,1\n",
+        {},
+        (COLUMNS, ROWS),
+    ),
+    "a delimiter at the end of each line": (
+        "a,b,\n1,0,\n0,1,\n1,1,\n",
+        {},
+        (COLUMNS, ROWS),
+    ),
+    "names alike": ("a,a\n" + BODY, {}, (["a", "a (2)"], ROWS)),
+    "an empty name": ("a,\n" + BODY, {}, (["a", "column 2"], ROWS)),
+    "numbers for names": ("id,2019,2020,2021\nx,1,0,1\ny,0,0,1\nz,0,1,1\n", {}, 3),
+    "only a header": ("a,b\n", {}, "only a header line"),
+    "one row": ("a,b\n1,0\n", {}, "at least two examples are needed, got 1 x 2"),
+    "one column": ("a\n1\n0\n1\n", {}, (["a"], [[1], [-1], [1]])),
+    "empty": ("", {}, "the file is empty"),
+    "only line ends": ("\n\n\n", {}, "the file is empty"),
+    "only ids": ("id\nx\ny\nz\n", {}, "no column is left to use"),
+    "ids that are numbers": ("id,a,b\n10,1,0\n7,0,1\n99,1,1\n", {}, (COLUMNS, ROWS)),
+    "ids that are there twice": (
+        "name,a,b\n" + "".join(f"n{k},{k % 2},1\n" for k in [*range(30), 3]),
+        {},
+        2,
+    ),
+    "a word among numbers": ("a,b\n1,0\nx,1\n", {}, "row 2, column 'a': 'x' is not a number"),
+    "a word that is almost yes": (
+        "a,b\nyes,0\nno,1\nyess,1\n",
+        {},
+        "row 3, column 'a': 'yess' stands beside 'no', 'yes'",
+    ),
+    "yes and true": ("a,b\nyes,0\ntrue,1\n", {}, "row 1, column 'a': 'yes' stands beside"),
+    "decimals": ("a,b\n0.5,0\n0.7,1\n0.1,1\n", {}, r"column 'a' hold\(s\) numbers \(0.1, 0.5"),
+    "decimals that are cut": (
+        "a,b\n0.5,0\n0.1,1\n0.7,1\n",
+        {"binarize": 0.2},
+        (COLUMNS, ROWS),
+    ),
+    "infinity": ("a,b\n1,0\n1e400,1\n0,1\n", {}, "row 2, column 'a': '1e400' is no number to use"),
+    "dates": ("a,b\n2024-01-01,0\n2024-01-02,1\n2024-01-01,1\n", {}, "'a' holds dates"),
+    "text": (
+        "a,b\n" + "".join(f"word {k // 2},{k % 2}\n" for k in range(300)),
+        {},
+        "'a' holds 150 different words; leave it out",
+    ),
+    "text that is left out": (
+        "a,b,c\n" + "".join(f"{k % 2},word {k // 2},1\n" for k in range(3000)),
+        {"ignore": ["b"]},
+        2,
+    ),
+    "a column without any entry": ("a,b,c\n1,0,\n0,1,NA\n1,1,?\n", {}, 3),
+    "no column of that name": ("a,b\n" + BODY, {"ignore": ["c"]}, "there is no column 'c'"),
+    "names in other letters": ("größe,имя\n" + BODY, {}, (["größe", "имя"], ROWS)),
+    "a very long name": ("a" * 5000 + ",b\n" + BODY, {}, (["a" * 200, "b"], ROWS)),
+    "names that steer a terminal": ("a\x1b[2J,b\n1,0\nx,1\n", {}, r"column 'a\\x1b\[2J': 'x' is"),
+    "a NUL": ("a,b\n1,0\n0,1\0\n", {}, "NUL bytes"),
+}
+BYTES = {
+    "another encoding": ("größe,b\n".encode("latin-1") + b"1,0\n", "not UTF-8 text"),
+    "two bytes for a letter": (("a,b\n" + BODY).encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+    "bytes": (bytes(range(1, 256)) * 9, "cannot be read as csv"),
+}
+
+
+def check(table, expected):
+    if isinstance(expected, int):
+        assert table.shape[1] == expected
+        return
+    columns, rows = expected
+    assert list(table.columns) == columns
+    np.testing.assert_array_equal(unpack(table.rows), rows)
+
+
+def judge(source, options, expected):
+    """Read a source and check it, or check that it is refused in one line."""
+    if not isinstance(expected, str):
+        check(hopfed.read_table(source, **options), expected)
+        return
+    with pytest.raises(DataError, match=expected) as caught:
+        hopfed.read_table(source, **options)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts(tmp_path, name):
+    text, options, expected = TEXTS[name]
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode())
+    judge(path, options, expected)
+    packed = tmp_path / "a.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    judge(packed, options, expected)
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_bytes_that_are_no_text(tmp_path, name):
+    data, expected = BYTES[name]
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    judge(path, {}, expected)
+
+
+def test_a_packed_file_that_is_cut(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"1,0\n" * 999)[:-12])
+    judge(path, {}, "cannot be read as csv: Compressed file ended")
+
+
+ARROW = {
+    "truth values": ({"a": [True, False, True], "b": [False, True, True]}, (COLUMNS, ROWS)),
+    "whole numbers with gaps": ({"a": [1, 0, None]}, (["a"], [[1], [-1], [0]])),
+    "numbers with NaN": ({"a": [1.0, 0.0, float("nan")]}, (["a"], [[1], [-1], [0]])),
+    "decimals": (
+        {"a": [Decimal("1.00"), Decimal(0), Decimal(1)]},
+        (["a"], [[1], [-1], [1]]),
+    ),
+    "words with gaps": ({"a": ["yes", "no", None]}, (["a"], [[1], [-1], [0]])),
+    "categories": (
+        {"a": pa.array(["x", "y", "z", "x"]).dictionary_encode()},
+        (["a=x", "a=y", "a=z"], [[1, -1, -1], [-1, 1, -1], [-1, -1, 1], [1, -1, -1]]),
+    ),
+    "ids": ({"id": ["x", "y", "z"], "a": [1, 0, 1], "b": [0, 1, 1]}, (COLUMNS, ROWS)),
+    "dates": (
+        {"a": [datetime.date(2020, 1, d) for d in (1, 2, 2)], "b": [1, 0, 1]},
+        "column 'a' holds dates or times; leave it out",
+    ),
+    "lists": ({"a": [[1], [0], [1]], "b": [1, 0, 1]}, "column 'a' holds lists or records"),
+    "nothing known": ({"a": [None, None, None], "b": [1, 0, 1]}, 2),
+}
+
+
+@pytest.mark.parametrize("name", ARROW)
+@pytest.mark.parametrize("kind", ["arrow", "parquet", "feather", "polars", "pandas"])
+def test_frames(tmp_path, name, kind):
+    given, expected = ARROW[name]
+    table = pa.table(given)
+    if kind == "parquet":
+        parquet.write_table(table, tmp_path / "a.parquet")
+        table = tmp_path / "a.parquet"
+    elif kind == "feather":
+        feather.write_feather(table, str(tmp_path / "a.feather"))
+        table = tmp_path / "a.feather"
+    elif kind == "polars":
+        table = pytest.importorskip("polars", reason="polars is not installed").from_arrow(table)
+    elif kind == "pandas":
+        pytest.importorskip("pandas", reason="pandas is not installed")
+        table = table.to_pandas()
+    judge(table, {}, expected)
+
+
+def test_frames_of_pandas():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    mixed = pd.DataFrame({"a": [True, None, "no"], "b": [1, 0, "?"]})
+    check(hopfed.read_table(mixed.iloc[1:]), (["a", "b"], [[0, -1], [-1, 0]]))
+    judge(mixed, {}, "row 1, column 'a': 'True' stands beside 'no'")
+    frame = pd.DataFrame({"a": [1, 0, 1], 7: [0, 1, 1]}, index=["x", "y", "z"])
+    table = hopfed.read_table(frame)
+    check(table, (["a", "7"], ROWS))
+    assert table.ids.tolist() == ["x", "y", "z"]
+    nullable = frame.astype({"a": "Int64", 7: "boolean"})
+    nullable.loc["y", "a"] = pd.NA
+    check(hopfed.read_table(nullable), (["a", "7"], [[1, -1], [0, 1], [1, 1]]))
+    judge(frame["a"], {}, "a table is needed, got a series")
+
+
+LISTS = {
+    "numbers": ([[1, 0], [0, 1], [1, 1]], (["column 1", "column 2"], ROWS)),
+    "gaps": ([[1, None], [0, 1]], (["column 1", "column 2"], [[1, 0], [-1, 1]])),
+    "words": ([["yes", "n"], ["no", "y"]], (["column 1", "column 2"], [[1, -1], [-1, 1]])),
+    "tuples": (((True, False), (False, True)), (["column 1", "column 2"], [[1, -1], [-1, 1]])),
+    "mixed": ([["yes", 1], [None, 0]], (["column 1", "column 2"], [[1, 1], [0, -1]])),
+    "ragged": ([[1, 0], [0]], "columns changed from 2 to 1 at row 2"),
+    "no rows": ([], "at least two examples"),
+    "one axis": ([1, 0, 1], "neither a path nor rows of a table"),
+    "a number": (7, "neither a path nor rows of a table: int"),
+    "an axis": (np.ones(4), "rows of a table, got 1 axes"),
+    "complex numbers": (np.ones((3, 3), complex), "must be numbers"),
+    "words of NumPy": (
+        np.array([["t", "f"], ["f", "t"]]),
+        (["column 1", "column 2"], [[1, -1], [-1, 1]]),
+    ),
+    "records": (np.array([(1, "y"), (0, "n")], [("a", "i4"), ("b", "U1")]), (COLUMNS, None)),
+    "columns of different length": ({"a": [1, 0], "b": [1]}, "columns must be of one length"),
+    "a masked array": (
+        np.ma.array([[1, 7], [0, 1]], mask=[[0, 1], [0, 0]]),
+        (["column 1", "column 2"], [[1, 0], [-1, 1]]),
+    ),
+    "pictures": (np.ones((4, 3, 2)), 6),
+    "a sparse matrix": (SPARSE, ([f"column {j}" for j in range(1, 9)], None)),
+    "a sparse array": (sparse.coo_array(SPARSE), 8),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_arrays(name):
+    given, expected = LISTS[name]
+    if isinstance(expected, tuple) and expected[1] is None:
+        whole = given.toarray() if sparse.issparse(given) else [[1, 1], [0, 0]]
+        expected = expected[0], 2 * np.asarray(whole, int) - 1
+    judge(given, {}, expected)
+
+
+def test_numbers_in_arrays_are_cut():
+    x = np.random.default_rng(0).normal(size=(500, 4))
+    for given in (x, sparse.csr_matrix(x)):
+        table = hopfed.read_table(given, binarize="median")
+        np.testing.assert_array_equal(unpack(table.rows) > 0, x > np.median(x, axis=0))
+
+
+def test_files_of_zarr(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    X = np.random.default_rng(0).integers(-1, 2, (50, 7))
+    zarr.save_array(str(tmp_path / "a.zarr"), X)
+    zarr.save_group(str(tmp_path / "b.zarr"), examples=X, labels=np.arange(50))
+    for name in ("a.zarr", "b.zarr"):
+        np.testing.assert_array_equal(unpack(hopfed.read_table(tmp_path / name).rows), X)
+    judge(tmp_path / "c.zarr", {}, "no such file")
+    (tmp_path / "d.zarr").mkdir()
+    judge(tmp_path / "d.zarr", {}, "cannot be read as zarr")
+
+
+def test_annotated_data():
+    anndata = pytest.importorskip("anndata", reason="anndata is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    obs = pd.DataFrame(index=[f"cell{k}" for k in range(30)])
+    var = pd.DataFrame(index=[f"gene{k}" for k in range(8)])
+    for values in (SPARSE.astype(float), SPARSE.toarray().astype(float)):
+        table = hopfed.read_table(anndata.AnnData(values, obs, var))
+        check(table, ([f"gene{k}" for k in range(8)], 2 * SPARSE.toarray() - 1))
+        assert table.ids[3] == "cell3"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".arrow", ".tsv", ".csv.gz", ".zarr"])
+def test_files_that_are_none(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    judge(path, {}, "no such file")
+    path.write_bytes(b"\x89 this is no table at all" * 20)
+    judge(path, {}, "cannot be read as|got 1 x 1|no column is left|at least two")
