@@ -16,7 +16,7 @@ from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import table_of
 from hopfed.data.writers import Column
 from hopfed.tables.coding import Code
-from hopfed.tables.sources import source_of
+from hopfed.tables.formats import source_of
 from hopfed.tables.table import Table
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def filled(found: Archetypes, source: Any) -> Filled:
     >>> filled(found, asked).columns[3][1].to_pylist()
     ['yes', 'no', 'yes']
     """
+    import pyarrow as pa
+
     table = table_of(found, source)
     whole = complete(found, table)
     opened = source_of(source)
@@ -78,6 +80,8 @@ def filled(found: Archetypes, source: Any) -> Filled:
         if gap.any():
             at = place.get(name, j)
             columns[at] = columns[at][0], _patched(columns[at][1], gap, whole.values[:, span], code)
+    if table.ids is not None and not set(table.coding.ids) & place.keys():
+        columns.insert(0, ("id", pa.array(table.ids.tolist())))
     return Filled(columns, table, whole, gaps)
 
 
