@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -30,15 +32,31 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """
     means = run.arrays["archetypes/means"]
     require(len(means) > 0, "run", "of a recovery that found archetypes", "none")
-    return _heat_map(run, means) if shape is None else _pictures(means, shape)
+    if shape is not None:
+        return _pictures(means, shape)
+    figure = new_figure(*heat_map_size(means))
+    heat_map(figure, run)
+    return figure
 
 
-def _heat_map(run: Run, means: np.ndarray) -> Figure:
-    """Lines are columns of the table, in its order; across are archetypes, heaviest first."""
+def heat_map_size(means: np.ndarray) -> tuple[float, float]:
+    """Width and height in mm of a heat map of means (K, N)."""
+    K, N = means.shape
+    return 70 + 6 * min(K, SHOWN), 25 + 4.2 * min(N, LINES)
+
+
+def heat_map(figure: Any, run: Run) -> None:
+    """Draw a line for each column of the table, in its order; across are archetypes.
+
+    Parameters
+    ----------
+    figure : or a part of one.
+    run : of a recovery.
+    """
+    means = run.arrays["archetypes/means"]
     K, N = means.shape
     kept = np.sort(np.argsort(-means.std(axis=0), kind="stable")[:LINES])
     some = means[:SHOWN, kept].T
-    figure = new_figure(70 + 6 * some.shape[1], 25 + 4.2 * len(kept))
     axes = figure.subplots()
     image = axes.imshow(some, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="none")
     axes.set_yticks(np.arange(len(kept)), [_label(run, j) for j in kept])
@@ -51,7 +69,14 @@ def _heat_map(run: Run, means: np.ndarray) -> Figure:
         axes.set_title(f"the {len(kept)} of {N:,} columns that differ most{rest}")
     bar = figure.colorbar(image, ax=axes, ticks=[-1, 0, 1])
     bar.set_label("mean of the column")
-    return figure
+
+
+def has_names(run: Run) -> bool:
+    """Whether columns have names that somebody gave them."""
+    names = run.arrays.get("columns/names")
+    return names is not None and names.tolist() != [
+        b"column %d" % j for j in range(1, len(names) + 1)
+    ]
 
 
 def _label(run: Run, j: int) -> str:

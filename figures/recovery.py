@@ -21,13 +21,16 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     Parameters
     ----------
     run : as `hopfed recover --out` writes it.
-    shape : height and width of a pattern; the nearest rectangle when left out. Archetypes that
-        were saved without the spectrum that they come from are drawn alone.
+    shape : height and width of a pattern; when left out the nearest rectangle, or a heat map where
+        columns have names. Archetypes that were saved without the spectrum that they come from are
+        drawn alone.
     """
     if "spectrum/eigenvalues" not in run.arrays:
         return archetypes.draw(run, shape=shape)
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
+    if shape is None and len(patterns) and archetypes.has_names(run):
+        return _named(run, graded)
     shape = shape or _rectangle(patterns.shape[1])
     if shape[0] * shape[1] != patterns.shape[1]:
         rule = f"height x width with a product of {patterns.shape[1]}"
@@ -46,6 +49,18 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
             if k < min(len(patterns), SHOWN):
                 axes.imshow(patterns[k].reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
                 axes.set_title(str(k + 1), pad=1)
+    return figure
+
+
+def _named(run: Run, graded: bool) -> Figure:
+    """Spectrum and scores above a heat map by the names of the columns."""
+    width, height = archetypes.heat_map_size(run.arrays["archetypes/means"])
+    figure = new_figure(max(170, width), 55 + height)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(55, height))
+    left, right = top.subplots(1, 2)
+    _spectrum(left, run)
+    (_shares if graded else _scores)(right, run)
+    archetypes.heat_map(bottom, run)
     return figure
 
 

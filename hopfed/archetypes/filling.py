@@ -62,13 +62,15 @@ def filled(found: Archetypes, source: Any) -> Filled:
     >>> filled(found, asked).columns[3][1].to_pylist()
     ['yes', 'no', 'yes']
     """
+    import pyarrow as pa
+
     table = table_of(found, source)
     whole = complete(found, table)
     opened = source_of(source)
     blocks = list(opened.blocks())
     place = {name: j for j, name in enumerate(opened.names)}
     columns: list[Column] = [
-        (name, _joined([block[j] for block in blocks])) for j, name in enumerate(opened.names)
+        (name, joined([block[j] for block in blocks])) for j, name in enumerate(opened.names)
     ]
     gaps, start = _gaps(table), 0
     for j, (name, code) in enumerate(zip(table.coding.names, table.coding.codes, strict=True)):
@@ -78,6 +80,8 @@ def filled(found: Archetypes, source: Any) -> Filled:
         if gap.any():
             at = place.get(name, j)
             columns[at] = columns[at][0], _patched(columns[at][1], gap, whole.values[:, span], code)
+    if table.ids is not None and not set(table.coding.ids) & place.keys():
+        columns.insert(0, ("id", pa.array(table.ids.tolist())))
     return Filled(columns, table, whole, gaps)
 
 
@@ -88,8 +92,13 @@ def _gaps(table: Table) -> np.ndarray:
     return np.zeros(table.shape, bool)
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Arrays of Arrow of one column as one, of texts where they differ in type."""
+def joined(parts: list[Any]) -> Any:
+    """Join pieces of a column to one array of Arrow, of texts where they differ in type.
+
+    Parameters
+    ----------
+    parts : arrays of Arrow.
+    """
     import pyarrow as pa
 
     if len({part.type for part in parts}) > 1:

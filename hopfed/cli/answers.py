@@ -175,6 +175,7 @@ def _print_counts(counts: np.ndarray) -> None:
 def _write_filled(parts: list[Any], files: tuple[Path, ...], out_file: Path) -> None:
     """Write completed tables one below the other; columns in the order of the first one's."""
     from hopfed._lib.outputs import RUN
+    from hopfed.archetypes.filling import joined
     from hopfed.archetypes.storage import packed_names
     from hopfed.data.writers import write
     from hopfed.runs import Run
@@ -184,7 +185,7 @@ def _write_filled(parts: list[Any], files: tuple[Path, ...], out_file: Path) -> 
     for path, part in zip(files, parts, strict=True):
         check_columns([name for name, _ in part.columns], first, str(path), str(files[0]))
     cells = [dict(part.columns) for part in parts]
-    columns = [(name, [v for each in cells for v in each[name].to_pylist()]) for name in first]
+    columns: list[Any] = [(name, joined([each[name] for each in cells])) for name in first]
     if len(files) > 1:
         columns.insert(0, ("file", _repeated(files, [len(part.table) for part in parts])))
     run = None

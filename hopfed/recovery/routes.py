@@ -33,6 +33,7 @@ MANY = 100  # directions from which part of the patterns is not searched for cla
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
+BLURRED = 50  # the same where the patterns are not all found, or not resolved
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,9 @@ def is_final(
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
     if found.status == "too little data":
         return True
-    if not len(found) or found.status not in FOUND or len(mean) < NARROW:
+    if not len(found) or found.status not in FOUND:
+        return False
+    if len(mean) < (NARROW if found.status == "ok" else BLURRED):
         return False
     if not recovery.hidden:
         return check_channel(federation.agreement(found.patterns), federation.n_sites).holds

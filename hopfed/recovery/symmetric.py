@@ -11,6 +11,7 @@ Source: theory/NOTES.md, "Check of the symmetric channel".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ DEVIATIONS = 6.0  # standard errors above what is expected that chance may reach
 BELOW = 2.0  # and below: rows that choose their pattern lie closer than chance
 WIDE = 0.15  # part by which the variance of overlaps may differ from that of flips
 UNEVEN = 0.05  # standard deviation over columns of the agreement that is let pass
+UNSURE = 1e9  # variance of a ratio of which nothing is known
 CLEAR = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
 FEW = 5  # rows of a pattern at a client from which its columns are compared
 
@@ -66,8 +68,9 @@ class Channel:
 def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
     """Compare the agreement of rows and patterns with that of the symmetric channel.
 
-    Clients are looked at one by one, so each may have a quality r of its own; one whose rows are
-    noise says nothing beside others.
+    The overlaps of each client are compared with its own mean, so each may have a quality r of its
+    own, and then those of all together, since a small client says little; one whose rows are noise
+    says nothing beside others.
 
     Parameters
     ----------
@@ -86,12 +89,12 @@ def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
     >>> check_channel([agreement(other @ xi[:, None], other, xi[None])], 300).holds
     False
     """
-    resembling = [a for a in answers if _resembles(a.overlaps, n_sites)]
-    breadths = [_breadth(a.overlaps, n_sites) for a in resembling or answers]
+    resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
+    breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
     excess, error = _excess(answers, n_sites)
     return Channel(
-        breadth=max((b for b, _ in breadths), default=1.0),
-        broad=any(broad for _, broad in breadths),
+        breadth=max((b.ratio for b in breadths), default=1.0),
+        broad=any(b.off for b in breadths) or _together(breadths).off,
         spread=float(np.sqrt(max(excess, 0.0))),
         uneven=excess > max(UNEVEN**2, DEVIATIONS * error),
     )
@@ -127,18 +130,36 @@ def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:
     return bool(first > CLEAR / np.sqrt(n_sites) * max(m, 1))
 
 
-def _breadth(overlaps: np.ndarray, n_sites: int) -> tuple[float, bool]:
+class _Breadth(NamedTuple):
+    """Variance of overlaps over what flips alone make of it, and the variance of this ratio."""
+
+    ratio: float
+    variance: float
+
+    @property
+    def off(self) -> bool:
+        """Whether the ratio is more, or less, than chance allows."""
+        error = np.sqrt(self.variance)
+        return not 1 - WIDE - BELOW * error <= self.ratio <= 1 + WIDE + DEVIATIONS * error
+
+
+def _together(breadths: list[_Breadth]) -> _Breadth:
+    """Mean of clients, each as sure as it is."""
+    weights = np.array([1 / b.variance for b in breadths])
+    ratios = np.array([b.ratio for b in breadths])
+    return _Breadth(float(weights @ ratios / weights.sum()), float(1 / weights.sum()))
+
+
+def _breadth(overlaps: np.ndarray, n_sites: int) -> _Breadth:
     m, first, second = overlaps
     if m < 2:
-        return 1.0, False
+        return _Breadth(1.0, UNSURE)
     r = min(first / m, 1.0)
     flips = n_sites * (1 - r) / 2  # of a row, on average; Poisson where few
     if flips * m < FEW:
-        return 1.0, False
+        return _Breadth(1.0, UNSURE)
     breadth = max(second / m - r**2, 0.0) / ((1 - r**2) / n_sites)
-    error = np.sqrt((2 + 1 / flips) / m)
-    narrow = breadth < 1 - WIDE - BELOW * error
-    return float(breadth), bool(narrow or breadth > 1 + WIDE + DEVIATIONS * error)
+    return _Breadth(float(breadth), float((2 + 1 / flips) / m))
 
 
 def _excess(answers: list[Agreement], n_sites: int) -> tuple[float, float]:

@@ -113,3 +113,20 @@ def test_cells_that_are_there_stay_to_the_letter(answers, found):
     sizes = made["size"].to_pylist()
     assert sizes[:40] == [str(s) for s in table["size"][:40]]
     assert {word.split()[0] for word in sizes[40:80]} <= {">", "<="}
+
+
+def test_frames_are_answered_and_filled(answers, found):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    table, _ = answers
+    frame = pd.DataFrame(table, index=[f"person {i}" for i in range(500)])
+    want = found.assign(table)
+    np.testing.assert_array_equal(found.assign(frame).probability, want.probability)
+    gaps = frame.copy()
+    gaps.loc["person 3", "q3"] = None
+    columns = dict(filled(found, gaps).columns)
+    assert columns["id"].to_pylist()[3] == "person 3"
+    assert columns["q3"].to_pylist()[3] in ("Yes", "no")
+    assert columns["q4"].to_pylist() == table["q4"]
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    again = found.assign(polars.DataFrame(table)[:, ::-1])
+    np.testing.assert_array_equal(again.probability, want.probability)
