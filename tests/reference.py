@@ -20,6 +20,7 @@ hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_sear
 hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
 hopfed.hopfield.plasticity.rules hopfed.hopfield.plasticity.agreement hopfed.federation.aggregate
 hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
+hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.choices
 hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.data hopfed.data.* hopfed.theory
 hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults

@@ -75,12 +75,60 @@ def read_npy(path: str | Path) -> np.ndarray:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     with opened(path) as file, reading(path, "cannot be read as npy"):
-        header = _header(file)
-        follow = size_of(file) - file.tell()
-        if header.nbytes != follow:
-            raise ValueError(f"{header.nbytes} bytes are due after the header, there are {follow}")
+        header = _whole_header(file)
         require_memory(header.nbytes, str(path))
         return _body(file, header)
+
+
+def npy_header(path: str | Path) -> Header:
+    """Return shape and type of the array of an .npy file, held to the bytes that follow.
+
+    Parameters
+    ----------
+    path : of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/a.npy", np.eye(2))
+    ...     npy_header(f"{folder}/a.npy").shape
+    (2, 2)
+    """
+    with opened(path) as file, reading(path, "cannot be read as npy"):
+        return _whole_header(file)
+
+
+def npy_rows(path: str | Path, rows: int) -> Iterator[np.ndarray]:
+    """Yield an array in C order of an .npy file some rows at a time, for one larger than memory.
+
+    Parameters
+    ----------
+    path : of the file.
+    rows : at a time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/a.npy", np.eye(3))
+    ...     [part.shape for part in npy_rows(f"{folder}/a.npy", 2)]
+    [(2, 3), (1, 3)]
+    """
+    with opened(path) as file, reading(path, "cannot be read as npy"):
+        header = _whole_header(file)
+        for start in range(0, header.shape[0], rows):
+            few = min(rows, header.shape[0] - start)
+            yield _values(file, Header((few, *header.shape[1:]), header.dtype, header.fortran))
+
+
+def _whole_header(file: BinaryIO) -> Header:
+    """Header of an .npy file of the length that it says."""
+    header = _header(file)
+    follow = size_of(file) - file.tell()
+    if header.nbytes != follow:
+        raise ValueError(f"{header.nbytes} bytes are due after the header, there are {follow}")
+    return header
 
 
 class Npz(Mapping[str, np.ndarray]):
@@ -212,7 +260,15 @@ def _header(file: Any) -> Header:
 
 
 def _body(file: Any, header: Header) -> np.ndarray:
-    """Read the array that follows its header."""
+    """Read the array that follows its header, and nothing may follow it."""
+    array = _values(file, header)
+    if file.read(1):  # for a member of an archive, this checks its sum as well
+        raise ValueError("holds more than the header says")
+    return array
+
+
+def _values(file: Any, header: Header) -> np.ndarray:
+    """Read as many values as a header says."""
     flat = np.empty(header.nbytes, dtype=np.uint8)
     view, at = memoryview(flat.data), 0
     while at < header.nbytes:
@@ -220,8 +276,6 @@ def _body(file: Any, header: Header) -> np.ndarray:
         if not got:
             raise EOFError(f"ends {header.nbytes - at} bytes early")
         at += got
-    if file.read(1):  # for a member of an archive, this checks its sum as well
-        raise ValueError("holds more than the header says")
     if header.dtype.kind == "b" and flat.size and flat.max() > 1:
         raise ValueError("holds truth values other than 0 and 1")
     order = "F" if header.fortran else "C"

@@ -160,6 +160,10 @@ class Coding:
     def apply(self, source: Any) -> Table:
         """Code another table in the same way; columns are found by name, whatever their order.
 
+        Parameters
+        ----------
+        source : as of `hopfed.read_table`.
+
         Raises
         ------
         DataError : columns that are not there, or a word that was not there, with their names.

@@ -15,6 +15,7 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.delimited import Delimited
 from hopfed.data.files import opened, reading
+from hopfed.data.npz import Header, npy_header, npy_rows
 from hopfed.data.readers import PREFERRED, read_numbers
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
@@ -73,11 +74,25 @@ def _of_path(path: Path) -> Source:
         return _of_parquet(path) if suffix == ".parquet" else _of_feather(path)
     if suffix == ".zarr":
         return _of_zarr(path)
+    if suffix == ".npy" and (header := npy_header(path)).nbytes > LARGE and _in_parts(header):
+        shape = header.shape[0], math.prod(header.shape[1:])
+        size = max(1, PART // shape[1])
+
+        def parts() -> Iterator[np.ndarray]:
+            return (part.reshape(len(part), -1) for part in npy_rows(path, size))
+
+        return _of_numbers(Numbers(shape, parts), str(path))
     if suffix in ARRAYS:
         return _of_array(read_numbers(path), str(path))
     with opened(path):  # that there is no such file is said first
         known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
         raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
+
+
+def _in_parts(header: Header) -> bool:
+    """Whether the rows of an array lie one after the other, and can be packed as they come."""
+    fits = header.dtype.kind in "biu" or header.dtype.itemsize in (4, 8)
+    return header.dtype.kind in "biuf" and fits and not header.fortran and len(header.shape) > 1
 
 
 def _of_text(path: Path) -> Source:
@@ -297,7 +312,7 @@ def _of_zarr(path: Path) -> Source:
 def _of_array(given: Any, what: str) -> Source:
     """An array of any library, in memory or not."""
     dtype = getattr(given, "dtype", None)
-    if getattr(dtype, "names", None):
+    if dtype is not None and getattr(dtype, "names", None):
         return _of_columns(dtype.names, [as_arrow(given[name]) for name in dtype.names], what)
     lazy = type(given).__module__.startswith(("zarr", "h5py"))
     given = given if lazy or isinstance(given, np.ndarray) else to_host(given)

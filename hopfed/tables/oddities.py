@@ -33,7 +33,7 @@ def oddities(rows: PackedBits | MaskedBits, columns: Sequence[str]) -> list[str]
     lines = []
     for what, which in (("without any entry", empty), ("of one value", constant)):
         if which.any():
-            lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which)])}")
+            lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
     alike = copies(rows, np.flatnonzero(~empty & ~constant))
     if alike:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]

@@ -98,8 +98,9 @@ def read_tables(
         for i, source in enumerate(sources)
     ]
     whats = [source.what for source in opened]
-    for source in opened if watch is not None else ():
-        source.watch = partial(watch, source.what)
+    if watch is not None:
+        for source in opened:
+            source.watch = partial(watch, source.what)
     if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
         alone = [_alone(source, choices) for source in opened]
         if all(code.kind == "words" for table in alone for code in table.coding.codes):

@@ -68,7 +68,13 @@ def made_up(n: int) -> tuple[str, ...]:
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
-    """Whether columns have no names of their own."""
+    """Whether columns have no names of their own.
+
+    Examples
+    --------
+    >>> is_made_up(["column 1", "column 2"]), is_made_up(["tea"])
+    (True, False)
+    """
     return tuple(columns) == made_up(len(columns))
 
 

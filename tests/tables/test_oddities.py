@@ -277,3 +277,49 @@ def test_files_that_are_none(tmp_path, suffix):
     judge(path, {}, "no such file")
     path.write_bytes(b"\x89 this is no table at all" * 20)
     judge(path, {}, "cannot be read as|got 1 x 1|no column is left|at least two")
+
+
+@pytest.mark.parametrize("gone", [None, 0, np.nan])
+def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
+    X = np.random.default_rng(0).choice([-1.0, 1.0], (300, 17))
+    if gone is not None:
+        X[100:200, 3] = gone
+    X = X if gone is np.nan else X.astype(np.int8)
+    np.save(tmp_path / "a.npy", X)
+    whole = hopfed.read_table(tmp_path / "a.npy")
+    monkeypatch.setattr("hopfed.tables.formats.LARGE", 100)
+    monkeypatch.setattr("hopfed.tables.reading.LARGE", 100)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 170)
+    for source in (tmp_path / "a.npy", X):
+        table = hopfed.read_table(source)
+        assert type(table.rows) is type(whole.rows)
+        np.testing.assert_array_equal(unpack(table.rows), unpack(whole.rows))
+    X[250, 5] = 3
+    np.save(tmp_path / "a.npy", X)
+    judge(tmp_path / "a.npy", {}, "got 3.* at row 251, column 6")
+
+
+@pytest.mark.slow
+def test_a_large_text_needs_little_memory(tmp_path):
+    """200 MB of text: pandas would hold 800 MB of numbers."""
+    import subprocess
+    import sys
+
+    rng, line = np.random.default_rng(0), 2 * 500
+    with open(tmp_path / "a.csv", "wb") as file:
+        file.write((",".join(f"q{j}" for j in range(500)) + "\n").encode())
+        for _ in range(40):
+            block = np.full((5000, line), ord(","), np.uint8)
+            block[:, ::2] = ord("0") + rng.integers(0, 2, (5000, 500), dtype=np.uint8)
+            block[:, -1] = ord("\n")
+            file.write(block.tobytes())
+    code = (
+        "import sys, resource, hopfed; table = hopfed.read_table(sys.argv[1]);"
+        "print(table.shape, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True
+    )
+    shape, _, peak = answer.stdout.rpartition(" ")
+    assert shape == "(200000, 500)"
+    assert int(peak) < 800_000  # kB

@@ -66,7 +66,8 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
         found = total(owners.ask(residual_products, told), "products")
-        return (found + _within_variables(fit, w * scale)) * scale
+        whole: np.ndarray = (found + _within_variables(fit, w * scale)) * scale
+        return whole
 
     start = stream(owners.seed, "halves", draw).standard_normal(means.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale

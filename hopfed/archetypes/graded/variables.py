@@ -66,16 +66,19 @@ class Variables:
 
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> list[np.ndarray]:
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """(K, N) of numbers added up over the columns of a variable, at each of them."""
         if not self.count:
             return x
-        found = np.zeros((*x.shape[:-1], self.count))
-        np.add.at(found, (..., self.label[self.inside]), x[..., self.inside])
         whole = x.astype(np.float64)
-        whole[..., self.inside] = found[..., self.label[self.inside]]
+        for group in self.groups():
+            whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
         return whole
 
     def normalised(self, rates: np.ndarray) -> np.ndarray:
