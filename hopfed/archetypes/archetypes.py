@@ -13,8 +13,8 @@ import numpy as np
 
 from hopfed.archetypes import assignment, export, storage, views
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
-from hopfed.archetypes.selection import expected_overlap
 from hopfed.tables.coding import Coding
+from hopfed.theory.resolution import expected_overlap
 
 
 @dataclass(frozen=True)

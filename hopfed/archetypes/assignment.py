@@ -28,13 +28,13 @@ import numpy as np
 from scipy.special import gammainc, logsumexp, ndtr
 
 from hopfed import kernels
-from hopfed._lib.arrays import to_host
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.owners import inside, log_joint
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
-from hopfed.spectral.rows import Bits, held, like, seen_times
+from hopfed.spectral.rows import Bits, held, seen_times
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -303,7 +303,8 @@ def _expected_shares(found: Archetypes) -> np.ndarray:
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
     if not shares.sum() > 0:
         shares = np.ones(len(found))
-    return shares / max(shares.sum(), 1e-300)
+    found_shares: np.ndarray = shares / max(shares.sum(), 1e-300)
+    return found_shares
 
 
 class _Tails:

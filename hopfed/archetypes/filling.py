@@ -88,7 +88,8 @@ def filled(found: Archetypes, source: Any) -> Filled:
 def _gaps(table: Table) -> np.ndarray:
     """(M, N) booleans: which entries are missing."""
     if isinstance(table.rows, kernels.MaskedBits):
-        return kernels.unpack(table.rows) == 0
+        gaps: np.ndarray = kernels.unpack(table.rows) == 0
+        return gaps
     return np.zeros(table.shape, bool)
 
 

@@ -140,7 +140,8 @@ class Known:
     def overlaps(self) -> np.ndarray:
         """(K,) overlap with its archetype to expect of each."""
         most = majority_overlap(np.maximum(np.round(self.rows), 1), self.quality)
-        return np.minimum(expected_overlap(self.gamma), most)
+        found: np.ndarray = np.minimum(expected_overlap(self.gamma), most)
+        return found
 
     @property
     def level(self) -> float:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed.archetypes.factorize import Archetypes
+from hopfed.archetypes.archetypes import Archetypes
 from hopfed.recovery.routes import Recovery
 
 FEWEST = 3  # columns that vary, below which there is nothing to count
