@@ -128,12 +128,12 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     shown = ~few | (rows >= support)
     if shown.all():
         return found
+    fields = ("patterns", "scores", "predicted_scores", "exposures")
+    left = replace(found, **{name: getattr(found, name)[shown] for name in fields})
+    if found.status not in FOUND:
+        return left
     return replace(
-        found,
-        **{
-            name: getattr(found, name)[shown]
-            for name in ("patterns", "scores", "predicted_scores", "exposures")
-        },
+        left,
         status="incomplete" if shown.any() else "too little data",
         advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
         "shown: they say more of these examples than of a kind. Give more examples.",
