@@ -5,6 +5,13 @@ overlap with the archetype is then ``erf sqrt(gamma / (2 (1 - gamma)))`` (theory
 and acceptance"). gamma grows with the examples as `spikes.overlap` says.
 
 Source: theory/NOTES.md, "Resolution".
+
+Parameters
+----------
+gamma : squared cosine of a pattern's vector with the archetype, in [0, 1].
+q : aspect ratio N / M, above 0.
+r : quality of the examples, in [0, 1].
+overlap : wanted of a pattern with its archetype, in (0, 1).
 """
 
 from __future__ import annotations

@@ -14,6 +14,9 @@ from hopfed.spectral.rank import RankEstimate
 from hopfed.theory import marchenko_pastur
 
 REPLICAS = 4  # tables drawn from the fitted channel
+RARE = 100.0  # flips of a row or a column, whichever is shorter, above which the law holds
+LARGEST = 10**8  # entries of such a table
+BATCH = 4_096  # rows drawn at once
 FINE = 1e-9  # eigenvalues closer than that are one: sparse flips leave many at 0
 
 
@@ -51,18 +54,20 @@ def replica_distance(
 
     Returns
     -------
-    Distance, at least 0 and at most that of `bulk_distance` where no pattern was found.
+    Distance; that of `bulk_distance` where flips are not rare, or the table is too large to draw.
     """
-    bulk = _bulk(spectrum, rank)
-    if not len(bulk) or not len(patterns) or not weights.sum() > 0:
+    bulk, M = _bulk(spectrum, rank), round(spectrum.n_examples)
+    rare = (1 - rank.quality) / 2 * min(M, spectrum.n_sites) < RARE
+    drawable = len(patterns) > 0 and weights.sum() > 0 and M * spectrum.n_sites <= LARGEST
+    if not (len(bulk) and rare and drawable):
         return bulk_distance(spectrum, rank)
-    rng = stream(seed, "replicas")
-    M, shares = round(spectrum.n_examples), weights / weights.sum()
+    rng, shares = stream(seed, "replicas"), weights / weights.sum()
     drawn = []
     for _ in range(REPLICAS):
-        flips = rng.random((M, spectrum.n_sites)) < (1 - rank.quality) / 2
-        rows = patterns[rng.choice(len(patterns), size=M, p=shares)]
-        operator = FactorOperator.from_examples(np.where(flips, -rows, rows))
+        kinds = rng.choice(len(patterns), size=M, p=shares)
+        batches = (patterns[kinds[a : a + BATCH]] for a in range(0, M, BATCH))
+        flipped = (np.where(rng.random(b.shape) < (1 - rank.quality) / 2, -b, b) for b in batches)
+        operator = FactorOperator.from_examples(flipped)
         drawn.append(_bulk(eigenpairs(operator, 0), rank))
     apart = max(_apart(one, np.concatenate(drawn)) for one in drawn)
     return max(_apart(bulk, np.concatenate(drawn)) - apart, 0.0)

@@ -330,7 +330,9 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     if sample.profile is None:
         tau = s2 * _unit_edge(m, n, alpha) / sample.drawn
         if not sample.white:
-            return max(tau * _shift(sample, k, s2), _rare_flips(s2, m, n, alpha))
+            rough = float(f"{s2:.2g}")  # so that few are computed, in units of s2
+            rare = _rare_flips(rough, round(sample.drawn), sample.n_sites, alpha)
+            return max(tau * _shift(sample, k, s2), s2 * rare)
     else:
         # The law of the variances lives on the examples: they take the place of the sites.
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
@@ -346,13 +348,14 @@ def _unit_edge(m: int, n: int, alpha: float) -> float:
     return float(centre + scale * tracy_widom.critical_value(alpha))
 
 
+@lru_cache(maxsize=1 << 10)
 def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
-    """Eigenvalue of noise that rare flips make by chance; 0 where they are not rare."""
+    """Eigenvalue of noise that rare flips make by chance, over s2; 0 where they are not rare."""
     r = min(float(np.sqrt(max(1.0 - s2, 0.0))), 1 - 1e-9)
     # A column stands out if 2 r z > sqrt(s2 N), z the normal deviate of its flips; twice that here.
     if 4 * r * LARGEST < np.sqrt(s2 * min(m, n)):
         return 0.0
-    return spikes.rare_flip_edge(r, m, n, alpha)
+    return spikes.rare_flip_edge(r, m, n, alpha) / max((1 - r) * (1 + r), 1e-12)
 
 
 def _rare(sample: Sample, alpha: float) -> float:
