@@ -64,7 +64,7 @@ gallery: .venv/dev
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt
+.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt requirements/table.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from hopfed.errors import DataError, HopfedError
+from hopfed.errors import DataError, HopfedError, shown
 
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
 BROKEN = (
@@ -130,7 +130,7 @@ def size_of(file: BinaryIO) -> int:
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    lines = str(error).splitlines()
+    said = shown(next(iter(str(error).splitlines()), ""))  # it may quote the file
     if isinstance(error, KeyError):
-        return f"{lines[0] if lines else 'a key'} is missing"
-    return lines[0] if lines and lines[0] else type(error).__name__
+        return f"{said or 'a key'} is missing"
+    return said or type(error).__name__

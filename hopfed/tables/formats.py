@@ -108,11 +108,11 @@ def _of_text(path: Path) -> Source:
 
 
 @contextmanager
-def _arrow(what: str) -> Iterator[None]:
+def _arrow(name: str | Path, what: str = "cannot be read") -> Iterator[None]:
     """Turn errors of Arrow about a file into one line."""
     import pyarrow as pa
 
-    with reading(what):
+    with reading(name, what):
         try:
             yield
         except pa.ArrowException as error:
@@ -122,7 +122,7 @@ def _arrow(what: str) -> Iterator[None]:
 def _of_parquet(path: Path) -> Source:
     with opened(path):
         pass
-    with _arrow(f"{path}: cannot be read as parquet"):
+    with _arrow(path, "cannot be read as parquet"):
         from pyarrow import parquet
 
         file = parquet.ParquetFile(path)
@@ -131,7 +131,7 @@ def _of_parquet(path: Path) -> Source:
     size = max(1, PART // max(len(schema), 1))
 
     def batches() -> Iterator[Any]:
-        with _arrow(f"{path}: cannot be read as parquet"):
+        with _arrow(path, "cannot be read as parquet"):
             for batch in parquet.ParquetFile(path).iter_batches(batch_size=size):
                 batch.validate(full=True)  # what it calls text is
                 yield batch
@@ -141,7 +141,7 @@ def _of_parquet(path: Path) -> Source:
 
 def _of_feather(path: Path) -> Source:
     def batches() -> Iterator[Any]:
-        with _arrow(f"{path}: cannot be read as {path.suffix[1:]}"), opened(path) as raw:
+        with _arrow(path, f"cannot be read as {path.suffix[1:]}"), opened(path) as raw:
             import pyarrow as pa
 
             file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
@@ -150,7 +150,7 @@ def _of_feather(path: Path) -> Source:
                 batch.validate(full=True)  # and nothing in it leads out of it
                 yield batch
 
-    with _arrow(f"{path}: cannot be read as {path.suffix[1:]}"), opened(path) as raw:
+    with _arrow(path, f"cannot be read as {path.suffix[1:]}"), opened(path) as raw:
         import pyarrow as pa
 
         schema = pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
@@ -162,16 +162,17 @@ def _of_stream(given: Any, what: str) -> Source:
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
-        with _arrow(f"{what}: cannot be read"):
+        with _arrow(what):
             yield from pa.RecordBatchReader.from_stream(given)
 
-    with _arrow(f"{what}: cannot be read"):
+    with _arrow(what):
         schema = pa.RecordBatchReader.from_stream(given).schema
     return _of_batches(schema, batches, what)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
-    names, notes = unique([name.strip() for name in schema.names])
+    with _arrow(what):  # names may be no text
+        names, notes = unique([name.strip() for name in schema.names])
     if not names:
         raise DataError(f"{what}: there are no columns")
     unfit = {j: why for j, kind in enumerate(schema.types) if (why := _unfit(kind))}

@@ -39,6 +39,7 @@ def read(reader, path):
     except HopfedError as error:
         words = str(error)
     assert len(words.splitlines()) == 1
+    assert words.isprintable()
     return None
 
 
