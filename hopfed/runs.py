@@ -15,7 +15,7 @@ import math
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -237,6 +237,31 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
     return found
 
 
+def first_seed(config: Mapping[str, Any]) -> int:
+    """First seed of a run with these settings: 0 unless they tell another one.
+
+    Examples
+    --------
+    >>> first_seed({"seeds": 3}), first_seed({"seeds": 3, "first_seed": 100})
+    (0, 100)
+    """
+    first = config.get("first_seed", 0)
+    if not isinstance(first, int) or first < 0:
+        raise RunFileError(f"first_seed must be a whole number from 0 on, got {first!r}")
+    return first
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the experiment alone: all but the first seed.
+
+    Examples
+    --------
+    >>> settings_of({"seeds": 3, "first_seed": 100})
+    {'seeds': 3}
+    """
+    return {name: value for name, value in config.items() if name != "first_seed"}
+
+
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:
     """Refuse a run of an experiment whose arrays are not of its seeds, and of their rounds.
 
@@ -258,9 +283,10 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
     hopfed.errors.RunFileError: run.h5: not a run file as hopfed writes it: x is (1, 3) for 2 seeds
     """
     seeds = run.arrays.get("seeds", np.zeros(0))
+    first = first_seed(run.config)
     held = seeds.dtype.kind == "i" and seeds.shape == (run.committed,)
     held = held and len(np.unique(seeds)) == len(seeds)
-    held = held and bool(((seeds >= 0) & (seeds < run.planned)).all())
+    held = held and bool(((seeds >= first) & (seeds < first + run.planned)).all())
     _require(held, path, "it does not tell its seeds")
     lead = (run.committed,) if rounds is None else (run.committed, rounds)
     for name, array in run.arrays.items():

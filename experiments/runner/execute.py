@@ -45,8 +45,9 @@ def execute(
     memory: int = BUDGET,
     at_once: bool = False,
     report: Report | None = None,
+    first: int = 0,
 ) -> Run:
-    """Run `experiment` over the seeds ``0 .. config.seeds - 1``.
+    """Run `experiment` over ``config.seeds`` seeds, from `first` on.
 
     Parameters
     ----------
@@ -62,6 +63,7 @@ def execute(
     memory : bytes of the clients' states to keep in memory; the others are in files.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
+    first : the first seed; others than those that settings were tuned on are drawn from 100 on.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def execute(
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
     _check_fits(config)
-    ledger = _begun(experiment, config, out, resume, memory)
+    ledger = _begun(experiment, config, out, resume, memory, first)
     if not ledger.pending():
         return ledger.run()
     new = out is not None and not Path(out).exists()
@@ -129,13 +131,13 @@ def _most(value: Any) -> int:
 
 
 def _begun(
-    experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int
+    experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int, first: int
 ) -> Ledger:
     """Ledger of a run, with the results in `out` if the run is continued."""
     by_round = hasattr(experiment, "run_round")
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
-        to_plain(config),
+        to_plain(config) | ({"first_seed": first} if first else {}),
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
         rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,

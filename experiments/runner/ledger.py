@@ -28,7 +28,7 @@ from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
-from hopfed.runs import Run, blaming, plain, provenance, require_seeds
+from hopfed.runs import Run, blaming, first_seed, plain, provenance, require_seeds
 
 SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
 
@@ -94,6 +94,12 @@ class Ledger:
         """Number of seeds."""
         return int(self.config["seeds"])
 
+    @property
+    def seeds(self) -> range:
+        """All seeds of the run."""
+        first = first_seed(self.config)
+        return range(first, first + self.planned)
+
     def progress(self) -> tuple[int, int]:
         """Seeds finished and planned; if the number of rounds is known, rounds instead."""
         rounds = self.rounds
@@ -102,7 +108,7 @@ class Ledger:
 
     def pending(self) -> list[int]:
         """Seeds that are not finished, in order."""
-        return [seed for seed in range(self.planned) if seed not in self.done]
+        return [seed for seed in self.seeds if seed not in self.done]
 
     def position(self, seed: int) -> tuple[int, State | None]:
         """Next round of `seed`, and the state it starts from."""
@@ -222,7 +228,7 @@ class Ledger:
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
         for seed, entry in self.open.items():
-            known = self.by_round and seed in range(run.planned) and seed not in self.done
+            known = self.by_round and seed in self.seeds and seed not in self.done
             begun = 1 <= len(entry.rounds) < (self._last or len(entry.rounds) + 1)
             if not (known and begun and entry.state is not None):
                 raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
@@ -250,6 +256,9 @@ class Ledger:
     def _check(self, run: Run) -> None:
         if run.kind != self.kind:
             raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
+        begun, here = first_seed(run.config), self.seeds.start
+        if begun != here:
+            raise ArgumentError("seeds", f"from {begun} on, as in {self.path}", here)
         for name, mine in json.loads(json.dumps(self.config)).items():
             held = run.config.get(name)
             if name == "seeds":  # the number of seeds may only grow

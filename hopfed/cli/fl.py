@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs
-from hopfed.cli.numbers import COUNT, FINITE
+from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
 from hopfed.errors import BackendError, DataError
@@ -32,7 +32,7 @@ def fl_command() -> None:
 @click.option("--clients", type=COUNT, help="Number of clients.")
 @click.option("--rounds", type=COUNT, help="Communication rounds.")
 @click.option("--models", help="Architectures, which clients take in turn: lenet,mlp:200x100.")
-@click.option("--seeds", type=COUNT, help="Number of seeds.")
+@click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
@@ -66,6 +66,8 @@ def run_command(
     config = replace(fl.Config(), method=method)
     if config_file is not None:
         config = fl.with_options(config, _read(config_file))
+    first, number = options.pop("seeds") or (0, None)
+    options |= {"seeds": number, "first": first}
     named = ("data", "partition", "clients", "rounds", "models", "seeds")
     given = [f"{n}={options.pop(n)}" for n in named if options.get(n) is not None]
     config = fl.with_options(config, [*given, *settings])

@@ -83,3 +83,23 @@ COUNT = Whole()
 WHOLE = Whole(most=(1 << 63) - 1)
 FINITE = Number()
 NUMBER = Number(infinite=True)
+
+
+class Seeds(click.ParamType):
+    """A number of seeds, or the range FIRST:END of them, END left out; as (first, number)."""
+
+    name = "count|first:end"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Parse `value`."""
+        if isinstance(value, tuple):
+            return value
+        first, colon, end = str(value).rpartition(":")
+        start = WHOLE.convert(first, param, ctx) if colon else 0
+        stop = WHOLE.convert(end, param, ctx)
+        if colon and (start < 0 or stop <= start):
+            self.fail(f"{value} holds no seed: 100:105 are 100 to 104", param, ctx)
+        return start, stop - start
+
+
+SEEDS = Seeds()

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs
-from hopfed.cli.numbers import COUNT
+from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
@@ -24,7 +24,7 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 @click.option(
     "--preset", type=click.Choice(PRESET_NAMES), help="Settings to start from. [default: default]"
 )
-@click.option("--seeds", type=COUNT, help="Number of seeds.")
+@click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
@@ -49,7 +49,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     """
     experiment = find(name)
     check_outputs(("--out", out_file, RUN))
-    config = _config(experiment, out_file, options)
+    config, options["first"] = _config(experiment, out_file, options)
     carry_out(experiment, config, out_file, as_json, **options)
 
 
@@ -63,6 +63,7 @@ def carry_out(
     engine: str,
     workers: int,
     memory: float | None = None,
+    first: int = 0,
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
@@ -82,6 +83,7 @@ def carry_out(
             workers=workers,
             memory=BUDGET if memory is None else int(memory * 1e9),
             report=report,
+            first=first,
         )
     seconds += time.perf_counter()
     if as_json:
@@ -92,26 +94,31 @@ def carry_out(
     out.print(f"\n{config.seeds} seeds in {seconds:.1f} s; {kept}")
 
 
-def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> Any:
-    """Return the settings: those of the resumed file or of the preset, changed by options."""
+def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
+    """Settings, of the resumed file or of the preset, changed by options; and the first seed."""
     from hopfed._lib.settings import from_plain, with_settings
-    from hopfed.runs import Run
+    from hopfed.runs import Run, first_seed, settings_of
 
+    first = 0
     started = options["resume"] and out_file is not None and out_file.exists()
     if started and options["preset"] is None:
         held = Run.load(str(out_file))
         if held.kind != experiment.__name__.rpartition(".")[2]:
             raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
         try:
-            config = from_plain(experiment.Config, held.config)
+            config = from_plain(experiment.Config, settings_of(held.config))
         except (ArgumentError, TypeError) as error:
             raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
+        first = first_seed(held.config)
         if not options["trust"]:
             _refuse_code(experiment, config, str(out_file), options["settings"])
     else:
         config = experiment.PRESETS[options["preset"] or "default"]
     config = with_settings(config, options["settings"])
-    return config if options["seeds"] is None else replace(config, seeds=options["seeds"])
+    if options["seeds"] is None:
+        return config, first
+    first, number = options["seeds"]
+    return replace(config, seeds=number), first
 
 
 def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:

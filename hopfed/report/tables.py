@@ -9,7 +9,7 @@ from typing import Any
 from hopfed._lib.settings import from_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
-from hopfed.runs import Run, require_seeds
+from hopfed.runs import Run, require_seeds, settings_of
 
 
 def load_complete(path: str | Path) -> Run:
@@ -24,7 +24,7 @@ def load_complete(path: str | Path) -> Run:
     if run.kind in (*NAMES, *OTHERS):
         experiment = find(run.kind)
         try:
-            config = from_plain(experiment.Config, run.config)
+            config = from_plain(experiment.Config, settings_of(run.config))
         except (ArgumentError, TypeError) as error:
             raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
         by_round = hasattr(experiment, "run_round")
@@ -56,7 +56,9 @@ def tables_of(run: Run) -> list[Table]:
     if record_of(run.kind) is not None:
         own = getattr(find(run.kind), "tables", None)
         if own is not None:
-            made: list[Table] = own(from_plain(find(run.kind).Config, run.config), run.summary)
+            made: list[Table] = own(
+                from_plain(find(run.kind).Config, settings_of(run.config)), run.summary
+            )
             return made
     measures = measures_of(run.kind)
     if not measures:

@@ -77,3 +77,28 @@ def test_arrays_of_unequal_shapes_are_an_error():
     ledger.commit(0, {"x": np.zeros(2)})
     with pytest.raises(ValueError, match="'x' must have one shape"):
         ledger.commit(1, {"x": np.zeros(3)})
+
+
+def test_seeds_begin_where_one_likes(walk, tmp_path, hopfed):
+    late = execute(walk, walk.Config(seeds=3), first=100, out=tmp_path / "late.h5")
+    assert late.arrays["seeds"].tolist() == [100, 101, 102]
+    assert late.arrays["a/seed"].tolist() == [100, 101, 102]
+    assert late.config["first_seed"] == 100
+    with pytest.raises(ArgumentError, match="from 100 on"):
+        execute(walk, walk.Config(seeds=4), out=tmp_path / "late.h5", resume=True)
+    more = execute(walk, walk.Config(seeds=4), first=100, out=tmp_path / "late.h5", resume=True)
+    assert more.arrays["x"].shape == (4, 4)
+    np.testing.assert_array_equal(more.arrays["x"][:3], late.arrays["x"])
+
+    out = tmp_path / "mp.h5"
+    asked = ("run", "mp", "--preset", "quick", "--seeds", "100:102", "--out", out)
+    assert hopfed(*asked)[0] == 0
+    assert Run.load(out).arrays["seeds"].tolist() == [100, 101]
+    assert hopfed("show", out)[0] == 0
+    assert hopfed("run", "mp", "--out", out, "--resume")[0] == 0
+    assert hopfed("run", "mp", "--out", out, "--resume", "--seeds", "100:103")[0] == 0
+    assert Run.load(out).arrays["seeds"].tolist() == [100, 101, 102]
+    for wrong in ("5:5", "7:3", "-1:2", "a:b", "3:"):
+        status, _, errors = hopfed("run", "mp", "--seeds", wrong)
+        assert status == 2
+        assert len(errors.splitlines()) == 1
