@@ -240,6 +240,14 @@ def _arrays(path: str | Path, file: Any) -> dict[str, Any]:
 def first_seed(config: Mapping[str, Any]) -> int:
     """First seed of a run with these settings: 0 unless they tell another one.
 
+    Parameters
+    ----------
+    config : settings of the run.
+
+    Raises
+    ------
+    RunFileError : they tell something else.
+
     Examples
     --------
     >>> first_seed({"seeds": 3}), first_seed({"seeds": 3, "first_seed": 100})
@@ -253,6 +261,10 @@ def first_seed(config: Mapping[str, Any]) -> int:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the experiment alone: all but the first seed.
+
+    Parameters
+    ----------
+    config : settings of the run.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import DATA
 
-from hopfed.recovery.run_file import column_names
+from hopfed.archetypes.storage import load
 from hopfed.runs import Run
 from hopfed.tables.coding import Coding
 
@@ -40,7 +40,7 @@ def test_names_are_in_every_output(hopfed, tmp_path):
     assert "q" in text.split("classes")[0] or "columns above" in text
     assert "1 column(s) hold a single value: always" in text
     held = Run.load(run)
-    assert column_names(held) == (*NAMES, "always")
+    assert load(run).columns == (*NAMES, "always")
     coding = Coding.from_json(held.config["coding"])
     assert (coding.ids, coding.ignored) == (("id",), ("party",))
     with h5py.File(run) as file:

@@ -34,7 +34,7 @@ def promised(seed, draws):
     overlaps, ok, found = [], 0, 0
     for index in range(draws):
         xi, eta = draw(seed, index)
-        answer = hopfed.recover(eta, seed=index, channel="symmetric")
+        answer = hopfed.recover(eta, seed=index, channel="symmetric", support=1)
         found += answer.status in FOUND
         if answer.status == "ok":
             ok += 1

@@ -4,8 +4,8 @@ import pytest
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
+from hopfed.recovery.one_pass import counted
 from hopfed.recovery.one_round import Federation
-from hopfed.recovery.routes import counted
 from hopfed.spectral.noise import NoiseProfile
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import TracyWidom
