@@ -180,7 +180,7 @@ def play(
     arrays |= {"validation": scores[0], "test": scores[1]}
     if config.domains:
         arrays |= _by_domain(method, played.state if due else None)
-    arrays["sizes"] = method.made.split.sizes
+    arrays["sizes"] = method.loaded.split.sizes
     return arrays, played.state, method
 
 
@@ -201,7 +201,7 @@ def scores_of(method: Any, state: FederationState) -> np.ndarray:
     """(2, clients) accuracy of every client on its validation and test examples."""
     from hopfed.neural.training.evaluation import accuracies
 
-    task = method.made
+    task = method.loaded
     alike: dict[int, list[int]] = {}  # clients with equal models and messages share a classifier
     apart: list[list[int]] = []
     for c in range(len(task.split)):
@@ -225,7 +225,7 @@ def _by_domain(method: Any, state: FederationState | None) -> Arrays:
     """
     from hopfed.neural.training.evaluation import domain_of, domains
 
-    task = method.made
+    task = method.loaded
     if state is None:
         none = np.full(len(task.split), np.nan)
         everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)

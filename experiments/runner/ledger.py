@@ -256,9 +256,9 @@ class Ledger:
     def _check(self, run: Run) -> None:
         if run.kind != self.kind:
             raise RunFileError(f"{self.path}: holds a run of {run.kind}, not of {self.kind}")
-        begun, here = first_seed(run.config), self.seeds.start
-        if begun != here:
-            raise ArgumentError("seeds", f"from {begun} on, as in {self.path}", here)
+        first = first_seed(run.config)
+        if first != self.seeds.start:
+            raise ArgumentError("seeds", f"from {first} on, as in {self.path}", self.seeds.start)
         for name, mine in json.loads(json.dumps(self.config)).items():
             held = run.config.get(name)
             if name == "seeds":  # the number of seeds may only grow

@@ -37,7 +37,7 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     """
     from hopfed.neural.memory.embedding import features_of, flattened
 
-    split, tensors = method.made.split, method.made.tensors
+    split, tensors = method.loaded.split, method.loaded.tensors
     found = blank(len(split))
     clients = np.arange(len(found)) if by == "domains" else alike(split.counts(), len(found))
     features, labels, places = [], [], []

@@ -25,7 +25,7 @@ def scores(method: Any, state: FederationState, steps: int, before: int) -> np.n
     """
     from hopfed.neural.training.evaluation import correct
 
-    down, task = state.down[EVERYONE], method.made
+    down, task = state.down[EVERYONE], method.loaded
     found = np.empty((steps, len(task.split)))
     for c in range(len(task.split)):
         other = (c + 1) % len(task.split)
@@ -44,5 +44,5 @@ def arriving(method: Any, client: int) -> np.ndarray:
     """Return the training examples of a client in the order in which they come."""
     from hopfed._lib.random import stream
 
-    rows = method.made.split.train[client]
+    rows = method.loaded.split.train[client]
     return rows[stream(method.task.seed, "stream", client).permutation(len(rows))]

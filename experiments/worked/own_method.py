@@ -50,7 +50,7 @@ class FedAvgM(FedAvg):
         if not messages:
             return super().answer(state, messages)
         old = {n: a for n, a in state.items() if n.startswith("model/")}
-        old = old or pack(self.made.initial(0))
+        old = old or pack(self.loaded.initial(0))
         mean, _ = super().answer({}, messages)
         step = {n: self.beta * state.get(f"velocity/{n}", 0.0) + (mean[n] - old[n]) for n in old}
         new = {n: (old[n] + step[n]).astype(old[n].dtype) for n in old}

@@ -75,7 +75,7 @@ class NeuralMethod(ABC):
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
 
     @property
-    def made(self) -> Task:
+    def loaded(self) -> Task:
         """The task itself, made once per process."""
         return task_of(self.task)
 
@@ -93,12 +93,12 @@ class NeuralMethod(ABC):
         return (Phase(self.training.epochs, self.objective),)
 
     @abstractmethod
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """Parameters that a client trains from."""
 
-    def begins(self, call: Call) -> Params:
+    def start_params_at(self, call: Call) -> Params:
         """Parameters that a client trains from, for a method where they depend on the round."""
-        return self.starts(call.state, call.down, _client(call))
+        return self.start_params(call.state, call.down, _client(call))
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """Further tensors that the client's objective uses."""
@@ -118,12 +118,12 @@ class NeuralMethod(ABC):
         return cross_entropy(forward(params, x)[1], y, mask)
 
     @abstractmethod
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """State and message of a client after training."""
 
-    def closes(self, call: Call, params: Params) -> tuple[State, Message]:
-        """As `ends`, for a method where the result also depends on `down` or on the round."""
-        return self.ends(call.state, params, _client(call))
+    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
+        """As `finish`, for a method where the result also depends on `down` or on the round."""
+        return self.finish(call.state, params, _client(call))
 
     @abstractmethod
     def answer(
@@ -133,7 +133,7 @@ class NeuralMethod(ABC):
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
-        return Network(self.made.model(client), self.personal(state, down, client))
+        return Network(self.loaded.model(client), self.personal(state, down, client))
 
     @abstractmethod
     def personal(self, state: State, down: Message, client: int) -> Params:
@@ -147,7 +147,7 @@ class NeuralMethod(ABC):
 
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
-        return _net(self, self.made.names[client])
+        return _net(self, self.loaded.names[client])
 
     def initial(self, client: int) -> Params:
         """Copy of the parameters and buffers that a client's network starts with."""
@@ -155,7 +155,7 @@ class NeuralMethod(ABC):
 
     def alike(self, client: int) -> str:
         """Key that clients must share to be trained together: the architecture."""
-        return self.made.names[client]
+        return self.loaded.names[client]
 
     def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
         """State of a client before its first round."""
@@ -192,14 +192,14 @@ class NeuralMethod(ABC):
                 flops[i] += self._flops(job, calls[i], number) * len(job.rows) * phase.epochs
             settings = replace(self.training, epochs=phase.epochs)
             ours = list(jobs.values())
-            augment = self.made.augment if phase.augment else None
-            train(ours, self.made.tensors, settings, phase.objective, augment)
+            augment = self.loaded.augment if phase.augment else None
+            train(ours, self.loaded.tensors, settings, phase.objective, augment)
         return [
             failed[i] if i in failed else self._outcome(calls[i], jobs[i], flops[i])
             for i in range(len(calls))
         ]
 
-    def settled(self, state: State, down: Message, client: int) -> State:
+    def after_one_round(self, state: State, down: Message, client: int) -> State:
         """Return `state`; for a client that never took part, its state after one round alone."""
         if state:
             return state
@@ -218,8 +218,8 @@ class NeuralMethod(ABC):
         context = call.context
         return Job(
             self.net(c),
-            self.begins(call),
-            self.made.split.train[c],
+            self.start_params_at(call),
+            self.loaded.split.train[c],
             (context.seed, context.round, context.exchange, c),
             self.extra(call.state, call.down, c),
         )
@@ -228,19 +228,19 @@ class NeuralMethod(ABC):
         """FLOPs per example of one step of a phase, counted once for each architecture."""
         if not len(job.rows):
             return 0.0
-        key = self, self.made.names[_client(call)], number
+        key = self, self.loaded.names[_client(call)], number
         if key not in _COUNTED:
             rows = job.rows[: self.training.batch]
-            batch = self.made.tensors.batch(self.made.tensors.rows(rows))
+            batch = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
             _COUNTED[key] = step_flops(job, *batch, self.phases()[number].objective)
         return _COUNTED[key]
 
     def _pass_flops(self, call: Call, job: Job) -> float:
         """FLOPs of one forward pass over the client's examples."""
-        return len(job.rows) * forward_flops(self.task, self.made.names[_client(call)])
+        return len(job.rows) * forward_flops(self.task, self.loaded.names[_client(call)])
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        state, message = self.closes(call, job.params)
+        state, message = self.finish_at(call, job.params)
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
 
 
@@ -249,7 +249,7 @@ _COUNTED: dict[tuple[NeuralMethod, str, int], float] = {}
 
 @lru_cache(32)
 def _net(method: NeuralMethod, architecture: str) -> nn.Module:
-    return method.wrap(method.made.templates[architecture])
+    return method.wrap(method.loaded.templates[architecture])
 
 
 def _client(call: Call) -> int:

@@ -242,14 +242,14 @@ def test_a_stream_under_every_rule_ends_where_its_store_says():
     from hopfed.neural.training.evaluation import correct
 
     method, state = knn_per()
-    down, split = state.down[EVERYONE], method.made.split
+    down, split = state.down[EVERYONE], method.loaded.split
 
     def played(rule):
         made = with_settings(method, knnper.RULES[rule].split(","))
         return made, _stream.scores(made, state, 5, 2)
 
     def accuracy(made, store, c, test):
-        return correct(made.mixed(store, down, c), method.made.tensors, split.test[test]).mean()
+        return correct(made.mixed(store, down, c), method.loaded.tensors, split.test[test]).mean()
 
     for c, other in enumerate((1, 2, 0)):
         mine, theirs = (_stream.arriving(method, client) for client in (c, other))
@@ -266,7 +266,7 @@ def test_a_stream_under_every_rule_ends_where_its_store_says():
         assert queue[-1, c] == accuracy(made, held, c, other)
         made, alone = played("fedavg")
         model = replace(made, lam=0.0).classifier({}, down, c)
-        assert alone[0, c] == correct(model, method.made.tensors, split.test[c]).mean()
+        assert alone[0, c] == correct(model, method.loaded.tensors, split.test[c]).mean()
 
 
 def test_unseen_clients_stand_apart_in_tables():
@@ -303,8 +303,8 @@ def test_features_in_a_plane(by, way):
     shown = plane[plane[..., 2] > 0]
     assert shown[:, :2].min(axis=0).tolist() == [0, 0]
     assert shown[:, :2].max(axis=0).tolist() == [255, 255]
-    for c, rows in enumerate(fedavg.made.split.test):
-        labels = np.sort(fedavg.made.split.dataset.labels[rows][: _planes.EACH])
+    for c, rows in enumerate(fedavg.loaded.split.test):
+        labels = np.sort(fedavg.loaded.split.dataset.labels[rows][: _planes.EACH])
         np.testing.assert_array_equal(np.sort(plane[c, : len(labels), 2]) - 1, labels)
         assert not plane[c, len(labels) :].any()
     again = _planes.plane(fedavg, state, by, way)

@@ -31,8 +31,8 @@ EVERY = [*PROXIED, (FedRAL, {"least": 0.1, "levels": 2}), (PFedES, {})]
 def test_rows_that_pad_a_batch_do_not_count(cls, settings):
     method = make(cls, settings)
     params = method.initial(0)
-    tensors = method.made.tensors
-    x, y = tensors.batch(tensors.rows(method.made.split.train[0][:5]))
+    tensors = method.loaded.tensors
+    x, y = tensors.batch(tensors.rows(method.loaded.split.train[0][:5]))
     mask = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0])
     forward = forward_of(method.net(0).train())
     a = method.objective(forward, params, x, y, mask, {})
@@ -74,7 +74,7 @@ def test_only_the_shared_part_crosses_the_wire_and_comes_back_averaged(cls, sett
             return outcomes
 
     played = play_round(method, None, 0, seed=0, clients=4, engine=Spy())
-    sizes = method.made.split.sizes[:, 0]
+    sizes = method.loaded.split.sizes[:, 0]
     for c, message in sent.items():
         band = method.band(c).sum() if cls is FedRAL else None
         numbers = sum(t.numel() for t in method.first.values()) if band is None else band
@@ -92,10 +92,10 @@ def test_only_the_shared_part_crosses_the_wire_and_comes_back_averaged(cls, sett
 @pytest.mark.parametrize(("cls", "settings"), EVERY)
 def test_a_client_of_nan_and_absent_ones_harm_nobody(cls, settings):
     class Sick(cls):
-        def closes(self, call, params):
+        def finish_at(self, call, params):
             if call.context.client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().closes(call, params)
+            return super().finish_at(call, params)
 
     seen = set()
     played = play(
@@ -108,7 +108,7 @@ def test_a_client_of_nan_and_absent_ones_harm_nobody(cls, settings):
     for message in played.state.down.values():
         assert all(np.isfinite(a).all() for a in message.values())
     method = make(cls, settings)
-    x, _ = method.made.tensors.batch(torch.arange(6))
+    x, _ = method.loaded.tensors.batch(torch.arange(6))
     for c in range(4):  # client 1 was never heard
         own = played.state.clients.get(c, {})
         down = played.state.down.get(c, played.state.down[EVERYONE])
@@ -155,11 +155,11 @@ def test_bad_settings(call, message):
 
 def test_nested_headers_read_one_projection():
     method = make(FedMRL, SMALL | {"width": 30})
-    net, x = method.net(0).eval(), method.made.tensors.batch(torch.arange(3))[0]
+    net, x = method.net(0).eval(), method.loaded.tensors.batch(torch.arange(3))[0]
     own, shared = net(x)
     both = torch.cat([net.shared.features(x), net.own.features(x)], dim=1)
     fused = both @ net.projector.weight.T + net.projector.bias
-    assert fused.shape == (3, method.made.model(0).feature_dim)
+    assert fused.shape == (3, method.loaded.model(0).feature_dim)
     torch.testing.assert_close(own, net.own.head(fused))
     torch.testing.assert_close(shared, net.shared.head(fused[:, :30]))
     assert make(FedMRL, {}).net(0).shared.head.in_features == 84  # lenet's, the shortest
@@ -170,7 +170,7 @@ def test_the_projector_stays_and_persists():
     first, second = play(method, 1).state.clients[0], play(method, 2).state.clients[0]
     start = method.initial(0)["projector.weight"].numpy()
     assert (first["model/projector.weight"] != start).any()
-    began = method.starts(first, {}, 0)["projector.weight"].numpy()
+    began = method.start_params(first, {}, 0)["projector.weight"].numpy()
     np.testing.assert_array_equal(began, first["model/projector.weight"])
     assert (second["model/projector.weight"] != began).any()
     assert not any("projector" in name for name in method.expects({}, Context(0, 0, 0, 0)))

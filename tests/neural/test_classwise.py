@@ -79,9 +79,13 @@ def test_prototypes_are_those_of_the_trained_model():
     params = method.initial(2)
     params["head.weight"] += 1.0
     params["features.1.bias"] += 0.5
-    _, message = method.ends({}, params, 2)
-    model, tensors, held = method.made.model(2), method.made.tensors, labels_of(method.made, 2)
-    x, _ = tensors.batch(tensors.rows(method.made.split.train[2]))
+    _, message = method.finish({}, params, 2)
+    model, tensors, held = (
+        method.loaded.model(2),
+        method.loaded.tensors,
+        labels_of(method.loaded, 2),
+    )
+    x, _ = tensors.batch(tensors.rows(method.loaded.split.train[2]))
     features = torch.func.functional_call(
         model.features, {n[9:]: t for n, t in params.items() if n.startswith("features")}, (x,)
     ).numpy()
@@ -93,11 +97,11 @@ def test_prototypes_are_those_of_the_trained_model():
 
 def test_soft_labels_are_mean_probabilities():
     method = FD(TASK, TRAINING)
-    _, message = method.ends({}, method.initial(1), 1)
-    held = labels_of(method.made, 1)
-    tensors = method.made.tensors
-    x, _ = tensors.batch(tensors.rows(method.made.split.train[1]))
-    soft = Network(method.made.model(1), method.initial(1))(x).softmax(dim=1).detach().numpy()
+    _, message = method.finish({}, method.initial(1), 1)
+    held = labels_of(method.loaded, 1)
+    tensors = method.loaded.tensors
+    x, _ = tensors.batch(tensors.rows(method.loaded.split.train[1]))
+    soft = Network(method.loaded.model(1), method.initial(1))(x).softmax(dim=1).detach().numpy()
     for label, row in zip(message["labels"], message["rows"], strict=True):
         np.testing.assert_allclose(row, soft[held == label].mean(axis=0), rtol=1e-4, atol=1e-6)
         assert row.sum() == pytest.approx(1.0, abs=1e-5)
@@ -106,7 +110,7 @@ def test_soft_labels_are_mean_probabilities():
 @BOTH
 def test_the_pass_for_the_rows_is_counted(cls):
     # Products of 8 x 8 pixels, 200, 200 and 10; all but the first have a gradient of their input.
-    sizes = [len(rows) for rows in cls(TASK).made.split.train]
+    sizes = [len(rows) for rows in cls(TASK).loaded.split.train]
     products = 64 * 200 + 200 * 200 + 200 * 10
     step, forward = 2 * (3 * products - 64 * 200), 2 * products
     for epochs in (1, 3):
@@ -117,7 +121,7 @@ def test_the_pass_for_the_rows_is_counted(cls):
 
 def test_prototypes_are_weighed_by_examples_and_outlive_their_holders():
     method = FedProto(TASK)
-    wide = np.ones((1, method.made.feature_dim), dtype=np.float32)
+    wide = np.ones((1, method.loaded.feature_dim), dtype=np.float32)
     before = method.server_start(0)
     messages = {
         0: rows([1, 3], np.concatenate([2 * wide, wide]), counts=np.array([3, 1])),
@@ -164,8 +168,8 @@ def test_a_class_costs_its_row_and_its_label(cls, numbers):
     method = cls(TASK, TRAINING)
     played = play(method, 1)
     for c in range(TASK.clients):
-        held = len(set(labels_of(method.made, c)))
-        _, message = method.ends({}, method.initial(c), c)
+        held = len(set(labels_of(method.loaded, c)))
+        _, message = method.finish({}, method.initial(c), c)
         assert nbytes(message) == 4 * held * numbers == played.traffic.up[c]
         context = Context(0, 0, 0, c)
         assert malformed(message, method.expects({}, context)) is None
@@ -186,10 +190,10 @@ def test_stacked_clients_train_as_each_would_alone(cls):
 @BOTH
 def test_a_client_of_nan_and_absent_ones_harm_nobody(cls):
     class Sick(cls):
-        def ends(self, state, params, client):
+        def finish(self, state, params, client):
             if client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().ends(state, params, client)
+            return super().finish(state, params, client)
 
     played = play(Sick(TASK, TRAINING), 4, Participation(rate=0.5))
     heard = [c for c in range(4) if c in played.state.clients]
@@ -202,10 +206,10 @@ def test_a_client_of_nan_and_absent_ones_harm_nobody(cls):
 
 def test_the_nearest_prototype_wins_and_unknown_classes_never():
     method = FedProto(TASK, TRAINING, nearest=True)
-    x = method.made.tensors.batch(method.made.tensors.rows(method.made.split.test[0]))[0]
+    x = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[0]))[0]
     assert isinstance(method.classifier({}, {}, 0), Network)
     params = method.initial(0)
-    features = method.made.model(0).features.eval()(x).detach().numpy()
+    features = method.loaded.model(0).features.eval()(x).detach().numpy()
     down = rows([7, 2], np.stack([features[0], features[1]]))
     scores = method.classifier(pack(params), down, 0)(x)
     assert scores.argmax(dim=1)[:2].tolist() == [7, 2]
@@ -215,8 +219,8 @@ def test_the_nearest_prototype_wins_and_unknown_classes_never():
 def test_what_a_client_keeps_is_its_model():
     played = play(FD(TASK, TRAINING), 1)
     kept = unpack(played.state.clients[0])
-    assert kept.keys() == FD(TASK).made.model(0).state_dict().keys()
-    x = FD(TASK).made.tensors.batch(torch.arange(3))[0]
+    assert kept.keys() == FD(TASK).loaded.model(0).state_dict().keys()
+    x = FD(TASK).loaded.tensors.batch(torch.arange(3))[0]
     y = torch.tensor([1, 2, 3])
     network = FD(TASK).classifier(played.state.clients[0], {}, 0)
     assert torch.isfinite(cross_entropy(network(x), y))

@@ -82,7 +82,7 @@ def test_without_tolerance_it_is_fedavg_to_the_bit():
 
 def sent(method, moves, cluster=0):
     """Messages of clients whose models have moved from the initial one."""
-    base = method.made.initial(0)
+    base = method.loaded.initial(0)
     return {
         c: pack({n: t + move * torch.ones_like(t) for n, t in base.items()})
         | {"examples": np.asarray(10), "cluster": np.asarray(cluster)}
@@ -96,7 +96,7 @@ def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
     state, down, metrics = method.server_step({}, sent(method, moves), Context(0, 0, 0))
     assert metrics["clusters"] == 2
     assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
-    base = method.made.initial(0)
+    base = method.loaded.initial(0)
     for c, move in moves.items():
         for name, tensor in unpack(down[c]).items():
             torch.testing.assert_close(tensor, base[name] + move)
@@ -136,7 +136,7 @@ def test_otherwise_a_cluster_stays_whole(moves, ages):
     assert set(down) == {EVERYONE}
     expected = np.mean(list(moves.values()))
     for name, tensor in unpack(down[EVERYONE]).items():
-        torch.testing.assert_close(tensor, method.made.initial(0)[name] + expected)
+        torch.testing.assert_close(tensor, method.loaded.initial(0)[name] + expected)
 
 
 def test_clusters_of_every_round_survive_absence_and_flattening():
@@ -161,8 +161,8 @@ def test_clusters_of_every_round_survive_absence_and_flattening():
     everyone = state.down[EVERYONE]
     accuracy = accuracies(
         [method.classifier({}, state.down.get(c, everyone), c) for c in range(8)],
-        method.made.tensors,
-        [method.made.split.test],
+        method.loaded.tensors,
+        [method.loaded.split.test],
     )
     assert np.isfinite(accuracy).all()
     assert most > 1.9  # one that was absent got the models of all clusters

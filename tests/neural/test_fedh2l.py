@@ -58,7 +58,7 @@ def step(model, optimizer, vector):
 
 def by_hand(method, rounds, make):
     """FedH2L as Algorithm 1 has it, one node and one equation after the other."""
-    made, nodes = method.made, range(method.task.clients)
+    made, nodes = method.loaded, range(method.task.clients)
     models = [made.build("mlp") for _ in nodes]
     optimizers = [make(model.parameters()) for model in models]
     conflicts = 0
@@ -149,9 +149,9 @@ def test_the_local_direction_points_as_a_gradient_does(steps):
     method = FedH2L(TASK, replace(SGD, lr=1e-3), steps=steps)
     context = Context(SEED, 0, 0, 0)
     state, _, _ = method.client_step({}, {}, context)
-    model = method.made.build("mlp")
+    model = method.loaded.build("mlp")
     rows = np.concatenate(method.own_steps(Call({}, {}, context)))
-    logits, y = classify(model, method.made, rows)
+    logits, y = classify(model, method.loaded, rows)
     slope = gradient(model, torch.nn.functional.cross_entropy(logits, y)).numpy()
     local = np.concatenate([state[f"local/{n}"].ravel() for n, _ in model.named_parameters()])
     assert local @ slope > 0.99 * np.linalg.norm(local) * np.linalg.norm(slope)
@@ -194,7 +194,7 @@ def test_teaching_signals_and_confidences_are_all_that_is_sent(variant, numbers)
 
 def test_a_round_costs_its_steps_and_the_look_at_its_own_public_minibatch():
     method = FedH2L(TASK, SGD, steps=3)
-    made = method.made
+    made = method.loaded
     x, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     cost = measure(made.model(0), x)
     expected = 16 * ((3 + 2) * cost.training + cost.forward)
@@ -302,7 +302,7 @@ def test_bad_settings(make, message):
 
 def test_fedmd_digests_the_mean_of_the_logits_and_then_revisits():
     method = FedMD(TASK, SGD, transfer=2, digest=2)
-    made, models = method.made, [method.made.build("mlp") for _ in range(3)]
+    made, models = method.loaded, [method.loaded.build("mlp") for _ in range(3)]
     optimizers = [torch.optim.SGD(model.parameters(), 0.05) for model in models]
 
     def train(i, batches):
@@ -337,7 +337,7 @@ def test_fedmd_transfers_once_and_sends_logits_alone():
         assert played.traffic.up.tolist() == [4 * numbers] * 3
         assert played.traffic.down.tolist() == [4 * numbers] * 3
     flops = first.client_metrics["flops"] - second.client_metrics["flops"]
-    made = method.made
+    made = method.loaded
     x, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     np.testing.assert_allclose(flops, 10 * 16 * measure(made.model(0), x).training)
 

@@ -14,8 +14,8 @@ from hopfed.neural.training.evaluation import Network  # noqa: E402
 
 def test_before_training_the_matrix_turns_nothing():
     method = make(FedRAL, {})
-    x, _ = method.made.tensors.batch(torch.arange(5))
-    plain = Network(method.made.model(0), method.made.initial(0))(x)
+    x, _ = method.loaded.tensors.batch(torch.arange(5))
+    plain = Network(method.loaded.model(0), method.loaded.initial(0))(x)
     torch.testing.assert_close(method.classifier({}, {}, 0)(x), plain, rtol=1e-4, atol=1e-5)
 
 
@@ -23,7 +23,7 @@ def test_a_matrix_changes_angles_and_not_lengths():
     method = make(FedRAL, {})
     params = method.initial(0)
     params["shared.weight"] *= 7.0
-    x, _ = method.made.tensors.batch(torch.arange(5))
+    x, _ = method.loaded.tensors.batch(torch.arange(5))
     scaled = torch.func.functional_call(method.net(0), params, (x,))
     torch.testing.assert_close(scaled, method.net(0)(x), rtol=1e-4, atol=1e-5)
 
@@ -56,7 +56,7 @@ def test_entries_are_averaged_over_those_who_sent_them():
 def test_what_lies_outside_the_band_has_no_effect():
     method = make(FedRAL, {"least": 0.1, "levels": 2})
     down = {"model/weight": np.ones((84, 84), dtype=np.float32)}
-    start = method.starts({}, down, 1)["shared.weight"].numpy()
+    start = method.start_params({}, down, 1)["shared.weight"].numpy()
     np.testing.assert_array_equal(start != 0, method.band(1))
     played = play(method, 1)
     kept = played.state.clients[1]["model/shared.weight"]

@@ -43,7 +43,7 @@ def play(method, rounds=3, **settings):
             state,
             t,
             seed=0,
-            clients=len(method.made.split),
+            clients=len(method.loaded.split),
             engine=LocalEngine(),
             **settings,
         )
@@ -85,7 +85,7 @@ def test_the_header_of_one_client_alone_is_its_own_training_to_the_bit():
 def rows_of(method, value):
     """Messages of all clients: rows of `value` (client) of the classes each has seen."""
     sent = {}
-    for c in range(len(method.made.split)):
+    for c in range(len(method.loaded.split)):
         count = int(method.seen(c).sum())
         sent[c] = {"rows": np.full((count, 201), value(c), np.float32)}
     return sent
@@ -124,7 +124,7 @@ def test_rows_of_seen_classes_are_blended_and_others_keep_their_history(fusion, 
     seen = method.seen(0)
     rows = np.random.default_rng(0).standard_normal((seen.sum(), 201)).astype(np.float32)
     rows[1] = 0  # nobody has sent this one yet
-    params = method.begins(Call({}, {"rows": rows}, Context(0, t, 0, 0)))
+    params = method.start_params_at(Call({}, {"rows": rows}, Context(0, t, 0, 0)))
     mu = {0: 0.8, 1: 0.8 * np.cos(np.pi / 4), 2: 0.0, 3: 0.0}[t]
     expected = own.copy()
     expected[seen] = (rows + mu * own[seen]) / (1 if fusion == "literal" else 1 + mu)
@@ -149,7 +149,7 @@ def test_the_schedule_at_its_ends():
 def test_before_anybody_has_sent_a_row_nothing_is_blended():
     method = make()
     for down in ({}, {"rows": np.zeros((int(method.seen(0).sum()), 201), np.float32)}):
-        params = method.begins(Call({}, down, Context(0, 1, 0, 0)))
+        params = method.start_params_at(Call({}, down, Context(0, 1, 0, 0)))
         for name, t in method.initial(0).items():
             torch.testing.assert_close(params[name], t, rtol=0, atol=0)
 
@@ -200,7 +200,7 @@ def test_the_five_models_of_the_paper_share_one_head():
 
 def test_lg_fedavg_averages_by_size_and_keeps_bodies():
     method = make("lg-fedavg", partition="dirichlet:0.5")
-    sizes = method.made.split.sizes[:, 0]
+    sizes = method.loaded.split.sizes[:, 0]
     assert len(set(sizes.tolist())) == 3
     played = play(method, rounds=1)
     clients = dict(played.state.clients)
@@ -208,7 +208,7 @@ def test_lg_fedavg_averages_by_size_and_keeps_bodies():
     assert set(mean) == {"head/weight", "head/bias"}
     expected = np.average([clients[c]["model/head.bias"] for c in range(3)], axis=0, weights=sizes)
     np.testing.assert_allclose(mean["head/bias"], expected, rtol=1e-5, atol=1e-7)
-    starts = method.starts(clients[1], mean, 1)
+    starts = method.start_params(clients[1], mean, 1)
     for name, t in unpack(clients[1]).items():
         if name.startswith("head."):
             t = torch.as_tensor(mean[f"head/{name.removeprefix('head.')}"])
@@ -238,7 +238,7 @@ def test_fedclassavg_without_its_terms_is_lg_fedavg_to_the_bit():
 def test_the_terms_of_fedclassavg_by_hand():
     method = make("fedclassavg", "rho=0.5,contrast=2,temperature=0.7")
     params = method.initial(0)
-    x, y = method.made.tensors.batch(method.made.tensors.rows(method.made.split.train[0][:8]))
+    x, y = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.train[0][:8]))
     extra = {n: params[n] + 1 for n in ("head.weight", "head.bias")}
     features = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
     logits = torch.randn(8, 10, generator=torch.Generator().manual_seed(1))
@@ -292,8 +292,8 @@ def test_stacked_and_sequential_agree(name):
     jobs = [[method._job(Call({}, {}, Context(0, 0, 0, c))) for c in range(3)] for _ in range(2)]
     assert len({len(job.rows) for job in jobs[0]}) > 1
     settings = replace(method.training, epochs=1, batch=16)
-    train_sequential(jobs[0], method.made.tensors, settings, method.objective)
-    train_stacked(jobs[1], method.made.tensors, settings, method.objective)
+    train_sequential(jobs[0], method.loaded.tensors, settings, method.objective)
+    train_stacked(jobs[1], method.loaded.tensors, settings, method.objective)
     for a, b in zip(*jobs, strict=True):
         assert abs(a.loss - b.loss) < 1e-5
         for n in a.params:
@@ -315,10 +315,10 @@ def test_absent_clients_and_odd_batches(name, settings):
 
 def test_a_client_that_sends_nan_is_left_out():
     class Sick(FedSSA):
-        def ends(self, state, params, client):
+        def finish(self, state, params, client):
             if client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().ends(state, params, client)
+            return super().finish(state, params, client)
 
     healthy = make()
     played = play(Sick(healthy.task, healthy.training))

@@ -89,7 +89,7 @@ def test_both_ends_hold_the_same_model_whoever_was_absent_or_late():
             own = played.state.clients.get(c, {})
             down = played.state.down.get(c, played.state.down[EVERYONE])
             kinds.add(any(n.startswith("update/") for n in down))
-            shared = below(method.starts(own, down, c), "shared")
+            shared = below(method.start_params(own, down, c), "shared")
             for name, tensor in shared.items():
                 np.testing.assert_array_equal(tensor.numpy(), server[name])
 

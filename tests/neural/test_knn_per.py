@@ -46,8 +46,8 @@ def down():
 
 
 def inputs(method, client, part="test"):
-    rows = getattr(method.made.split, part)[client]
-    return method.made.tensors.batch(method.made.tensors.rows(rows))
+    rows = getattr(method.loaded.split, part)[client]
+    return method.loaded.tensors.batch(method.loaded.tensors.rows(rows))
 
 
 def test_the_federation_is_that_of_fedavg_to_the_bit(down):
@@ -76,11 +76,11 @@ def test_without_weight_it_is_fedavg_and_with_all_the_memory_alone_to_the_bit(do
 
 
 def test_a_fedavg_of_the_same_accuracy_is_scored_without_weight(down):
-    split = made().made.split
+    split = made().loaded.split
     scores = [
         accuracies(
             [method.classifier({}, down, c) for c in range(4)],
-            method.made.tensors,
+            method.loaded.tensors,
             (split.validation, split.test),
         )
         for method in (made(FedAvg), made(lam=0.0))
@@ -90,7 +90,7 @@ def test_a_fedavg_of_the_same_accuracy_is_scored_without_weight(down):
 
 def test_by_hand_from_the_definition(down):
     method = made(k=3, sigma=2.0, lam=0.3)
-    task, model = method.made, method.made.model(2)
+    task, model = method.loaded, method.loaded.model(2)
     model.load_state_dict(method.personal({}, down, 2))
     with torch.no_grad():
         keys = model.features(inputs(method, 2, "train")[0])
@@ -120,9 +120,11 @@ def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
     method = made(k=4)
     chosen = method.classifier({}, down, 0)
     assert asked == ["train", "validation"]
-    split = method.made.split
+    split = method.loaded.split
     right = [
-        accuracies([made(k=4, lam=lam).classifier({}, down, 0)], method.made.tensors, [rows])[0, 0]
+        accuracies([made(k=4, lam=lam).classifier({}, down, 0)], method.loaded.tensors, [rows])[
+            0, 0
+        ]
         for lam in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
         for rows in [split.validation[:1]]
     ]
@@ -153,7 +155,7 @@ def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
     )
     fresh = {n: a + np.float32(0.5) if n.endswith("head.bias") else a for n, a in down.items()}
     first = made().classifier({}, fresh, 3)
-    assert calls == [len(made().made.split.train[3]), len(made().made.split.validation[3])]
+    assert calls == [len(made().loaded.split.train[3]), len(made().loaded.split.validation[3])]
     assert made().classifier({}, dict(fresh), 3) is first
     made(k=2, sigma=3.0, store="hopfield").classifier({}, fresh, 3)  # a sweep reads on
     assert len(calls) == 2
@@ -164,7 +166,7 @@ def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
 @pytest.mark.parametrize(("capacity", "count"), [(1.0, None), (0.25, 0.25), (7.0, 7), (1e9, None)])
 def test_capacity_is_a_share_or_a_number(down, capacity, count):
     method = made(capacity=capacity)
-    n = len(method.made.split.train[1])
+    n = len(method.loaded.split.train[1])
     expected = n if count is None else count if count > 1 else round(count * n)
     store = method.remember(down, 1)
     assert len(store) == expected
@@ -178,10 +180,10 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
 def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
     method, extreme = (made(capacity=0.5, spread=s, store=store) for s in (0.2, 0.5))
     for client, share in ((0, 0.3), (1, 0.7)):
-        n = len(method.made.split.train[client])
+        n = len(method.loaded.split.train[client])
         memory = method.classifier({}, down, client).memory
         assert len(memory) == round(share * n)
-    assert len(extreme.remember(down, 1)) == len(extreme.made.split.train[1])
+    assert len(extreme.remember(down, 1)) == len(extreme.loaded.split.train[1])
     with pytest.warns(SmallStoreWarning, match="an empty store: the global model alone"):
         weak = extreme.classifier({}, down, 0)
     x = inputs(extreme, 0)[0]
@@ -204,7 +206,7 @@ def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
 def test_a_stream_replaces_what_the_rule_says(down, rule, capacity, kept):
     method = made(rule=rule, capacity=capacity)
     before = method.remember(down, 0)
-    fresh = method.made.split.train[1][:9]
+    fresh = method.loaded.split.train[1][:9]
     after = method.remember(down, 0, fresh, before)
     keys = method.remember(down, 1, fresh).columns["key"]
     n = len(before)
@@ -240,7 +242,7 @@ def test_a_client_that_never_took_part_has_a_personal_model():
     method = made()
     played = trained(method, participation=Participation(joins=(0, 0, 0, 99)))
     assert 3 not in played.state.clients
-    task = method.made
+    task = method.loaded
     everyone = played.state.down[EVERYONE]
     scores = accuracies(
         [m.classifier({}, everyone, 3) for m in (made(FedAvg), method)],
@@ -255,7 +257,7 @@ def test_a_client_that_never_took_part_has_a_personal_model():
 def test_every_store_helps_where_labels_are_unequal(down, store, index):
     if store != "neighbours" and index != "exact":
         return
-    task = made().made
+    task = made().loaded
     methods = made(FedAvg), made(store=store, index=index, lam=0.7, capacity=0.5)
     scores = [
         accuracies([m.classifier({}, down, c) for c in range(4)], task.tensors, [task.split.test])
@@ -272,7 +274,7 @@ def test_before_the_first_round_it_is_what_the_initial_features_say():
 def test_a_prior_is_the_frequency_of_the_clients_labels(down):
     method = made(FedAvgPrior, smooth=2.0)
     x, _ = inputs(method, 1)
-    counts = method.made.split.counts("train")[1]
+    counts = method.loaded.split.counts("train")[1]
     prior = (counts + 0.2) / (counts.sum() + 2)
     with torch.no_grad():
         p = made(FedAvg).classifier({}, down, 1)(x).double().softmax(dim=1)
@@ -290,7 +292,7 @@ def test_pooled_labels_are_divided_out():
     method = made(FedAvgPrior, divide=True)
     played = trained(method, rounds=1)
     down = played.state.down[EVERYONE]
-    counts = method.made.split.counts("train")
+    counts = method.loaded.split.counts("train")
     np.testing.assert_allclose(down["labels"], counts.sum(axis=0) / counts.sum())
     plain = trained(made(FedAvgPrior), rounds=1)
     np.testing.assert_array_equal(played.traffic.up - plain.traffic.up, 4 * [8 * 10])

@@ -81,7 +81,7 @@ def test_fine_tuning_is_counted(tune):
     # Products of 8 x 8 pixels, 200, 200 and 10; all but the first have a gradient of their input.
     products = 64 * 200 + 200 * 200 + 200 * 10
     step = 2 * (3 * products - 64 * 200)
-    sizes = np.array([len(rows) for rows in made.made.split.train])
+    sizes = np.array([len(rows) for rows in made.loaded.split.train])
     np.testing.assert_allclose(plain.client_metrics["flops"], 2 * step * sizes)
     np.testing.assert_allclose(tuned.client_metrics["flops"], (2 + tune) * step * sizes)
 
@@ -107,7 +107,7 @@ def test_the_mean_is_weighed_by_size_and_takes_buffers_along():
             return outcomes
 
     played = play_round(made, None, 0, seed=0, clients=2, engine=Spy())
-    sizes = made.made.split.sizes[:, 0]
+    sizes = made.loaded.split.sizes[:, 0]
     name = next(n for n in sent[0] if n.endswith("running_mean"))
     for n in (name, "model/head.weight"):
         expected = np.average([sent[c][n] for c in (0, 1)], axis=0, weights=sizes)
@@ -116,10 +116,10 @@ def test_the_mean_is_weighed_by_size_and_takes_buffers_along():
 
 def test_a_client_that_sends_nan_is_left_out_of_the_mean():
     class Sick(FedAvg):
-        def ends(self, state, params, client):
+        def finish(self, state, params, client):
             if client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().ends(state, params, client)
+            return super().finish(state, params, client)
 
     conf = config(rounds=1)
     healthy = conf.make(0)
@@ -167,7 +167,7 @@ def test_stacked_and_sequential_agree():
 
 
 def test_scores_count_every_example_once():
-    made = config().make(0).made
+    made = config().make(0).loaded
     networks = [Network(made.model(c), made.initial(c)) for c in range(4)]
     parts = made.split.validation, made.split.test
     apart = accuracies(networks, made.tensors, parts)

@@ -35,7 +35,7 @@ def made(cls, training=TRAINING, spec=SPEC, **settings):
 
 
 def trained(method, rounds=2, state=None, **settings):
-    n = len(method.made.split)
+    n = len(method.loaded.split)
     for t in range(rounds):
         played = play_round(method, state, t, seed=0, clients=n, engine=LocalEngine(), **settings)
         state = played.state
@@ -70,9 +70,9 @@ def one_step(cls, state, down, **settings):
 
 def loss_of(method, params):
     """Cross-entropy of client 0's examples as a function of its model's weights."""
-    rows = method.made.tensors.rows(method.made.split.train[0])
-    x, y = method.made.tensors.batch(rows)
-    logits = torch.func.functional_call(method.made.model(0), params, (x,))
+    rows = method.loaded.tensors.rows(method.loaded.split.train[0])
+    x, y = method.loaded.tensors.batch(rows)
+    logits = torch.func.functional_call(method.loaded.model(0), params, (x,))
     return torch.nn.functional.cross_entropy(logits, y)
 
 
@@ -92,7 +92,7 @@ def test_ditto_without_its_pull_is_fedavg_and_standalone_to_the_bit():
 
 
 def test_a_step_of_ditto_by_hand_pulls_to_the_model_received():
-    initial = made(Ditto).made.initial(0)
+    initial = made(Ditto).loaded.initial(0)
     v, w = moved(1, initial), moved(2, initial)
     state, down = pack({f"own.{n}": t for n, t in v.items()}), pack(w)
     method, after, message = one_step(Ditto, state, down, lam=0.7)
@@ -145,7 +145,7 @@ def test_what_fedrep_freezes_does_not_move_its_statistics_neither(spec):
 def test_stacked_clients_keep_what_is_frozen_too():
     training = Training(lr=0.002, batch=13, epochs=0, way="stacked")
     method = made(FedRep, training, NORMED, head=1)
-    start = pack(below(method.made.initial(0), "features"), "body")
+    start = pack(below(method.loaded.initial(0), "features"), "body")
     played = trained(method, 1)
     for name, array in played.state.down[EVERYONE].items():
         np.testing.assert_allclose(array, start[name], rtol=1e-6, err_msg=name)
@@ -173,7 +173,7 @@ def test_apfl_at_its_ends_is_fedavg_and_standalone_to_the_bit(alpha, twin):
 
 
 def test_a_step_of_apfl_by_hand():
-    initial = made(APFL).made.initial(0)
+    initial = made(APFL).loaded.initial(0)
     v, w, alpha = moved(1, initial), moved(2, initial), torch.tensor([0.3])
     state = pack({f"own.{n}": t for n, t in v.items()} | {"alpha": alpha})
     method, after, message = one_step(APFL, state, pack(w))
@@ -206,7 +206,7 @@ def test_the_local_model_of_apfl_is_kept():
     )
     for name, array in played.state.clients[0].items():
         np.testing.assert_array_equal(array, before[name])
-    start = method.starts(played.state.clients[0], down_of(played, 0), 0)
+    start = method.start_params(played.state.clients[0], down_of(played, 0), 0)
     same(below(start, "own"), below(unpack(before), "own"))
     same(below(start, "shared"), shared(played))
     assert not any("own" in n or "alpha" in n for n in played.state.down[EVERYONE])
@@ -242,10 +242,10 @@ def test_a_client_that_never_took_part_adapts_what_the_others_learned(cls):
     played = trained(method, participation=Participation(joins=(0, 0, 0, 99)))
     assert 3 not in played.state.clients
     down = down_of(played, 3)
-    received = method.starts({}, down, 3)
-    plain = Network(method.made.model(3), below(received, "shared") or received)
+    received = method.start_params({}, down, 3)
+    plain = Network(method.loaded.model(3), below(received, "shared") or received)
     found, before = (
-        accuracies([way], method.made.tensors, [[method.made.split.train[3]]])[0, 0]
+        accuracies([way], method.loaded.tensors, [[method.loaded.split.train[3]]])[0, 0]
         for way in (method.classifier({}, down, 3), plain)
     )
     assert found > before
@@ -255,10 +255,10 @@ def test_a_client_that_never_took_part_adapts_what_the_others_learned(cls):
 @pytest.mark.parametrize("cls", METHODS)
 def test_one_that_sends_nan_and_one_that_is_absent_spoil_nothing(cls):
     class Sick(cls):
-        def closes(self, call, params):
+        def finish_at(self, call, params):
             if call.context.client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().closes(call, params)
+            return super().finish_at(call, params)
 
     played = trained(Sick(SPEC, TRAINING), participation=Participation(leaves=(9, 9, 1)))
     assert played.faults.codes.tolist() == [0, Fault.NOT_FINITE, Fault.ABSENT, 0]
@@ -273,7 +273,7 @@ def test_only_what_is_expected_crosses_the_wire(cls):
     spec = method.expects({}, context)
     assert malformed(message, spec) is None
     assert "is missing" in malformed({n: message[n] for n in list(message)[1:]}, spec)
-    assert nbytes(message) <= nbytes(pack(method.made.initial(2))) + 16
+    assert nbytes(message) <= nbytes(pack(method.loaded.initial(2))) + 16
 
 
 @pytest.mark.parametrize("cls", METHODS)

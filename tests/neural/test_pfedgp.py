@@ -154,7 +154,7 @@ def test_features_and_kernel_cross_the_wire_and_nothing_else():
     _, message, _ = method.client_step({}, {}, Context(0, 0, 0, 1))
     assert malformed(message, method.expects({}, Context(0, 0, 0, 1))) is None
     assert not any("head" in n for n in message)
-    features = sum(t.numel() for t in method.made.model(0).features.parameters())
+    features = sum(t.numel() for t in method.loaded.model(0).features.parameters())
     assert nbytes(message) == 4 * (features + 2) + 8
     assert "is missing" in malformed({"examples": message["examples"]}, method.expects({}, None))
 
@@ -163,7 +163,7 @@ def test_every_client_has_its_own_process_also_one_that_never_took_part():
     method = PFedGP(SPEC, Training(lr=0.05, way="sequential"))
     played = trained(method, participation=Participation(joins=(0, 0, 0, 99)))
     assert 3 not in played.state.clients
-    down, task = played.state.down[EVERYONE], method.made
+    down, task = played.state.down[EVERYONE], method.loaded
     ways = [method.classifier({}, down, c) for c in range(4)]
     scores = accuracies(ways, task.tensors, [task.split.test])
     assert scores.mean() > 0.6

@@ -51,7 +51,7 @@ def play(method, rounds=2, **settings):
 
 
 def inputs(method, count=20):
-    return method.made.tensors.batch(method.made.tensors.rows(np.arange(count)))
+    return method.loaded.tensors.batch(method.loaded.tensors.rows(np.arange(count)))
 
 
 def message_to(played, client):
@@ -166,7 +166,7 @@ def test_a_batch_leaves_a_memory_without_gradient():
     method = make()
     job = method._job(Call({}, {}, Context(0, 0, 0, 0)))
     before = job.params["long_term"].clone()
-    train_sequential([job], method.made.tensors, method.training, method.objective)
+    train_sequential([job], method.loaded.tensors, method.training, method.objective)
     assert not job.params["long_term"].requires_grad
     assert (job.params["long_term"] != before).all()
 
@@ -188,8 +188,8 @@ def test_stacked_and_sequential_agree(options):
     jobs = [[method._job(Call({}, down, Context(0, 1, 0, c))) for c in range(4)] for _ in range(2)]
     assert len({len(job.rows) for job in jobs[0]}) > 1
     settings = replace(method.training, epochs=1, batch=16)
-    train_sequential(jobs[0], method.made.tensors, settings, method.objective)
-    train_stacked(jobs[1], method.made.tensors, settings, method.objective)
+    train_sequential(jobs[0], method.loaded.tensors, settings, method.objective)
+    train_stacked(jobs[1], method.loaded.tensors, settings, method.objective)
     for a, b in zip(*jobs, strict=True):
         assert abs(a.loss - b.loss) < 1e-5
         for n in a.params:
@@ -204,12 +204,12 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
     method = make()
     played = play(method)
     state, down = played.state.clients[0], message_to(played, 0)
-    params, (x, _) = doubled(method.starts(state, down, 0)), inputs(method)
+    params, (x, _) = doubled(method.start_params(state, down, 0)), inputs(method)
     own = doubled(method.personal(state, down, 0))
     collective = torch.tensor(down["memory"]).double()
     with torch.inference_mode():
         scores = Scorer(method.net(0), params, (collective,))(x.double())
-        apart = scores - Network(method.made.model(0), own)(x.double())
+        apart = scores - Network(method.loaded.model(0), own)(x.double())
         # W_H R(M), with M of (10)-(12) written out.
         v = torch.cat([params["long_term"], collective], dim=1)
         absorbed = torch.sigmoid(v @ params["fusion.weight"].T + params["fusion.bias"])
@@ -231,7 +231,7 @@ def test_otherwise_it_differs_from_example_to_example(options):
         without["model/decoder.bias"] = np.zeros(200, np.float32)
         started = method.classifier(without, down, 0)
     with torch.inference_mode():
-        bare = started or Network(method.made.model(0), method.personal(state, down, 0))
+        bare = started or Network(method.loaded.model(0), method.personal(state, down, 0))
         apart = method.classifier(state, down, 0)(x) - bare(x)
     assert apart.std(dim=0).max() > 1e-3
 
@@ -298,7 +298,7 @@ def test_only_the_memory_crosses_the_wire(options, numbers):
 
 def test_the_mean_is_weighed_by_size():
     method = make(partition="dirichlet:0.5")
-    sizes = method.made.split.sizes[:, 0]
+    sizes = method.loaded.split.sizes[:, 0]
     sent = {c: {"memory": np.full((1, 64), float(c), np.float32)} for c in (0, 2, 3)}
     state, down = method.answer({}, sent)
     expected = np.average([0, 2, 3], weights=sizes[[0, 2, 3]])
@@ -311,7 +311,7 @@ def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does()
     one, two = np.zeros((2, 10, 2), np.float32)
     one[3], one[4], two[4] = 1, 2, 6
     last = np.full((10, 2), 9, np.float32)
-    sizes = method.made.split.sizes[:2, 0]
+    sizes = method.loaded.split.sizes[:2, 0]
     state, _ = method.answer({"memory": last}, {0: {"memory": one}, 1: {"memory": two}})
     assert (state["memory"][3] == 1).all()
     expected = np.average([2, 6], weights=sizes)
@@ -324,7 +324,7 @@ def test_classes_that_a_client_has_not_seen_leave_no_memory():
     played = play(method, rounds=1)
     for c in range(4):
         held = (played.state.clients[c]["model/long_term"] != 0).any(axis=1)
-        np.testing.assert_array_equal(held, method.made.split.counts("train")[c] > 0)
+        np.testing.assert_array_equal(held, method.loaded.split.counts("train")[c] > 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -343,10 +343,10 @@ def test_odd_batches_and_unequal_feature_dimensions(kind, settings):
 @pytest.mark.parametrize("aggregation", ["mean", "hopfield"])
 def test_a_client_that_sends_nan_is_left_out(aggregation):
     class Sick(SoHip):
-        def ends(self, state, params, client):
+        def finish(self, state, params, client):
             if client == 1:
                 params = {n: t * float("nan") for n, t in params.items()}
-            return super().ends(state, params, client)
+            return super().finish(state, params, client)
 
     healthy = make(options=f"aggregation={aggregation}")
     sick = Sick(healthy.task, healthy.training, aggregation=aggregation)
@@ -365,7 +365,7 @@ def test_a_learned_bias_is_the_control():
         state = played.state.clients[0]
         own = control.personal(state, {}, 0)
         shift = torch.as_tensor(state["model/bias"]) @ own["head.weight"].T
-        apart = control.classifier(state, {}, 0)(x) - Network(control.made.model(0), own)(x)
+        apart = control.classifier(state, {}, 0)(x) - Network(control.loaded.model(0), own)(x)
     assert shift.abs().max() > 1e-3
     torch.testing.assert_close(apart, shift.expand_as(apart), rtol=0, atol=1e-5)
     assert (played.traffic.up == 0).all()

@@ -116,7 +116,7 @@ def test_agg_is_plain_pytorch_whose_optimizer_goes_on_from_round_to_round():
         ]
         assert [len(rows) for rows in batches] == [16, 16, 8] * 3
         expected = reference(
-            method.made,
+            method.loaded,
             client,
             batches,
             lambda p: torch.optim.Adam(p, 1e-3, weight_decay=1e-4, amsgrad=True, foreach=False),
@@ -135,7 +135,7 @@ def test_agg_draws_from_its_private_and_all_public_examples():
     expected = np.concatenate([seeds.private[2], *seeds.public])
     np.testing.assert_array_equal(np.unique(rows), np.sort(expected))
     alone = AGG(ROTATED, SGD, public=0.0)
-    np.testing.assert_array_equal(alone.rows(2, "all"), method.made.split.train[2])
+    np.testing.assert_array_equal(alone.rows(2, "all"), method.loaded.split.train[2])
 
 
 def test_agg_sends_nothing_and_counts_the_images_it_sees():

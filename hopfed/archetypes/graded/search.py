@@ -66,6 +66,7 @@ def find_classes(
     fit = begin(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:
         fit = max(fit, _of_patterns(owners, patterns, prior, search), key=lambda f: f.evidence)
+    fit = supported(owners, fit, search)
     for draw in range(search.most):
         if owners.exchanges >= search.exchanges:
             break
@@ -74,21 +75,30 @@ def find_classes(
         if larger is None:
             break
         fit = larger
-    return supported(owners, improve(owners, fit, search.long), search)
+    fit = supported(owners, improve(owners, fit, search.long), search)
+    return improve(owners, fit, search.long)
 
 
 def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
-    """Drop classes of too few rows, and let these join the others."""
-    while fit.size > 1:
-        enough = fit.sums.counts.sum(axis=0) >= search.support * fit.prior.influence.min()
-        if enough.all():
-            break
-        if not enough.any():
-            return single(owners, fit.prior)
-        sums = fit.sums
-        kept = ClassSums(sums.counts[:, enough], sums.signed[enough], sums.seen[enough])
-        fit = iterate(owners, kept, fit.prior, search.long)
+    """Join classes of too few rows to others, the smallest first."""
+    while fit.size > 1 and not has_support(fit, search):
+        smallest = int(fit.sums.counts.sum(axis=0).argmin())
+        _, pair = merge_gains(fit, smallest)
+        fit = iterate(owners, fit.sums.joined(_joining(fit.size, pair)), fit.prior, search.short)
     return fit
+
+
+def has_support(fit: Fit, search: Search) -> bool:
+    """Whether every class has as many rows as it must."""
+    least = search.support * fit.prior.influence.min()
+    return bool(fit.sums.counts.sum(axis=0).min() >= least)
+
+
+def _joining(size: int, pair: tuple[int, int]) -> np.ndarray:
+    """Number that each class gets when two of them become one."""
+    into = np.arange(size)
+    into[max(pair)] = min(pair)
+    return np.unique(into, return_inverse=True)[1]
 
 
 def single(owners: Owners, prior: Prior) -> Fit:
@@ -128,12 +138,9 @@ def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
         gains, pair = merge_gains(fit)
-        into = np.arange(fit.size)
-        into[max(pair)] = min(pair)
-        into = np.unique(into, return_inverse=True)[1]
         if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
             break
-        trial = _persistent(owners, fit.sums.joined(into), fit, search)
+        trial = _persistent(owners, fit.sums.joined(_joining(fit.size, pair)), fit, search)
         if trial.evidence <= fit.evidence:
             break
         fit = trial
@@ -145,8 +152,11 @@ def _doubt(fit: Fit) -> float:
     return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
 
 
-def merge_gains(fit: Fit) -> tuple[float, tuple[int, int]]:
-    """Evidence that the best merge of two classes adds, were rows sure of theirs; and the pair."""
+def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int]]:
+    """Evidence that the best merge of two classes adds, were rows sure of theirs; and the pair.
+
+    `one`, if given, is a class that must be among them.
+    """
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
     alone, now = prior.gain(sums), label_gain(n)
@@ -161,7 +171,7 @@ def merge_gains(fit: Fit) -> tuple[float, tuple[int, int]]:
             left = np.delete(n, j)
             left[k] = n[k] + n[j]
             gain += label_gain(left) - now - np.log(fit.size)
-            if gain > best:
+            if gain > best and one in (None, k, j):
                 best, pair = float(gain), (k, j)
     return best, pair
 
@@ -182,7 +192,7 @@ def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
         if len(chosen) == 0 or owners.exchanges >= search.exchanges:
             continue
         trial = _persistent(owners, parts.sums(chosen), fit, search)
-        if trial.evidence > fit.evidence + 1.0:
+        if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
             return trial
     return None
 

@@ -110,6 +110,6 @@ def shared_extractor(method: NeuralMethod, down: Message) -> Extractor:
     """Return the model in the server's message to all, one object for all clients."""
     found: Extractor = _EXTRACTORS.get(
         (method.name, method.task, digest(down)),
-        lambda: Extractor(method.made.model(0), method.personal({}, down, 0)),
+        lambda: Extractor(method.loaded.model(0), method.personal({}, down, 0)),
     )
     return found

@@ -36,14 +36,14 @@ class Auxiliary(FedAvg):
     def wrap(self, model: Model) -> nn.Module:
         """Return the module of both parts."""
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """Return the client's own parts, and the shared part from the server."""
         return self.initial(client) | unpack(state) | above(unpack(down), "shared")
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Send the shared part and keep the other parts."""
         kept = {n: t for n, t in params.items() if self.keeps_shared or not _is_shared(n)}
-        size = np.asarray(len(self.made.split.train[client]))
+        size = np.asarray(len(self.loaded.split.train[client]))
         return pack(kept), pack(below(params, "shared")) | {"examples": size}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
@@ -52,7 +52,7 @@ class Auxiliary(FedAvg):
 
     def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """Its own model."""
-        return below(unpack(state), "own") or self.made.initial(client)
+        return below(unpack(state), "own") or self.loaded.initial(client)
 
     @property
     def first(self) -> Params:
@@ -77,7 +77,7 @@ class Proxied(Auxiliary):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair of models."""
-        return Pair(model, self.made.build(self.proxy))
+        return Pair(model, self.loaded.build(self.proxy))
 
 
 def _is_shared(name: str) -> bool:

@@ -126,9 +126,9 @@ class Consulting(Stepwise):
 
     def scores(self, client: int, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return logits and labels of the examples `rows` under a client's model."""
-        x, y = self.made.tensors.batch(self.made.tensors.rows(rows))
+        x, y = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
         with torch.inference_mode(), one_thread():
-            return Network(self.made.model(client), params)(x), y
+            return Network(self.loaded.model(client), params)(x), y
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
@@ -154,7 +154,7 @@ class Consulting(Stepwise):
             return Outcome(self.kept(job), {}, {"flops": flops, **self.reports(call, job)})
         client = client_of(call.context)
         message, images = self.says(call, job.params)
-        flops += images * forward_flops(self.task, self.made.names[client])
+        flops += images * forward_flops(self.task, self.loaded.names[client])
         state = self.kept(job) | self.remembers(call, job) | {"flops": np.asarray(flops)}
         return Outcome(state, message, {"flops": flops, **self.reports(call, job)})
 

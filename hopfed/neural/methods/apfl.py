@@ -85,9 +85,9 @@ class APFL(Auxiliary):
         """One phase, in which both models and alpha are trained together."""
         return (Phase(self.training.epochs, self.objective, () if self.learn else ("alpha",)),)
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """Its local model, the global one and alpha."""
-        found = super().starts(state, down, client)
+        found = super().start_params(state, down, client)
         return found if state else found | above(below(found, "shared"), "own")
 
     def objective(
@@ -108,17 +108,17 @@ class APFL(Auxiliary):
         (_, mixed), (_, alone) = forward({**params, **above(mixture, "own")}, x)
         return cross_entropy(alone, y, mask) + cross_entropy(mixed, y, mask)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Keep the local model and alpha, send the global one."""
-        return super().ends(state, {**params, "alpha": params["alpha"].clamp(0, 1)}, client)
+        return super().finish(state, {**params, "alpha": params["alpha"].clamp(0, 1)}, client)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The mixture."""
-        kept = unpack(self.settled(state, down, client))
-        shared = below(self.starts({}, down, client), "shared")
+        kept = unpack(self.after_one_round(state, down, client))
+        shared = below(self.start_params({}, down, client), "shared")
         return self.mixture(below(kept, "own"), shared, kept["alpha"])
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
         """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
-        weights = dict(self.made.model(0).named_parameters())
+        weights = dict(self.loaded.model(0).named_parameters())
         return {n: blend(shared[n], v, alpha) if n in weights else v for n, v in own.items()}

@@ -82,7 +82,7 @@ class ClusteredFL(FedAvg):
         rule = f"one of {', '.join(LINKAGES)}"
         require(self.linkage in LINKAGES, "linkage", rule, repr(self.linkage))
 
-    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The model of its cluster."""
         return self.choose(down, client)[1]
 
@@ -93,15 +93,15 @@ class ClusteredFL(FedAvg):
     def choose(self, down: Message, client: int) -> tuple[int, Params]:
         """Return number and model of the client's cluster; without one, it chooses the best."""
         if "models" not in down:
-            return int(down.get("cluster", 0)), super().starts({}, down, client)
+            return int(down.get("cluster", 0)), super().start_params({}, down, client)
         models = [unpack(down, str(k)) for k in range(int(down["models"]))]
         best = max(range(len(models)), key=lambda k: self._fits(models[k], client))
         return best, models[best]
 
-    def closes(self, call: Call, params: Params) -> tuple[State, Message]:
+    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
         """Send the model and the number of its cluster."""
         client = int(call.context.client or 0)
-        state, message = self.ends(call.state, params, client)
+        state, message = self.finish(call.state, params, client)
         return state, message | {"cluster": np.asarray(self.choose(call.down, client)[0])}
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -152,7 +152,7 @@ class ClusteredFL(FedAvg):
     def _products(self, messages: Mapping[int, Message], model: Arrays) -> np.ndarray:
         """Inner products of the updates of the weights, (clients, clients)."""
         gram = np.zeros((len(messages), len(messages)))
-        for name, _ in self.made.model(0).named_parameters():
+        for name, _ in self.loaded.model(0).named_parameters():
             moved = [m[f"model/{name}"] - model[f"model/{name}"] for m in messages.values()]
             updates = np.stack([u.ravel() for u in moved]).astype(np.float64)
             gram += updates @ updates.T
@@ -161,7 +161,7 @@ class ClusteredFL(FedAvg):
     def _server(self, state: State) -> tuple[list[Arrays], np.ndarray]:
         """Models of the clusters, and the cluster of each client, -1 if it is not known."""
         if not state:
-            return [pack(self.made.initial(0))], np.full(len(self.made.split), -1)
+            return [pack(self.loaded.initial(0))], np.full(len(self.loaded.split), -1)
         models: list[Arrays] = [{} for _ in range(int(state["clusters"]))]
         for name, array in state.items():
             k, slash, rest = name.partition("/")
@@ -187,8 +187,8 @@ class ClusteredFL(FedAvg):
 
     def _fits(self, params: Params, client: int) -> tuple[float, float]:
         """Accuracy of a model on the client's validation examples, then its log-likelihood."""
-        rows = self.made.split.validation[client]
-        seen = Extractor(self.made.model(client), params).embed(self.made.tensors, rows)
+        rows = self.loaded.split.validation[client]
+        seen = Extractor(self.loaded.model(client), params).embed(self.loaded.tensors, rows)
         logits = seen.logits.astype(np.float64)
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()

@@ -66,15 +66,15 @@ class Ditto(Auxiliary):
         """Two models that start from the same weights."""
         return Pair(deepcopy(model), deepcopy(model))
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """Its personal model and the global one."""
-        found = super().starts(state, down, client)
+        found = super().start_params(state, down, client)
         return found if state else found | above(below(found, "shared"), "own")
 
     def extra(self, state: State, down: Message, client: int) -> Params:
         """Weights of the global model that the client received."""
-        received = below(self.starts(state, down, client), "shared")
-        return {n: received[n] for n, _ in self.made.model(client).named_parameters()}
+        received = below(self.start_params(state, down, client), "shared")
+        return {n: received[n] for n, _ in self.loaded.model(client).named_parameters()}
 
     def objective(
         self,
@@ -95,4 +95,4 @@ class Ditto(Auxiliary):
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """Its personal model."""
-        return below(unpack(self.settled(state, down, client)), "own")
+        return below(unpack(self.after_one_round(state, down, client)), "own")

@@ -72,7 +72,7 @@ class FD(Standalone):
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The targets, and a mask of the classes that have one."""
-        rows, known = table(down, self.made.classes, self.made.classes)
+        rows, known = table(down, self.loaded.classes, self.loaded.classes)
         return {"targets": rows, "known": known}
 
     def objective(
@@ -92,13 +92,13 @@ class FD(Standalone):
         soft = -(extra["targets"][y] * logits.log_softmax(dim=1)).sum(dim=1) * extra["known"][y]
         return loss + self.lam * masked_mean(soft, mask)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the mean outputs of the classes held."""
-        state, _ = super().ends(state, params, client)
-        _, logits = outputs(self.made, client, params)
+        state, _ = super().finish(state, params, client)
+        _, logits = outputs(self.loaded, client, params)
         exps = np.exp(logits - logits.max(axis=1, keepdims=True))
         soft = exps / exps.sum(axis=1, keepdims=True)
-        message = class_means(soft, labels_of(self.made, client))
+        message = class_means(soft, labels_of(self.loaded, client))
         return state, {name: message[name] for name in ("labels", "rows")}
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
@@ -106,14 +106,14 @@ class FD(Standalone):
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
-        held = np.unique(labels_of(self.made, context.client or 0))
-        return form(len(held), self.made.classes, counts=False)
+        held = np.unique(labels_of(self.loaded, context.client or 0))
+        return form(len(held), self.loaded.classes, counts=False)
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
         """Mean rows, class by class; a client's own row is left out of its message."""
-        classes = self.made.classes
+        classes = self.loaded.classes
         sent = by_class(messages, classes)
         down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, classes)}
         for c in messages:

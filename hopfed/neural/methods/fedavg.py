@@ -40,18 +40,18 @@ class FedAvg(NeuralMethod):
     same_model: ClassVar[bool] = True
     shared: ClassVar[bool] = True
 
-    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global model."""
-        return unpack(down) or self.made.initial(client)
+        return unpack(down) or self.loaded.initial(client)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the model."""
-        size = np.asarray(len(self.made.split.train[client]))
+        size = np.asarray(len(self.loaded.split.train[client]))
         return state, pack(params) | {"examples": size}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Parameters, buffers, and the number of examples."""
-        return spec_of(self.made.initial(0)) | {"examples": Field((), "iu")}
+        return spec_of(self.loaded.initial(0)) | {"examples": Field((), "iu")}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
@@ -64,4 +64,4 @@ class FedAvg(NeuralMethod):
 
     def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global model."""
-        return unpack(down) or self.made.initial(client)
+        return unpack(down) or self.loaded.initial(client)

@@ -61,9 +61,9 @@ class FedAvgPlus(FedAvg):
         job = Job(
             self.net(client),
             super().personal(state, down, client),
-            self.made.split.train[client],
+            self.loaded.split.train[client],
             (self.task.seed, "tune", client),
         )
         settings = replace(self.training, epochs=self.tune, way="sequential")
-        train([job], self.made.tensors, settings, self.objective, self.made.augment)
+        train([job], self.loaded.tensors, settings, self.objective, self.loaded.augment)
         return job.params

@@ -78,16 +78,16 @@ class FedAvgPrior(FedAvg):
         rule = "above 0 where divided by"
         require(self.smooth > 0 or not self.divide, "smooth", rule, self.smooth)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the model, and with `divide` the label frequencies."""
-        state, message = super().ends(state, params, client)
+        state, message = super().finish(state, params, client)
         if self.divide:  # FedAvg's size-weighted mean gives the frequencies of all together
             message["labels"] = self._counts(client) / self._counts(client).sum()
         return state, message
 
     def expects(self, down: Message, context: Context) -> Spec:
         """FedAvg's message, and the label frequencies."""
-        more = {"labels": Field((self.made.classes,), "f")} if self.divide else {}
+        more = {"labels": Field((self.loaded.classes,), "f")} if self.divide else {}
         return {**super().expects(down, context), **more}
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
@@ -99,8 +99,8 @@ class FedAvgPrior(FedAvg):
         return Shifted(super().classifier(state, down, client), torch.as_tensor(shift))
 
     def _counts(self, client: int) -> np.ndarray:
-        labels = self.made.split.dataset.labels[self.made.split.train[client]]
-        return np.bincount(labels, minlength=self.made.classes)
+        labels = self.loaded.split.dataset.labels[self.loaded.split.train[client]]
+        return np.bincount(labels, minlength=self.loaded.classes)
 
     def _log(self, counts: np.ndarray) -> np.ndarray:
         smoothed = counts + self.smooth / len(counts)

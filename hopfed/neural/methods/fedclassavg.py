@@ -68,7 +68,7 @@ class FedClassAvg(LGFedAvg):
 
     def extra(self, state: State, down: Message, client: int) -> Params:
         """The client's head before training: the global head, once there is one."""
-        return above(below(self.starts(state, down, client), "head"), "head")
+        return above(below(self.start_params(state, down, client), "head"), "head")
 
     def objective(
         self,

@@ -158,7 +158,7 @@ class FedH2L(Consulting):
         if context.exchange or not self.kl:
             return {}
         count = len(self.batches(context)[client_of(context)])
-        spec = {"posteriors": Field((count, self.made.classes), "f")}
+        spec = {"posteriors": Field((count, self.loaded.classes), "f")}
         return spec | ({"accuracy": Field((), "f")} if self.labelled else {})
 
     def answer(
@@ -186,7 +186,7 @@ class FedH2L(Consulting):
         """g_loc."""
         if self.steps == 1:
             return pack(job.gradient, "local")
-        start = self.begins(call)
+        start = self.start_params_at(call)
         return pack({n: start[n] - job.params[n] for n in job.trained()}, "local")
 
     def reports(self, call: Call, job: Job) -> Metrics:
@@ -212,7 +212,7 @@ class FedH2L(Consulting):
         width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
         share = [np.full(len(batches[j]), 1 / (len(peers) * len(batches[j]))) for j in peers]
         trust = [float(call.down.get(f"{j}/accuracy", 1.0)) for j in peers]
-        posteriors = np.zeros((width, self.made.classes), dtype=np.float32)
+        posteriors = np.zeros((width, self.loaded.classes), dtype=np.float32)
         weights = np.zeros((2, width), dtype=np.float32)
         if peers:
             count = sum(map(len, share))

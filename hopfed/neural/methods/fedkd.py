@@ -110,7 +110,7 @@ class FedKD(Proxied):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair and the map between their features."""
-        return Matched(model, self.made.build(self.proxy))
+        return Matched(model, self.loaded.build(self.proxy))
 
     def objective(
         self,
@@ -135,14 +135,14 @@ class FedKD(Proxied):
         lessons = lesson(mentor, own, mentee, shared) + lesson(mentee, shared, mentor, own)
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """Return the client's own parts, and the server's shared model."""
         shared = unpack(_under("model", self._received(state, down)))
         return self.initial(client) | unpack(state) | above(shared, "shared")
 
-    def closes(self, call: Call, params: Params) -> tuple[State, Message]:
+    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
         """Send the update of the shared model and its version; keep the own parts and the base."""
-        state, whole = super().closes(call, params)
+        state, whole = super().finish_at(call, params)
         base = self._received(call.state, call.down)
         version = np.asarray(call.down.get("version", 0))
         update = {n: whole[f"model/{n}"] - array for n, array in base.items()}

@@ -114,7 +114,7 @@ class FedMD(Consulting):
         """Logits, then nothing."""
         if context.exchange:
             return {}
-        return {"logits": Field((len(self._shown(context)), self.made.classes), "f")}
+        return {"logits": Field((len(self._shown(context)), self.loaded.classes), "f")}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]

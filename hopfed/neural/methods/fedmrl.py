@@ -96,14 +96,14 @@ class FedMRL(Proxied):
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
-        self._width(self.made.build(self.proxy))
+        self._width(self.loaded.build(self.proxy))
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
         """Both models and the projector."""
-        small = self.made.build(self.proxy)
+        small = self.loaded.build(self.proxy)
         with drawing(self.task.seed, "matryoshka"):
-            head = nn.Linear(self._width(small), self.made.classes)
+            head = nn.Linear(self._width(small), self.loaded.classes)
             return Matryoshka(model, Model(small.features, head, small.feature_dim))
 
     def objective(
@@ -123,11 +123,11 @@ class FedMRL(Proxied):
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The own head, with the projection and the small model as last trained."""
         del down
-        params = self.starts(state, {}, client)
+        params = self.start_params(state, {}, client)
         return Network(_Own(self.net(client)), {f"net.{n}": t for n, t in params.items()})
 
     def _width(self, small: Model) -> int:
-        lengths = [model.feature_dim for model in self.made.templates.values()]
+        lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the shortest features of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
         return self.width or min(*lengths, small.feature_dim)

@@ -80,11 +80,11 @@ class FedProto(Standalone):
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
         del seed
-        return as_rows({}, self.made.feature_dim)
+        return as_rows({}, self.loaded.feature_dim)
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The prototypes, and a mask of the classes that have one."""
-        rows, known = table(down, self.made.classes, self.made.feature_dim)
+        rows, known = table(down, self.loaded.classes, self.loaded.feature_dim)
         return {"prototypes": rows, "known": known}
 
     def objective(
@@ -104,36 +104,36 @@ class FedProto(Standalone):
         far = ((features - extra["prototypes"][y]) ** 2).mean(dim=1) * extra["known"][y]
         return loss + self.lam * masked_mean(far, mask)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the mean features of the client's classes, and their numbers of examples."""
-        state, _ = super().ends(state, params, client)
-        features, _ = outputs(self.made, client, params)
-        return state, class_means(features, labels_of(self.made, client))
+        state, _ = super().finish(state, params, client)
+        features, _ = outputs(self.loaded, client, params)
+        return state, class_means(features, labels_of(self.loaded, client))
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
         return super()._outcome(call, job, flops + self._pass_flops(call, job))
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
-        held = np.unique(labels_of(self.made, context.client or 0))
-        return form(len(held), self.made.feature_dim, counts=True)
+        held = np.unique(labels_of(self.loaded, context.client or 0))
+        return form(len(held), self.loaded.feature_dim, counts=True)
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
         """Mean rows, class by class."""
-        sent = by_class(messages, self.made.classes)
+        sent = by_class(messages, self.loaded.classes)
         before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
         after = before | {label: mean_row(rows) for label, rows in sent.items()}
-        prototypes = as_rows(dict(sorted(after.items())), self.made.feature_dim)
+        prototypes = as_rows(dict(sorted(after.items())), self.loaded.feature_dim)
         return prototypes, {EVERYONE: prototypes}
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
             return super().classifier(state, down, client)
-        rows, known = table(down, self.made.classes, self.made.feature_dim)
-        return Nearest(self.made.model(client), self.personal(state, down, client), rows, known)
+        rows, known = table(down, self.loaded.classes, self.loaded.feature_dim)
+        return Nearest(self.loaded.model(client), self.personal(state, down, client), rows, known)
 
 
 @dataclass(frozen=True, eq=False)

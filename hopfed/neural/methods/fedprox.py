@@ -50,7 +50,7 @@ class FedProx(FedAvg):
 
     def extra(self, state: State, down: Message, client: int) -> Params:
         """The global parameters."""
-        return self.starts(state, down, client) if self.mu else {}
+        return self.start_params(state, down, client) if self.mu else {}
 
     def objective(
         self,
@@ -65,6 +65,6 @@ class FedProx(FedAvg):
         loss = cross_entropy(forward(params, x)[1], y, mask)
         if not self.mu:
             return loss
-        buffers = dict(self.made.templates[self.task.models[0]].named_buffers())
+        buffers = dict(self.loaded.templates[self.task.models[0]].named_buffers())
         far = [((p - extra[n]) ** 2).sum() for n, p in params.items() if n not in buffers]
         return loss + self.mu / 2 * sum(far[1:], far[0])

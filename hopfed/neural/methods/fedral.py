@@ -102,7 +102,7 @@ class FedRAL(Auxiliary):
     def server_start(self, seed: int) -> State:
         """The identity; an entry keeps its value until a client sends it."""
         del seed
-        return {"model/weight": np.eye(self.made.feature_dim, dtype=np.float32)}
+        return {"model/weight": np.eye(self.loaded.feature_dim, dtype=np.float32)}
 
     def wrap(self, model: Model) -> nn.Module:
         """The model and the matrix."""
@@ -110,14 +110,14 @@ class FedRAL(Auxiliary):
 
     def band(self, client: int) -> np.ndarray:
         """Entries that a client has: bool (d, d)."""
-        d = self.made.feature_dim
+        d = self.loaded.feature_dim
         share = np.linspace(1.0, self.least, self.levels)[client % self.levels]
         width = ceil(share * (d - 1))
         return np.abs(np.subtract.outer(np.arange(d), np.arange(d))) <= width
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """The client's model, and its entries of the server's matrix."""
-        params = super().starts(state, down, client)
+        params = super().start_params(state, down, client)
         return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client))}
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
@@ -137,9 +137,9 @@ class FedRAL(Auxiliary):
         params = params | {MATRIX: params[MATRIX] * extra["band"]}
         return cross_entropy(forward(params, x), y, mask)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the entries of the band, row by row."""
-        state, message = super().ends(state, params, client)
+        state, message = super().finish(state, params, client)
         return state, message | {"model/weight": message["model/weight"][self.band(client)]}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
@@ -166,4 +166,4 @@ class FedRAL(Auxiliary):
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The model with its matrix as last trained."""
         del down
-        return Network(self.net(client), self.starts(state, {}, client))
+        return Network(self.net(client), self.start_params(state, {}, client))

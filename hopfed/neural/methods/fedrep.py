@@ -62,22 +62,22 @@ class FedRep(FedAvg):
             Phase(self.training.epochs, self.objective, frozen=("head.",)),
         )
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """The global body and its own head."""
         body, head = unpack(down, "body"), unpack(state, "head")
-        return self.made.initial(client) | above(body, "features") | above(head, "head")
+        return self.loaded.initial(client) | above(body, "features") | above(head, "head")
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the head, send the body."""
-        size = np.asarray(len(self.made.split.train[client]))
+        size = np.asarray(len(self.loaded.split.train[client]))
         message = pack(below(params, "features"), "body") | {"examples": size}
         return pack(below(params, "head"), "head"), message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A body, and the number of examples."""
-        body = below(self.made.initial(0), "features")
+        body = below(self.loaded.initial(0), "features")
         return spec_of(body, "body") | {"examples": Field((), "iu")}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The client's head on the global body."""
-        return self.starts(self.settled(state, down, client), down, client)
+        return self.start_params(self.after_one_round(state, down, client), down, client)

@@ -102,7 +102,7 @@ class FedSSA(Standalone):
 
     def seen(self, client: int) -> np.ndarray:
         """Classes among the client's training examples: bool (classes,)."""
-        return np.bincount(labels_of(self.made, client), minlength=self.made.classes) > 0
+        return np.bincount(labels_of(self.loaded, client), minlength=self.loaded.classes) > 0
 
     def mu(self, t: int) -> float:
         """Weight of the client's own rows in round t."""
@@ -110,9 +110,9 @@ class FedSSA(Standalone):
             return 0.0
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
-    def begins(self, call: Call) -> Params:
+    def start_params_at(self, call: Call) -> Params:
         """The client's own model, its head blended with the server's rows, eq. (4)."""
-        params = super().begins(call)
+        params = super().start_params_at(call)
         client = call.context.client
         if "rows" not in call.down or client is None:
             return params
@@ -131,9 +131,9 @@ class FedSSA(Standalone):
         total = 1 + mu if self.fusion == "normalised" else 1.0
         return gate(own, rows, mu / total, 1 / total)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Keep the model; send the rows of the classes it has seen."""
-        kept, _ = super().ends(state, params, client)
+        kept, _ = super().finish(state, params, client)
         head = np.asarray(_rows(params).cpu())
         return kept, {"rows": head[self._sent(self.seen(client))]}
 
@@ -142,13 +142,13 @@ class FedSSA(Standalone):
         if context.client is None:
             return {}
         count = int(self._sent(self.seen(context.client)).sum())
-        return {"rows": Field((count, self.made.model(0).head.in_features + 1), "f")}
+        return {"rows": Field((count, self.loaded.model(0).head.in_features + 1), "f")}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """The classes that clients have seen, (clients, classes), and no rows yet."""
-        seen = np.stack([self.seen(c) for c in range(len(self.made.split))])
-        width = self.made.model(0).head.in_features + 1
-        return {"seen": seen, "head": np.zeros((self.made.classes, width), np.float32)}
+        seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
+        width = self.loaded.model(0).head.in_features + 1
+        return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]

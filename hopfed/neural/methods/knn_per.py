@@ -229,7 +229,7 @@ class KNNPer(FedAvg):
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
         else:
-            found = shared_extractor(self, down).embed(self.made.tensors, rows)
+            found = shared_extractor(self, down).embed(self.loaded.tensors, rows)
             seen = np.arange(len(rows))
         if store is None:
             store = self._empty(client)
@@ -255,7 +255,7 @@ class KNNPer(FedAvg):
     def memory(self, store: Store, client: int) -> Memory:
         """Return a store in the form that `store` names."""
         keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
-        classes, seed = self.made.classes, derive(self.task.seed, "memory", client)
+        classes, seed = self.loaded.classes, derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
             return stored_examples(keys, labels, classes, self.beta)
         if self.store == "archetypes":
@@ -273,10 +273,10 @@ class KNNPer(FedAvg):
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
         """Return h's features of the client's examples of a part, "train" or "validation"."""
-        rows = getattr(self.made.split, part)[client]
+        rows = getattr(self.loaded.split, part)[client]
         found: Embedded = _EMBEDDED.get(
             (self.task, digest(down), client, part),
-            lambda: shared_extractor(self, down).embed(self.made.tensors, rows),
+            lambda: shared_extractor(self, down).embed(self.loaded.tensors, rows),
         )
         return found
 
@@ -290,7 +290,7 @@ class KNNPer(FedAvg):
     def _empty(self, client: int) -> Store:
         if self.rule == "concatenate":
             return Store()
-        count = len(self.made.split.train[client])
+        count = len(self.loaded.split.train[client])
         # Prototypes are made from all examples; the capacity limits the prototypes only.
         room = self._room(count, client)
         if self.store == "prototypes" and room:

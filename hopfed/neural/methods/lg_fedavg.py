@@ -63,17 +63,17 @@ class LGFedAvg(Standalone):
             require(got in known, name, f"one of {', '.join(known)}", repr(got))
         require_one_head(self)
 
-    def starts(self, state: State, down: Message, client: int) -> Params:
+    def start_params(self, state: State, down: Message, client: int) -> Params:
         """The client's own body and the global head."""
-        own = super().starts(state, down, client)
+        own = super().start_params(state, down, client)
         return own | above(unpack(down, "head"), "head")
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Keep the model; send the head."""
-        kept, _ = super().ends(state, params, client)
+        kept, _ = super().finish(state, params, client)
         message = pack(below(params, "head"), "head")
         if self.weights == "size":
-            message["examples"] = np.asarray(len(self.made.split.train[client]))
+            message["examples"] = np.asarray(len(self.loaded.split.train[client]))
         return kept, message
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
@@ -97,13 +97,13 @@ class LGFedAvg(Standalone):
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The client's own model; with `scored` "global" it has the global head."""
         if self.scored == "global":
-            return self.starts(state, down, client)
+            return self.start_params(state, down, client)
         return super().personal(state, down, client)
 
 
 def require_one_head(method: NeuralMethod) -> None:
     """Raise ArgumentError if the heads of the clients' models have different shapes."""
-    inputs = {name: model.head.in_features for name, model in method.made.templates.items()}
+    inputs = {name: model.head.in_features for name, model in method.loaded.templates.items()}
     got = ", ".join(f"{name} {width}" for name, width in inputs.items())
     rule = f"of one feature dimension for {method.name}, which shares the head"
     require(len(set(inputs.values())) == 1, "models", rule, got)

@@ -78,13 +78,13 @@ class PFedES(Auxiliary):
 
     def server_start(self, seed: int) -> State:
         """Raise ArgumentError if the data are not images."""
-        data = self.made.split.dataset
+        data = self.loaded.split.dataset
         require(data.is_images, "data", "images for pfedes", self.task.data)
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
         """The model and the extractor before it."""
-        channels = self.made.split.dataset.shape[0]
+        channels = self.loaded.split.dataset.shape[0]
         with drawing(self.task.seed, "extractor"):
             shared = nn.Sequential(
                 nn.Conv2d(channels, self.kernels, 3, padding=1),
@@ -128,6 +128,6 @@ class PFedES(Auxiliary):
     ) -> Tensor:
         """Cross-entropy on the extracted images."""
         del extra
-        buffers = {f"own.{n}" for m in self.made.templates.values() for n, _ in m.named_buffers()}
+        buffers = {f"own.{n}" for m in self.loaded.templates.values() for n, _ in m.named_buffers()}
         own = {n: params[n].clone() for n in buffers & params.keys()}
         return cross_entropy(forward(params | own, x, True), y, mask)

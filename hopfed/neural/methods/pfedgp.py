@@ -102,7 +102,7 @@ class PFedGP(FedAvg):
         """The feature extractor with a kernel on its features."""
         return DeepKernel(model.features, self.scale)
 
-    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global features and kernel."""
         return unpack(down) or self.initial(client)
 
@@ -122,20 +122,22 @@ class PFedGP(FedAvg):
         """Minus the evidence of the batch, summed over the classes, per example."""
         del extra
         kernel = params["log_length"], params["log_scale"]
-        classes = self.made.classes
+        classes = self.loaded.classes
         return -classes * log_evidence(forward(params, x), y, classes, *kernel, mask)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global features; the head is the initial one and is not used."""
-        features = below(self.starts(state, down, client), "features")
-        return self.made.initial(client) | above(features, "features")
+        features = below(self.start_params(state, down, client), "features")
+        return self.loaded.initial(client) | above(features, "features")
 
     def classifier(self, state: State, down: Message, client: int) -> Personal:
         """The posterior of the client's process."""
-        params = self.starts(state, down, client)
+        params = self.start_params(state, down, client)
         extractor = shared_extractor(self, down)
-        rows = stream(self.task.seed, "process", client).permutation(self.made.split.train[client])
-        seen = extractor.embed(self.made.tensors, np.sort(rows[: self.most]))
+        rows = stream(self.task.seed, "process", client).permutation(
+            self.loaded.split.train[client]
+        )
+        seen = extractor.embed(self.loaded.tensors, np.sort(rows[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         kernel = params["log_length"], params["log_scale"]
-        return Personal(extractor, process(features, labels, self.made.classes, *kernel))
+        return Personal(extractor, process(features, labels, self.loaded.classes, *kernel))

@@ -158,7 +158,7 @@ class SoHip(Standalone):
                 params[name].copy_(state)
         return cross_entropy(logits, y, mask)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the model; send the long-term memory."""
         message = {} if self.silent else {"memory": np.asarray(params["long_term"].cpu())}
         return pack(params), message
@@ -205,18 +205,18 @@ class SoHip(Standalone):
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The client's model without the memory."""
-        return below(self.starts(state, down, client), "model")
+        return below(self.start_params(state, down, client), "model")
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The model with the client's last memory and the server's latest collective memory."""
         more = tuple(self.extra(state, down, client).values())
-        return Scorer(self.net(client), self.starts(state, down, client), more)
+        return Scorer(self.net(client), self.start_params(state, down, client), more)
 
     def _count(self) -> int:
         """Number of patterns in a memory."""
         if self.memory == "class":
-            return self.made.classes
+            return self.loaded.classes
         return self.patterns if self.memory == "sample" else 1
 
     def _sizes(self, clients: list[int]) -> list[float]:
-        return [float(len(self.made.split.train[c])) for c in clients]
+        return [float(len(self.loaded.split.train[c])) for c in clients]

@@ -35,11 +35,11 @@ class Standalone(NeuralMethod):
     name: ClassVar[str] = "standalone"
     source: ClassVar[str] = "baseline"
 
-    def starts(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The client's model after its last training."""
         return unpack(state) or self.initial(client)
 
-    def ends(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the model; send nothing."""
         return pack(params), {}
 
@@ -57,4 +57,4 @@ class Standalone(NeuralMethod):
 
     def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """Its own model."""
-        return unpack(state) or self.made.initial(client)
+        return unpack(state) or self.loaded.initial(client)

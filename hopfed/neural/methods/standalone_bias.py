@@ -62,8 +62,8 @@ class StandaloneBias(Standalone):
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The client's model without the vector."""
-        return below(self.starts(state, down, client), "model")
+        return below(self.start_params(state, down, client), "model")
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The model with the vector."""
-        return Scorer(self.net(client), self.starts(state, down, client))
+        return Scorer(self.net(client), self.start_params(state, down, client))

@@ -55,7 +55,7 @@ def test_every_client_gets_the_archetype_that_it_is_nearest_to():
     memories = kinds(10)
     state, down, metrics = hopfield_step(method, dict(enumerate(memories[:9])))
     assert metrics == {"archetypes": 2}
-    sizes = method.made.split.sizes[:9, 0]
+    sizes = method.loaded.split.sizes[:9, 0]
     for c in range(9):
         mine = np.arange(9) % 2 == c % 2
         mean = np.average(memories[:9][mine], axis=0, weights=sizes[mine])
@@ -67,7 +67,7 @@ def test_every_client_gets_the_archetype_that_it_is_nearest_to():
     _, later, _ = hopfield_step(method, {9: memories[9]}, state, t=1)
     assert set(later) == {EVERYONE, *range(10)}
     mine = np.arange(10) % 2 == 0
-    mean = np.average(memories[mine], axis=0, weights=method.made.split.sizes[mine, 0])
+    mean = np.average(memories[mine], axis=0, weights=method.loaded.split.sizes[mine, 0])
     np.testing.assert_allclose(later[0]["memory"][0], mean, rtol=1e-4, atol=1e-5)
 
 
