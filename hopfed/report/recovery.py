@@ -6,6 +6,7 @@ Names of columns, rows and files come from strangers; they reach the page throug
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,9 +141,9 @@ def _sureness(found: Archetypes) -> str:
             f"{margin.max():.1%} (all), at a confidence of 95%."
         )
     elif np.isfinite(overlaps).all():
-        right = (1 + overlaps) / 2
+        right = np.floor((1 + overlaps.min()) / 2 * 1000) / 1000  # not more than is expected
         said.append(
-            f"Theory expects each pattern to be right in {right.min():.1%} of its columns or more. "
+            f"Theory expects each pattern to be right in {right:.1%} of its columns or more. "
             f"A column of a row agrees with its archetype in {(1 + found.quality) / 2:.1%} of rows."
         )
     if np.isfinite(found.residual):
@@ -247,7 +248,7 @@ def _spectrum(found: Archetypes, run: Run) -> str:
     by = f", by the rule {text(rule)}" if rule else ""
     words = (
         f"{above:,} of the {len(values):,} leading eigenvalues of the pooled operator are above "
-        f"the threshold of {limit:.4g}{by}. Noise alone stays below it. {found.n_detected:,} count "
+        f"the threshold of {limit:.4g}{by}. Noise alone hardly ever passes it. {found.n_detected:,} count "
         "as signal."
     )
     rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
@@ -293,8 +294,9 @@ def _clients(found: Archetypes, run: Run) -> str:
     shares = found.client_shares
     if not rows:
         return ""
-    files = run.config.get("files") or []
-    names = files if len(files) == len(rows) else [f"client {i + 1}" for i in range(len(rows))]
+    files = [Path(str(path)).name for path in run.config.get("files") or []]
+    named = len(set(files)) == len(files) == len(rows)
+    names = files if named else [f"client {i + 1}" for i in range(len(rows))]
     heads = ["rows"]
     heads += ["bytes sent"] if len(sent) == len(rows) else []
     known = shares is not None and len(shares) == len(rows)
