@@ -248,8 +248,8 @@ def _spectrum(found: Archetypes, run: Run) -> str:
     by = f", by the rule {text(rule)}" if rule else ""
     words = (
         f"{above:,} of the {len(values):,} leading eigenvalues of the pooled operator are above "
-        f"the threshold of {limit:.4g}{by}. Noise alone hardly ever passes it. {found.n_detected:,} count "
-        "as signal."
+        f"the threshold of {limit:.4g}{by}. Noise alone hardly ever passes it. "
+        f"{found.n_detected:,} count as signal."
     )
     rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
     return (
