@@ -17,6 +17,7 @@ from hopfed.runs import Run
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
 GRADED = ("Archetypes", "Spectrum", "Columns", "Clients")
 SYMMETRIC = ("Archetypes", "Spectrum", "Clients")
+RATES = np.linspace(0.75, 0.98, 12)  # of one kind of people, in each column
 EMPTY = {"meta", "img", "input"}
 
 
@@ -86,11 +87,11 @@ def harmless(text):
     return shown
 
 
-def survey(path, rows, seed):
+def survey(path, rows, seed, rates=RATES):
     """Write two kinds of people with gaps and names that would be markup; return the kinds."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(2, size=rows)
-    rate = np.where(kind[:, None] == np.arange(12) % 2, 0.9, 0.1)
+    rate = np.where(kind[:, None] == np.arange(12) % 2, rates, 0.1)
     cells = np.where(rng.random(rate.shape) < rate, "yes", "no").astype(object)
     cells[rng.random(rate.shape) < 0.1] = ""
     head = ["person", HOSTILE, *(f"club {j}" for j in range(2, 13))]
@@ -145,6 +146,7 @@ def test_a_graded_page_opens_with_the_answer(people, reported):
     _, run, _ = people
     found, text = load(run), reported(run)
     shown = harmless(text)
+    assert found.channel == "graded"
     assert tuple(shown.headings) == GRADED
     assert text.index('<p class="answer">2 archetypes, in 800 rows of 2 clients') < text.index(
         "Archetype 1"
@@ -182,6 +184,17 @@ def test_clients_have_their_shares_and_bytes(people, reported):
     assert sorted(float(s[:-1]) / 100 for s in shares) == pytest.approx(
         sorted(np.bincount(kind[:350]) / 350), abs=0.05
     )
+
+
+def test_a_fit_of_classes_may_find_one_quality(hopfed, reported, tmp_path):
+    survey(tmp_path / "people.csv", 400, 0, rates=0.9)
+    options = ("--channel", "graded", "--out", tmp_path / "run.h5")
+    assert hopfed("recover", tmp_path / "people.csv", *options)[0] == 0
+    found, shown = load(tmp_path / "run.h5"), harmless(reported(tmp_path / "run.h5"))
+    assert found.channel == "symmetric"
+    assert found.errors is not None
+    assert "Rates of columns are known to within" in shown.text
+    assert shown.table("column", "+1 here", "95% interval")
 
 
 def test_a_symmetric_page(symmetric, reported):
