@@ -27,7 +27,9 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """
     if "spectrum/eigenvalues" not in run.arrays:
         return archetypes.draw(run, shape=shape)
+    # A fit of classes has shares and errors, and no scores, also where it finds one quality.
     graded = run.summary.get("channel", "symmetric") != "symmetric"
+    graded |= "archetypes/errors" in run.arrays
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
     if shape is None and len(patterns) and archetypes.has_names(run):
         return _named(run, graded)

@@ -9,22 +9,36 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
 import numpy as np
 
 from hopfed._lib.settings import describe
+from hopfed.archetypes.storage import KIND
 from hopfed.figures import drawer
+from hopfed.report import recovery
+from hopfed.report.markup import folded, grid, text
+from hopfed.report.rows import Answers
 from hopfed.report.tables import record_of, side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
 
 
-def page(runs: Mapping[str, Run]) -> str:
+def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     """Return the page about `runs`, a mapping from file name to complete run.
+
+    Nothing in the page may load anything, nor may a script run but its own: its policy says so to
+    the browser.
+
+    Parameters
+    ----------
+    runs : by the names of their files.
+    answers : of rows, where there is one run, and it is a recovery.
 
     Raises
     ------
@@ -33,7 +47,7 @@ def page(runs: Mapping[str, Run]) -> str:
     Examples
     --------
     >>> text = page({"a.h5": Run("mine", {"seed": 0}, {"x": np.ones(3)}, {"n_detected": 2})})
-    >>> "<title>hopfed: mine</title>" in text, "http" in text.split("<main>")[0]
+    >>> "<title>hopfed: mine</title>" in text, "://" in text
     (True, False)
     """
     kinds = list(dict.fromkeys(run.kind for run in runs.values()))
@@ -43,11 +57,21 @@ def page(runs: Mapping[str, Run]) -> str:
             body.append(_comparison(runs))
     for i, (name, run) in enumerate(runs.items()):
         with blaming(name, run.kind):
-            body.append(_section(name, run, i))
+            body.append(_section(name, run, i, answers))
     template = files("hopfed.report").joinpath("page.html").read_text(encoding="utf-8")
-    return template.replace("$title", escape(f"hopfed: {', '.join(kinds)}")).replace(
-        "$body", "\n".join(body)
-    )
+    parts = {
+        "title": text(f"hopfed: {', '.join(kinds)}"),
+        "body": "\n".join(body),
+        "style": _fingerprint(template, "style"),
+        "script": _fingerprint(template, "script"),
+    }
+    return re.sub(r"\$(title|body|style|script)\b", lambda found: parts[found[1]], template)
+
+
+def _fingerprint(template: str, tag: str) -> str:
+    """Hash of what stands in a tag, by which the policy of the page lets it through."""
+    inner = template.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+    return f"'sha256-{base64.b64encode(sha256(inner.encode()).digest()).decode()}'"
 
 
 def _comparison(runs: Mapping[str, Run]) -> str:
@@ -57,26 +81,31 @@ def _comparison(runs: Mapping[str, Run]) -> str:
     differ = [k for k in keys if len({describe(r.config.get(k)) for r in runs.values()}) > 1]
     if differ:
         rows = [(k, *(describe(r.config.get(k)) for r in runs.values())) for k in differ]
-        parts.append(_grid("settings that differ", list(runs), rows))
-    parts.append(_grid("summary", list(runs), side_by_side(list(runs.values()))))
+        parts.append(grid("settings that differ", list(runs), rows))
+    parts.append(grid("summary", list(runs), side_by_side(list(runs.values()))))
     parts.append(_figure(list(runs.values()), "all runs"))
     return "\n".join(parts) + "</section>"
 
 
-def _section(name: str, run: Run, order: int) -> str:
+def _section(name: str, run: Run, order: int, answers: Answers | None) -> str:
     """Section of one run: its claim, results, figure, settings, versions and data."""
-    parts = [f'<section id="run-{order}"><h2>{escape(run.kind)} <small>{escape(name)}</small></h2>']
+    parts = [f'<section id="run-{order}"><h2>{text(run.kind)} <small>{text(name)}</small></h2>']
     record = record_of(run.kind)
     if record is not None:
         parts.append(f"<p>{escape(record.claim)}. <small>{escape(record.source)}</small></p>")
-    parts += [_grid(t.title, t.columns, t.rows) for t in tables_of(run)]
-    parts.append(_figure([run], run.kind))
+    tables = [grid(t.title, t.columns, t.rows) for t in tables_of(run)]
+    if run.kind == KIND:
+        parts += recovery.sections(name, run, answers)
+        tables = [folded("All numbers", "".join(tables))]
+    parts += tables
+    if run.kind != KIND or recovery.has_picture(run):
+        parts.append(_figure([run], run.kind))
     settings = [(k, describe(v)) for k, v in run.config.items()]
-    parts.append(_folded("Settings", _grid("setting", ("value",), settings)))
+    parts.append(folded("Settings", grid("setting", ("value",), settings)))
     versions = list(run.provenance.items())
-    parts.append(_folded("Made with", _grid("what", ("version",), versions)))
+    parts.append(folded("Made with", grid("what", ("version",), versions)))
     shapes = [(n, f"{a.dtype} {list(a.shape)}") for n, a in sorted(run.arrays.items())]
-    parts.append(_folded("Data", _downloads(name, run) + _grid("array", ("what",), shapes)))
+    parts.append(folded("Data", _downloads(name, run) + grid("array", ("what",), shapes)))
     return "\n".join(parts) + "</section>"
 
 
@@ -121,20 +150,3 @@ def _link(name: str, kind: str, data: bytes, text: str) -> str:
 
 def _data_url(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def _folded(title: str, inner: str) -> str:
-    return f"<details><summary>{escape(title)}</summary>{inner}</details>"
-
-
-def _grid(title: str, columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """HTML table; the first cell of a row is its name."""
-    head = "".join(f"<th>{escape(c)}</th>" for c in (title, *columns))
-    lines = [
-        f'<tr><th scope="row">{escape(str(row[0]))}</th>'
-        + "".join(f"<td>{escape(str(cell))}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    ]
-    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="wide"><table>{table}</table></div>'

@@ -1,0 +1,328 @@
+"""Sections of a page about a recovery: the answer first, then what it rests on.
+
+Names of columns, rows and files come from strangers; they reach the page through
+`hopfed.report.markup` alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.archetypes import storage, views
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.report.markup import Markup, folded, grid, text
+from hopfed.report.rows import Answers, rows_section
+from hopfed.report.spectrum import spectrum_picture
+from hopfed.runs import Run
+
+LISTED = 60  # archetypes
+TOLD = 8  # columns named for an archetype, on each side
+CLIENTS = 200  # that are listed
+NAMED = 60  # columns in a sentence
+CERTAIN = 1.96  # standard errors to each side of an interval that holds the truth in 95% of cases
+
+MEANINGS = {
+    "ok": "All that these data show was found, and it can be used as it stands.",
+    "detected, not resolved": "The number of archetypes is sure, single columns of the unsure "
+    "patterns are not.",
+    "incomplete": "The archetypes below are borne out by the data, but there are more than these.",
+    "no signal": "This does not prove that there are no archetypes; these data cannot show any.",
+    "too little data": "Nothing can be said either way.",
+    "poor fit": "The data are not what the method assumes: take nothing below for established.",
+    "not converged": "The computation did not come to its end: take nothing below for established.",
+    "one class": "All rows are of one kind: nothing divides them.",
+    "structure, but not classes": "Columns depend on each other, but not only because rows are of "
+    "these kinds: take the kinds for a summary.",
+    "copies": "Rows come back as copies of each other: what was found are these rows, not kinds.",
+}
+
+
+def archetypes_of(name: str, run: Run) -> Archetypes:
+    """Return the archetypes that a run of a recovery holds.
+
+    Parameters
+    ----------
+    name : of its file, for errors.
+    run : of kind "recover".
+
+    Raises
+    ------
+    RunFileError : what it holds does not fit together.
+    """
+    try:
+        return storage.of_run(run)
+    except (ArgumentError, DataError) as error:
+        message = f"{name}: not archetypes as hopfed writes them: {error}"
+        raise RunFileError(message) from error
+
+
+def sections(name: str, run: Run, answers: Answers | None = None) -> list[str]:
+    """Return the parts of the page that say what was found, in the order of their weight.
+
+    Parameters
+    ----------
+    name : of the run file.
+    run : of a recovery; parts of which it knows nothing, as older ones may, are left out.
+    answers : of rows, where some were asked about.
+
+    Raises
+    ------
+    RunFileError : the archetypes of the run do not fit together.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> rng = np.random.default_rng(1)
+    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    >>> sections("run.h5", storage.as_run(recover(x, seed=1)))[0][:48]
+    '<p class="answer">3 archetypes, in 200 columns.<'
+    """
+    found = archetypes_of(name, run)
+    made = [
+        _answer(found, run),
+        _archetypes(found),
+        _spectrum(found, run),
+        _columns(found, run),
+        _clients(found, run),
+    ]
+    if answers is not None:
+        made.insert(2, rows_section(found, answers))
+    return [part for part in made if part]
+
+
+def has_picture(run: Run) -> bool:
+    """Whether there is anything to draw: archetypes, or the spectrum that shows none.
+
+    Parameters
+    ----------
+    run : of a recovery.
+
+    Examples
+    --------
+    >>> has_picture(Run("recover", {}, {"archetypes/patterns": np.ones((0, 3))}, {}))
+    False
+    """
+    return bool(len(run.arrays["archetypes/patterns"])) or "spectrum/eigenvalues" in run.arrays
+
+
+def _answer(found: Archetypes, run: Run) -> str:
+    """How many archetypes, what the verdict means, how sure it is."""
+    K, N = found.patterns.shape
+    rows = run.summary.get("n_examples") or []
+    where = f"{N:,} columns"
+    if rows:
+        owners = f" of {len(rows):,} clients" if len(rows) > 1 else ""
+        where = f"{sum(rows):,} rows{owners} with {where}"
+    number = "1 archetype" if K == 1 else f"{K:,} archetypes" if K else "No archetypes"
+    meaning = MEANINGS.get(found.status, "")
+    words = "\n".join(str(text(line)) for line in found.summary().split("\n"))
+    return (
+        f'<p class="answer">{number}, in {where}.</p>'
+        f"<p><strong>Verdict: {text(found.status)}.</strong> {text(found.advice)} {meaning}</p>"
+        f"{_sureness(found)}{folded('The answer as plain text', f'<pre>{words}</pre>')}"
+    )
+
+
+def _sureness(found: Archetypes) -> str:
+    """How far the archetypes can be relied on, in numbers that the run knows."""
+    if not len(found):
+        return ""
+    said = []
+    overlaps = found.expected_overlaps
+    if found.errors is not None:
+        margin = CERTAIN * found.errors / 2
+        said.append(
+            f"Rates of columns are known to within {np.median(margin):.1%} (half of them) and "
+            f"{margin.max():.1%} (all), at a confidence of 95%."
+        )
+    elif np.isfinite(overlaps).all():
+        right = np.floor((1 + overlaps.min()) / 2 * 1000) / 1000  # not more than is expected
+        said.append(
+            f"Theory expects each pattern to be right in {right:.1%} of its columns or more. "
+            f"A column of a row agrees with its archetype in {(1 + found.quality) / 2:.1%} of rows."
+        )
+    if np.isfinite(found.residual):
+        said.append(
+            f"Within archetypes the largest eigenvalue left is {found.residual:.2f} of the edge of "
+            "noise; up to about 1 nothing is left to explain."
+        )
+    elif np.isfinite(found.explained):
+        said.append(f"The archetypes explain {min(found.explained, 1.0):.1%} of the signal.")
+    return f"<p>How sure: {' '.join(said)}</p>" if said else ""
+
+
+def _archetypes(found: Archetypes) -> str:
+    """Each archetype by the columns that tell it from the other rows."""
+    if not len(found):
+        return ""
+    sure = (
+        "The interval holds the true rate in 95 of 100 cases."
+        if found.errors is not None
+        else "In the symmetric channel all columns have one quality, so rates have no intervals of "
+        "their own."
+    )
+    parts = [
+        "<h3>Archetypes</h3><p>Each is shown by the columns in which it differs most from the "
+        f"other rows, at most {TOLD} that are +1 more often and {TOLD} less often. {sure} The dot "
+        "is the rate of +1 in the archetype, the stroke that of the other rows.</p>"
+    ]
+    meanings = _meanings(found)
+    parts += [_archetype(found, k, meanings) for k in range(min(len(found), LISTED))]
+    if len(found) > LISTED:
+        parts.append(f"<p>... and {len(found) - LISTED:,} more, which the data below hold.</p>")
+    return "\n".join(parts)
+
+
+def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
+    """One archetype: its share and its telling columns."""
+    title = f"<h4>Archetype {k + 1} <small>{_percent(found.shares[k])} of the rows</small></h4>"
+    told = [t for side in views.telling(found, k, most=TOLD) for t in side]
+    if not told:
+        return f"{title}<p>No column tells it from the rest by itself.</p>"
+    heads = ["+1 here", "elsewhere", "0 to 100%"]
+    if found.errors is not None:
+        heads.insert(1, "95% interval")
+    if meanings is not None:
+        heads.append("+1 stands for")
+    rows = []
+    for t in told:
+        low, high = _interval(found, k, t.column, t.rate)
+        row: list[object] = [t.name, f"{t.rate:.1%}"]
+        if found.errors is not None:
+            row.append(f"{low:.1%} to {high:.1%}")
+        row += [f"{t.other:.1%}", _bar(t.rate, t.other, low, high)]
+        if meanings is not None:
+            row.append(meanings[t.column])
+        rows.append(row)
+    return title + grid("column", heads, rows)
+
+
+def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
+    """Ends of the interval of a rate; the rate itself where no error is known."""
+    error = 0.0 if found.errors is None else float(found.errors[k, column])
+    margin = CERTAIN * error / 2  # a rate is (1 + mean) / 2
+    return max(rate - margin, 0.0), min(rate + margin, 1.0)
+
+
+def _bar(rate: float, other: float, low: float, high: float) -> Markup:
+    """Small picture of a rate with its interval, and of the rate elsewhere."""
+    at = {name: 4 + 92 * x for name, x in zip("roab", (rate, other, low, high), strict=True)}
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 14" aria-hidden="true">'
+        '<line class="axis" x1="4" x2="96" y1="7" y2="7"/>'
+        f'<line class="other" x1="{at["o"]:.1f}" x2="{at["o"]:.1f}" y1="2" y2="12"/>'
+        f'<line class="sure" x1="{at["a"]:.1f}" x2="{at["b"]:.1f}" y1="7" y2="7"/>'
+        f'<circle cx="{at["r"]:.1f}" cy="7" r="3"/></svg>'
+    )
+
+
+def _meanings(found: Archetypes) -> list[str] | None:
+    """What +1 stands for in each column, where the coding of a table says it."""
+    if found.coding is None:
+        return None
+    made = []
+    for code in found.coding.codes:
+        plus = " or ".join(word for word, sign in code.words if sign == 1)
+        if code.kind == "number":
+            plus = f"above {code.threshold:g}"
+        if code.kind == "category":
+            plus = "this level"
+        made += [plus] * code.width
+    return made
+
+
+def _spectrum(found: Archetypes, run: Run) -> str:
+    """Eigenvalues and the threshold from which they count."""
+    values = run.arrays.get("spectrum/eigenvalues")
+    if values is None or not len(values):
+        return ""
+    threshold = run.summary.get("threshold")
+    limit = np.nan if threshold is None else float(threshold)
+    above = int((values > limit).sum())
+    rule = run.summary.get("rule")
+    by = f", by the rule {text(rule)}" if rule else ""
+    words = (
+        f"{above:,} of the {len(values):,} leading eigenvalues of the pooled operator are above "
+        f"the threshold of {limit:.4g}{by}. Noise alone hardly ever passes it. "
+        f"{found.n_detected:,} count as signal."
+    )
+    rows = [(str(i), f"{x:.6g}") for i, x in enumerate(values[:LISTED], start=1)]
+    return (
+        f"<h3>Spectrum</h3><p>{words}</p>{spectrum_picture(values, limit)}"
+        f"{folded('The eigenvalues as numbers', grid('rank', ('eigenvalue',), rows))}"
+    )
+
+
+def _columns(found: Archetypes, run: Run) -> str:
+    """Columns that the archetypes do not explain, and those that say nothing."""
+    dependent = run.summary.get("dependent_columns") or []
+    constant = run.summary.get("constant_columns") or []
+    parts = []
+    if found.errors is not None:
+        parts.append(
+            f"These columns stay dependent on each other within archetypes: "
+            f"{_named(found, dependent)}."
+            if dependent
+            else "Within archetypes no column is seen to depend on another."
+        )
+    if constant:
+        parts.append(
+            f"These columns hold a single value, or none, and say nothing: "
+            f"{_named(found, constant)}."
+        )
+    if not parts:
+        return ""
+    return f"<h3>Columns</h3>{''.join(f'<p>{part}</p>' for part in parts)}"
+
+
+def _named(found: Archetypes, columns: list[Any]) -> str:
+    """Columns, which older runs have by number, by name."""
+    names = storage.names_of(found)
+    made = [text(names[c] if isinstance(c, int) else c, views.LONGEST) for c in columns[:NAMED]]
+    more = f" and {len(columns) - NAMED:,} more" if len(columns) > NAMED else ""
+    return f"{', '.join(made)}{more}"
+
+
+def _clients(found: Archetypes, run: Run) -> str:
+    """What each client holds of each archetype, and what it sent."""
+    rows, sent = run.summary.get("n_examples") or [], run.summary.get("bytes_sent") or []
+    shares = found.client_shares
+    if not rows:
+        return ""
+    files = [Path(str(path)).name for path in run.config.get("files") or []]
+    named = len(set(files)) == len(files) == len(rows)
+    names = files if named else [f"client {i + 1}" for i in range(len(rows))]
+    heads = ["rows"]
+    heads += ["bytes sent"] if len(sent) == len(rows) else []
+    known = shares is not None and len(shares) == len(rows)
+    heads += [f"archetype {k + 1}" for k in range(min(len(found), LISTED))] if known else []
+    lines: list[list[object]] = []
+    for i in range(min(len(rows), CLIENTS)):
+        line: list[object] = [text(names[i], views.LONGEST), f"{rows[i]:,}"]
+        line += [f"{sent[i]:,}"] if len(sent) == len(rows) else []
+        if shares is not None and known:
+            line += [_percent(x) for x in shares[i, :LISTED]]
+        lines.append(line)
+    more = f"<p>... and {len(rows) - CLIENTS:,} more.</p>" if len(rows) > CLIENTS else ""
+    none = "" if known else " The symmetric channel does not say how each client's rows divide."
+    return f"<h3>Clients</h3><p>{_traffic(run)}{none}</p>{grid('client', heads, lines)}{more}"
+
+
+def _traffic(run: Run) -> str:
+    """What travelled, against the whole operator."""
+    sent, dense = run.summary.get("bytes_sent") or [], run.summary.get("bytes_dense")
+    if not sent:
+        return ""
+    heard = run.summary.get("exchanges")
+    said = f"Each client sent at most {max(sent):,} bytes"
+    said += f" in {heard:,} exchanges" if heard else ""
+    return f"{said}; the whole operator has {dense:,}." if dense else f"{said}."
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if np.isfinite(share) else "-"
