@@ -97,6 +97,17 @@ def _check(path: str | Path, dataset: Any, size: int) -> None:
         raise ValueError("its values are in other files")
     if dataset.dtype.kind not in "biuf":
         raise DataError(f"{path}: examples must be numbers, got {dataset.dtype}")
+    check_stated(dataset, size)
+
+
+def check_stated(dataset: Any, size: int) -> None:
+    """Refuse, as a ValueError, an array that cannot be in `size` bytes.
+
+    Parameters
+    ----------
+    dataset : with a shape and a dtype.
+    size : bytes on the disk.
+    """
     stated = math.prod(dataset.shape) * dataset.dtype.itemsize
     if stated > max(_DENSEST * size, SMALL):
         raise ValueError(f"a table of {dataset.shape} cannot be in a file of {size:,} bytes")

@@ -13,11 +13,12 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.memory_limits import require_memory
+from hopfed.data.chunks import Chunks
 from hopfed.data.delimited import Delimited
 from hopfed.data.files import opened, reading
 from hopfed.data.npz import Header, npy_header, npy_rows
 from hopfed.data.readers import PREFERRED, read_numbers
-from hopfed.errors import BackendError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.sources import Block, Numbers, Source, unique
 from hopfed.tables.table import made_up
@@ -290,23 +291,15 @@ def _sparse(given: Any) -> Numbers:
 
 
 def _of_zarr(path: Path) -> Source:
-    try:
-        import zarr
-    except ImportError:
-        raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    from hopfed.data.hdf5 import pick
+    held = Chunks(path, PREFERRED)
+    if len(held.shape) < 2:
+        raise DataError(f"{path}: examples must be rows of a table, got {len(held.shape)} axes")
+    shape = held.shape[0], math.prod(held.shape[1:])
 
-    with reading(path, "cannot be read as zarr"):
-        try:
-            held = zarr.open(path, mode="r")
-        except FileNotFoundError:
-            raise ValueError("there is no array in it") from None
-        if not hasattr(held, "shape"):
-            names = [name for name, array in held.arrays() if array.ndim > 1]
-            held = held[pick(path, names, PREFERRED)]
-    return _of_array(held, str(path))
+    def parts() -> Iterator[np.ndarray]:
+        return (part.reshape(len(part), -1) for part in held.parts(PART))
+
+    return _of_numbers(Numbers(shape, parts), str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:

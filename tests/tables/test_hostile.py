@@ -1,0 +1,90 @@
+"""Tables of strangers: they run nothing, lead nowhere, and take no more memory than they may."""
+
+import json
+import os
+import pickle
+import zlib
+
+import pytest
+
+import hopfed
+from hopfed.errors import DataError
+
+NUMBERS = b"\1\0\0\1" * 3
+
+
+class Opens:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write a zarr folder with one chunk."""
+    pytest.importorskip("zarr", reason="zarr is not installed")
+
+    def write(chunk, shape=(4, 3), **settings):
+        path = tmp_path / "a.zarr"
+        path.mkdir()
+        plain = {"dtype": "|i1", "compressor": None, "filters": None, "fill_value": 0}
+        held = {"zarr_format": 2, "order": "C", "shape": shape, "chunks": [4, 3], **plain}
+        (path / ".zarray").write_text(json.dumps({**held, **settings}))
+        if chunk is not None:
+            (path / "0.0").write_bytes(chunk)
+        return path
+
+    return write
+
+
+def test_a_plain_folder_is_read(store):
+    assert hopfed.read_table(store(NUMBERS)).shape == (4, 3)
+
+
+CODECS = [
+    {"dtype": "|O", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}], "fill_value": ""},
+    {"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle"}},
+]
+
+
+@pytest.mark.parametrize("settings", CODECS)
+def test_no_codec_runs_what_it_reads(tmp_path, store, monkeypatch, settings):
+    """Older releases of numcodecs unpickle whatever a folder names the codec for."""
+    numcodecs = pytest.importorskip("numcodecs")
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = store(pickle.dumps(Opens(tmp_path / "made")), **settings)
+    with pytest.raises(DataError, match="cannot be read as zarr"):
+        hopfed.read_table(path)
+    assert not (tmp_path / "made").exists()
+    assert numcodecs.get_codec({"id": "pickle"})  # nobody else loses it
+
+
+def test_links_and_pipes_are_not_followed(tmp_path, store):
+    (tmp_path / "secret").write_bytes(NUMBERS)
+    path = store(None)
+    (path / "0.0").symlink_to(tmp_path / "secret")
+    with pytest.raises(DataError, match="links, pipes or devices"):
+        hopfed.read_table(path)
+    (path / "0.0").unlink()
+    os.mkfifo(path / "0.0")
+    with pytest.raises(DataError, match="links, pipes or devices"):
+        hopfed.read_table(path)
+
+
+def test_chunks_are_bounded(store):
+    """Of 1 MB, 1.3 GB were unpacked for a table of 12 numbers."""
+    deflate = zlib.compressobj(9)
+    packed = b"".join(deflate.compress(bytes(1 << 24)) for _ in range(80)) + deflate.flush()
+    path = store(packed, compressor={"id": "zlib", "level": 1})
+    with pytest.raises(DataError, match="cannot be read as zarr"):
+        hopfed.read_table(path)
+    (path / "0.0").unlink()
+    for shape in ([2**40, 3], [4, 2**40]):
+        held = json.loads((path / ".zarray").read_text())
+        (path / ".zarray").write_text(json.dumps({**held, "shape": shape}))
+        with pytest.raises(DataError, match="cannot be in a file"):
+            hopfed.read_table(path)
