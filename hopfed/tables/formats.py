@@ -129,15 +129,24 @@ def _of_parquet(path: Path) -> Source:
         file = parquet.ParquetFile(path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
         require_memory(rows * len(schema) // 4, str(path))
+        texts = [field.name for field in schema if _is_text(field.type)]
     size = max(1, PART // max(len(schema), 1))
 
     def batches() -> Iterator[Any]:
         with _arrow(f"{path}: cannot be read as parquet"):
-            for batch in parquet.ParquetFile(path).iter_batches(batch_size=size):
+            file = parquet.ParquetFile(path, read_dictionary=texts)  # long words are kept once
+            for batch in file.iter_batches(batch_size=size):
                 batch.validate(full=True)  # what it calls text is
                 yield batch
 
     return _of_batches(schema, batches, str(path))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    tests = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    return any(test(kind) for test in tests)
 
 
 def _of_feather(path: Path) -> Source:
