@@ -5,13 +5,16 @@ import os
 import pickle
 import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 import hopfed
-from hopfed.errors import DataError
+from hopfed.archetypes.storage import as_run, of_run
+from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
+from hopfed.tables.coding import Code, Coding
 
 NUMBERS = b"\1\0\0\1" * 3
 
@@ -123,3 +126,17 @@ def test_names_of_rows_that_are_long_are_kept_once(tmp_path):
     table = pa.table({"id": cells, "b": pa.array([k % 2 for k in range(rows)])})
     read = hopfed.read_table(table, id="id")
     assert read.ids.tolist() == [long if k % 20 == 0 else str(k) for k in range(rows)]
+
+
+def test_a_short_coding_of_many_columns_makes_no_names(monkeypatch):
+    """Of 2 kB, a name was made for each of 10,000 columns; of 500 kB, for 256 million."""
+    rng = np.random.default_rng(1)
+    rows = 2 * rng.integers(0, 2, (200, 30)) - 1
+    found = hopfed.recover(rows, seed=1)
+    code = Code("category", levels=tuple(map(str, range(100))))
+    coding = Coding(tuple(f"c{j}" for j in range(100)), (code,) * 100)
+    run = as_run(found)
+    run.config["coding"] = coding.to_json()
+    monkeypatch.setattr(Code, "names", None)
+    with pytest.raises(ArgumentError, match="coding must be of 30 columns, got 10000"):
+        of_run(run)
