@@ -15,7 +15,7 @@ from hopfed._lib.memory_limits import SMALL
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
 
-_DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
+DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 
 
 def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
@@ -109,5 +109,5 @@ def check_stated(dataset: Any, size: int) -> None:
     size : bytes on the disk.
     """
     stated = math.prod(dataset.shape) * dataset.dtype.itemsize
-    if stated > max(_DENSEST * size, SMALL):
+    if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {dataset.shape} cannot be in a file of {size:,} bytes")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.chunks import Chunks
 from hopfed.data.delimited import Delimited
 from hopfed.data.files import opened, reading
+from hopfed.data.hdf5 import DENSEST
 from hopfed.data.npz import Header, npy_header, npy_rows
 from hopfed.data.readers import PREFERRED, read_numbers
 from hopfed.errors import DataError, shown
@@ -128,7 +129,7 @@ def _of_parquet(path: Path) -> Source:
 
         file = parquet.ParquetFile(path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
-        require_memory(rows * len(schema) // 4, str(path))
+        _require_room(path, rows * len(schema))
         texts = [field.name for field in schema if _is_text(field.type)]
     size = max(1, PART // max(len(schema), 1))
 
@@ -140,6 +141,14 @@ def _of_parquet(path: Path) -> Source:
                 yield batch
 
     return _of_batches(schema, batches, str(path))
+
+
+def _require_room(path: Path, entries: int) -> None:
+    """Refuse, as of HDF5, more entries than can be in a file, or than fit in memory as bits."""
+    size = path.stat().st_size
+    if entries // 8 > max(DENSEST * size, SMALL):
+        raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
+    require_memory(entries // 4, str(path))
 
 
 def _is_text(kind: Any) -> bool:
@@ -155,8 +164,11 @@ def _of_feather(path: Path) -> Source:
             import pyarrow as pa
 
             file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
+            entries = 0
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k)
+                entries += batch.num_rows * batch.num_columns
+                _require_room(path, entries)
                 batch.validate(full=True)  # and nothing in it leads out of it
                 yield batch
 

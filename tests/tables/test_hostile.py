@@ -140,3 +140,18 @@ def test_a_short_coding_of_many_columns_makes_no_names(monkeypatch):
     monkeypatch.setattr(Code, "names", None)
     with pytest.raises(ArgumentError, match="coding must be of 30 columns, got 10000"):
         of_run(run)
+
+
+def test_runs_of_equal_cells_end(tmp_path):
+    """1,210 bytes of 2^38 rows were read for hours."""
+    rows = 2**38
+    run = pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int64()), pa.array([1], pa.int8()))
+    batch = pa.RecordBatch.from_arrays([run, run], names=["a", "b"])
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)
+    with (
+        pa.OSFile(str(tmp_path / "a.feather"), "wb") as file,
+        pa.ipc.new_file(file, batch.schema, options=options) as writer,
+    ):
+        writer.write_batch(batch)
+    with pytest.raises(DataError, match="549,755,813,888 entries cannot be in a file"):
+        hopfed.read_table(tmp_path / "a.feather")
