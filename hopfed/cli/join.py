@@ -81,6 +81,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
 
+    With --epsilon no row may decide how others are coded: say what words stand for, and at which
+    number numbers are cut. Categories, medians, means and quantiles are refused.
+
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
     from hopfed._lib.outputs import ARRAY, check_outputs
