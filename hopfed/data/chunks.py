@@ -40,15 +40,22 @@ class Chunks:
     ------
     BackendError : zarr is not installed.
     DataError : one line: no such folder, links or pipes in it, no table of numbers, or several.
+
+    Examples
+    --------
+    >>> Chunks(Path("lost.zarr"), ("examples",))
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: lost.zarr: no such file
     """
 
     def __init__(self, path: Path, preferred: tuple[str, ...]):
+        if not path.exists():
+            raise DataError(f"{path}: no such file")
         try:
             import zarr  # noqa: F401  (loaded here, where it is read may be too late)
         except ImportError:
             raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
-        if not path.exists():
-            raise DataError(f"{path}: no such file")
         self.path, self.preferred = path, preferred
         with self._reading():
             self.size = _files(path)
