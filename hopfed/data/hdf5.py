@@ -107,6 +107,13 @@ def check_stated(dataset: Any, size: int) -> None:
     ----------
     dataset : with a shape and a dtype.
     size : bytes on the disk.
+
+    Examples
+    --------
+    >>> check_stated(np.broadcast_to(np.int8(1), (1 << 20, 1 << 10)), 1000)
+    Traceback (most recent call last):
+        ...
+    ValueError: a table of (1048576, 1024) cannot be in a file of 1,000 bytes
     """
     stated = math.prod(dataset.shape) * dataset.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
