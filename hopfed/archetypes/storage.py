@@ -201,8 +201,7 @@ def of_run(run: Run) -> Archetypes:
     columns, coding = column_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
     N = patterns.shape[1]
-    coded = None if coding is None else coding.columns
-    for held, name in ((columns, "names"), (coded, "coding")):
+    for held, name in ((columns, "names"), (coding, "coding")):
         require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
     channel = str(words.get("channel", "symmetric"))
     graded = channel != "symmetric"

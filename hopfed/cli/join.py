@@ -81,6 +81,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
 
+    With --epsilon no row may decide how others are coded: say what words stand for, and at which
+    number numbers are cut. Categories, medians, means and quantiles are refused.
+
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
     from hopfed._lib.outputs import ARRAY, check_outputs
@@ -92,6 +95,8 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     _check_options(data, options)
     [table] = read([data], options)
     rows = as_examples(table.rows, name=str(data))
+    if options["epsilon"] is not None:
+        _check_settled(table.coding, options)
     for name in ("id", "ignore", "words", "binarize"):
         del options[name]
     _check_size(rows.shape, limits)
@@ -146,6 +151,20 @@ def _check_options(data: Path, options: dict[str, Any]) -> None:
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
     inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
     check_outputs(("--out", options["out_file"], ARRAY), inputs=inputs)
+
+
+def _check_settled(coding: Any, options: dict[str, Any]) -> None:
+    """Fail where one row decides how others are coded, which no noise hides."""
+    from hopfed.tables.settled import unsettled
+    from hopfed.tables.table import listed
+
+    found = unsettled(coding, choices_of(options))
+    if found:
+        raise DataError(
+            f"--data: what the rows hold decides how column {listed(found)} is coded, so that one "
+            "row changes others, and noise does not hide that: with --epsilon say what words stand "
+            "for (--words), cut numbers at a number (--binarize), or leave columns out (--ignore)"
+        )
 
 
 def _check_apart(rows: Any, limits: Any) -> None:

@@ -142,8 +142,11 @@ def as_numbers(array: Any, missing: frozenset[str] = NONE) -> np.ndarray | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    if pa.types.is_dictionary(array.type):  # of each word once, however long it is
+        at = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        used, places = np.unique(at, return_inverse=True)
+        values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
+        return None if values is None else values[places]
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         array = pc.utf8_trim_whitespace(array)
         gone = pc.is_in(pc.utf8_lower(array), value_set=pa.array(sorted(missing), array.type))

@@ -15,7 +15,7 @@ from hopfed._lib.memory_limits import SMALL
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
 
-_DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
+DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 
 
 def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
@@ -97,6 +97,24 @@ def _check(path: str | Path, dataset: Any, size: int) -> None:
         raise ValueError("its values are in other files")
     if dataset.dtype.kind not in "biuf":
         raise DataError(f"{path}: examples must be numbers, got {dataset.dtype}")
+    check_stated(dataset, size)
+
+
+def check_stated(dataset: Any, size: int) -> None:
+    """Refuse, as a ValueError, an array that cannot be in `size` bytes.
+
+    Parameters
+    ----------
+    dataset : with a shape and a dtype.
+    size : bytes on the disk.
+
+    Examples
+    --------
+    >>> check_stated(np.broadcast_to(np.int8(1), (1 << 20, 1 << 10)), 1000)
+    Traceback (most recent call last):
+        ...
+    ValueError: a table of (1048576, 1024) cannot be in a file of 1,000 bytes
+    """
     stated = math.prod(dataset.shape) * dataset.dtype.itemsize
-    if stated > max(_DENSEST * size, SMALL):
+    if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {dataset.shape} cannot be in a file of {size:,} bytes")

@@ -143,6 +143,10 @@ class Coding:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
         require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
 
+    def __len__(self) -> int:
+        """Number of columns of +-1; a short text may say more than there is memory for names."""
+        return sum(code.width for code in self.codes)
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of +-1."""

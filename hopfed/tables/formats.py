@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.memory_limits import SMALL, require_memory
+from hopfed.data.chunks import Chunks
 from hopfed.data.delimited import Delimited
 from hopfed.data.files import opened, reading
+from hopfed.data.hdf5 import DENSEST
 from hopfed.data.npz import Header, npy_header, npy_rows
 from hopfed.data.readers import PREFERRED, read_numbers
-from hopfed.errors import BackendError, DataError, shown
+from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.sources import Block, Numbers, Source, unique
 from hopfed.tables.table import made_up
@@ -127,16 +129,33 @@ def _of_parquet(path: Path) -> Source:
 
         file = parquet.ParquetFile(path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
-        require_memory(rows * len(schema) // 4, str(path))
+        _require_room(path, rows * len(schema))
+        texts = [field.name for field in schema if _is_text(field.type)]
     size = max(1, PART // max(len(schema), 1))
 
     def batches() -> Iterator[Any]:
         with _arrow(path, "cannot be read as parquet"):
-            for batch in parquet.ParquetFile(path).iter_batches(batch_size=size):
+            file = parquet.ParquetFile(path, read_dictionary=texts)  # long words are kept once
+            for batch in file.iter_batches(batch_size=size):
                 batch.validate(full=True)  # what it calls text is
                 yield batch
 
     return _of_batches(schema, batches, str(path))
+
+
+def _require_room(path: Path, entries: int) -> None:
+    """Refuse, as of HDF5, more entries than can be in a file, or than fit in memory as bits."""
+    size = path.stat().st_size
+    if entries // 8 > max(DENSEST * size, SMALL):
+        raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
+    require_memory(entries // 4, str(path))
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    tests = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    return any(test(kind) for test in tests)
 
 
 def _of_feather(path: Path) -> Source:
@@ -145,8 +164,11 @@ def _of_feather(path: Path) -> Source:
             import pyarrow as pa
 
             file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
+            entries = 0
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k)
+                entries += batch.num_rows * batch.num_columns
+                _require_room(path, entries)
                 batch.validate(full=True)  # and nothing in it leads out of it
                 yield batch
 
@@ -291,23 +313,15 @@ def _sparse(given: Any) -> Numbers:
 
 
 def _of_zarr(path: Path) -> Source:
-    try:
-        import zarr
-    except ImportError:
-        raise BackendError("zarr is not installed: pip install 'hopfed[table]'") from None
-    if not path.exists():
-        raise DataError(f"{path}: no such file")
-    from hopfed.data.hdf5 import pick
+    held = Chunks(path, PREFERRED)
+    if len(held.shape) < 2:
+        raise DataError(f"{path}: examples must be rows of a table, got {len(held.shape)} axes")
+    shape = held.shape[0], math.prod(held.shape[1:])
 
-    with reading(path, "cannot be read as zarr"):
-        try:
-            held = zarr.open(path, mode="r")
-        except FileNotFoundError:
-            raise ValueError("there is no array in it") from None
-        if not hasattr(held, "shape"):
-            names = [name for name, array in held.arrays() if array.ndim > 1]
-            held = held[pick(path, names, PREFERRED)]
-    return _of_array(held, str(path))
+    def parts() -> Iterator[np.ndarray]:
+        return (part.reshape(len(part), -1) for part in held.parts(PART))
+
+    return _of_numbers(Numbers(shape, parts), str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:

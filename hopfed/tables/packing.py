@@ -37,6 +37,7 @@ class Packing:
         self._id = names[0] if names else None
         self._count = 0
         self._ids: list[str] = []
+        self._letters = 0
         self._signs: list[PackedBits] = []
         self._seen: list[PackedBits] = []
 
@@ -48,8 +49,10 @@ class Packing:
         self._signs.append(kernels.pack(codes > 0))
         self._seen.append(kernels.pack(codes != GONE))
         if self._id is not None:
-            held = cells[self._id].array.to_pylist()
-            self._ids += ["" if word is None else str(word).strip() for word in held]
+            words = [*(word.strip() for word in cells[self._id].words), ""]
+            self._letters += sum(map(len, words))
+            require_memory(self._letters, self.source.what)
+            self._ids += [words[place] for place in cells[self._id].places.tolist()]
         self._count += len(codes)
 
     def rows(self) -> PackedBits | MaskedBits:

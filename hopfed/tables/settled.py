@@ -1,0 +1,57 @@
+"""Codings that no row decides, as noise needs them.
+
+Noise hides what a row adds to a sum. Where a row also decides how the others are coded, it moves
+their sums too: with a median as its threshold, one row moves whatever lies beside it; a column in
+which all say "ash" is +1, and with one "yew" all the others are -1. No noise that is made for one
+row hides that.
+"""
+
+from __future__ import annotations
+
+from hopfed.data.cells import number
+from hopfed.tables.choices import Choices
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.vocabulary import FAMILIES, GONE
+
+KNOWN = {
+    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
+}
+KNOWN |= {"-1": -1, "0": -1, "1": 1}
+
+
+def unsettled(coding: Coding, choices: Choices) -> list[str]:
+    """Names of the columns that would be coded in another way if a row held something else.
+
+    What is missing does not count: rows with gaps get no noise.
+
+    Parameters
+    ----------
+    coding : of a table.
+    choices : what its reader was told.
+
+    Examples
+    --------
+    >>> from hopfed import read_table
+    >>> table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
+    >>> unsettled(table.coding, Choices())
+    ['tree', 'size']
+    >>> said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
+    >>> again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
+    >>> unsettled(again.coding, said)
+    []
+    """
+    pairs = zip(coding.names, coding.codes, strict=True)
+    return [name for name, code in pairs if not _is_settled(name, code, choices)]
+
+
+def _is_settled(name: str, code: Code, choices: Choices) -> bool:
+    """Whether a column would be coded like this, or be refused, whatever a row held."""
+    cut = number(str(choices.cut(name)))
+    if code.kind != "words":
+        return code.kind == "number" and cut is not None
+    signs = {word: sign for word, sign in code.words if sign != GONE}
+    given = {**KNOWN, **choices.signs(name)}
+    if any(given.get(word) != sign for word, sign in signs.items()):
+        return False
+    values = {word: number(word) for word in signs}  # with a larger one they would be cut
+    return cut is None or all(v is None or (v > cut) == (signs[w] > 0) for w, v in values.items())

@@ -1,0 +1,157 @@
+"""Tables of strangers: they run nothing, lead nowhere, and take no more memory than they may."""
+
+import json
+import os
+import pickle
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import hopfed
+from hopfed.archetypes.storage import as_run, of_run
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import unpack
+from hopfed.tables.coding import Code, Coding
+
+NUMBERS = b"\1\0\0\1" * 3
+
+
+class Opens:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write a zarr folder with one chunk."""
+    pytest.importorskip("zarr", reason="zarr is not installed")
+
+    def write(chunk, shape=(4, 3), **settings):
+        path = tmp_path / "a.zarr"
+        path.mkdir()
+        plain = {"dtype": "|i1", "compressor": None, "filters": None, "fill_value": 0}
+        held = {"zarr_format": 2, "order": "C", "shape": shape, "chunks": [4, 3], **plain}
+        (path / ".zarray").write_text(json.dumps({**held, **settings}))
+        if chunk is not None:
+            (path / "0.0").write_bytes(chunk)
+        return path
+
+    return write
+
+
+def test_a_plain_folder_is_read(store):
+    assert hopfed.read_table(store(NUMBERS)).shape == (4, 3)
+
+
+CODECS = [
+    {"dtype": "|O", "filters": [{"id": "vlen-utf8"}, {"id": "pickle"}], "fill_value": ""},
+    {"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle"}},
+]
+
+
+@pytest.mark.parametrize("settings", CODECS)
+def test_no_codec_runs_what_it_reads(tmp_path, store, monkeypatch, settings):
+    """Older releases of numcodecs unpickle whatever a folder names the codec for."""
+    numcodecs = pytest.importorskip("numcodecs")
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = store(pickle.dumps(Opens(tmp_path / "made")), **settings)
+    with pytest.raises(DataError, match="cannot be read as zarr"):
+        hopfed.read_table(path)
+    assert not (tmp_path / "made").exists()
+    assert numcodecs.get_codec({"id": "pickle"})  # nobody else loses it
+
+
+def test_links_and_pipes_are_not_followed(tmp_path, store):
+    (tmp_path / "secret").write_bytes(NUMBERS)
+    path = store(None)
+    (path / "0.0").symlink_to(tmp_path / "secret")
+    with pytest.raises(DataError, match="links, pipes or devices"):
+        hopfed.read_table(path)
+    (path / "0.0").unlink()
+    os.mkfifo(path / "0.0")
+    with pytest.raises(DataError, match="links, pipes or devices"):
+        hopfed.read_table(path)
+
+
+def test_chunks_are_bounded(store):
+    """Of 1 MB, 1.3 GB were unpacked for a table of 12 numbers."""
+    deflate = zlib.compressobj(9)
+    packed = b"".join(deflate.compress(bytes(1 << 24)) for _ in range(80)) + deflate.flush()
+    path = store(packed, compressor={"id": "zlib", "level": 1})
+    with pytest.raises(DataError, match="cannot be read as zarr"):
+        hopfed.read_table(path)
+    (path / "0.0").unlink()
+    for shape in ([2**40, 3], [4, 2**40]):
+        held = json.loads((path / ".zarray").read_text())
+        (path / ".zarray").write_text(json.dumps({**held, "shape": shape}))
+        with pytest.raises(DataError, match="cannot be in a file"):
+            hopfed.read_table(path)
+
+
+@pytest.mark.parametrize("options", [{"ignore": ["a"]}, {"binarize": "median"}])
+def test_a_long_word_that_occurs_often_is_kept_once(tmp_path, monkeypatch, options):
+    """Of 50 kB, 20 GB were made, of a word of 1 MB in 20,000 rows; here 400 MB."""
+    rows, long = 20_000, "0" * 20_000
+    places = [2000 if k % 10 else k // 10 for k in range(rows)]
+    words = pa.array([*(f"{k}" for k in range(2000)), long])
+    cells = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), words)
+    table = pa.table({"a": cells, "b": pa.array([k % 2 for k in range(rows)])})
+    parquet.write_table(table, tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        read = hopfed.read_table(tmp_path / "a.parquet", **options)
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 1 << 25
+    assert unpack(read.rows)[:, -1].tolist() == [2 * (k % 2) - 1 for k in range(rows)]
+    if "binarize" in options:  # of 2,000 numbers and 18,000 zeros
+        assert unpack(read.rows)[:, 0].tolist() == [1 if 0 < p < 2000 else -1 for p in places]
+
+
+def test_names_of_rows_that_are_long_are_kept_once(tmp_path):
+    rows, long = 3_000, "x" * 1_000
+    words = pa.array([*(f"{k}" for k in range(rows)), long])
+    cells = pa.DictionaryArray.from_arrays(
+        pa.array([rows if k % 20 == 0 else k for k in range(rows)], pa.int32()), words
+    )
+    table = pa.table({"id": cells, "b": pa.array([k % 2 for k in range(rows)])})
+    read = hopfed.read_table(table, id="id")
+    assert read.ids.tolist() == [long if k % 20 == 0 else str(k) for k in range(rows)]
+
+
+def test_a_short_coding_of_many_columns_makes_no_names(monkeypatch):
+    """Of 2 kB, a name was made for each of 10,000 columns; of 500 kB, for 256 million."""
+    rng = np.random.default_rng(1)
+    rows = 2 * rng.integers(0, 2, (200, 30)) - 1
+    found = hopfed.recover(rows, seed=1)
+    code = Code("category", levels=tuple(map(str, range(100))))
+    coding = Coding(tuple(f"c{j}" for j in range(100)), (code,) * 100)
+    run = as_run(found)
+    run.config["coding"] = coding.to_json()
+    monkeypatch.setattr(Code, "names", None)
+    with pytest.raises(ArgumentError, match="coding must be of 30 columns, got 10000"):
+        of_run(run)
+
+
+def test_runs_of_equal_cells_end(tmp_path):
+    """1,210 bytes of 2^38 rows were read for hours."""
+    rows = 2**38
+    run = pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int64()), pa.array([1], pa.int8()))
+    batch = pa.RecordBatch.from_arrays([run, run], names=["a", "b"])
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)
+    with (
+        pa.OSFile(str(tmp_path / "a.feather"), "wb") as file,
+        pa.ipc.new_file(file, batch.schema, options=options) as writer,
+    ):
+        writer.write_batch(batch)
+    with pytest.raises(DataError, match="549,755,813,888 entries cannot be in a file"):
+        hopfed.read_table(tmp_path / "a.feather")
