@@ -36,7 +36,7 @@ from hopfed.archetypes.votes import (
     own_level,
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
-from hopfed.recovery.symmetric import Agreement, summed
+from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
 from hopfed.spectral.eigenpairs import Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import (
@@ -210,13 +210,27 @@ class Federation:
         self._exchange({"sums": _form((K, N), np.int32)}, _packed(patterns))
         return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
 
-    def agreement(self, patterns: np.ndarray, quality: float | None = None) -> list[Agreement]:
+    def agrees(self, patterns: np.ndarray, quality: float | None = None) -> bool:
+        """Whether the rows bear out that every column of them is flipped equally often.
+
+        Clients of few rows for each pattern are asked for sums over these as well, which say
+        together what none of them can say alone.
+        """
+        answers = self.agreement(patterns, quality)
+        holds = check_channel(answers, self.n_sites).holds
+        if not holds or is_covered(answers) or self.masked:
+            return holds
+        return check_channel(self.agreement(patterns, quality, True), self.n_sites).holds
+
+    def agreement(
+        self, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
+    ) -> list[Agreement]:
         """Sums over each client's rows that tell whether the patterns' channel is symmetric.
 
-        With a `quality`, over the rows only that a pattern explains.
+        With a `quality`, over the rows only that a pattern explains; `pooled`, as of one client.
         """
         parts = [_nearest(op, patterns) for op in self._explained(patterns, quality)]
-        if self.masked:
+        if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
             best, counts, totals = zip(*parts, strict=True)

@@ -28,7 +28,6 @@ from hopfed.archetypes.votes import elected
 from hopfed.recovery.one_pass import CROWDED, one_pass
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.settings import Settings
-from hopfed.recovery.symmetric import check_channel
 from hopfed.spectral.rank import RankRule
 
 LAYERS = 40  # at most
@@ -104,8 +103,7 @@ def _result(
     r, M, rows = choice.quality, federation.n_rows, choice.counts.sum()
     if rows < MOST * M:
         return None
-    agreement = federation.agreement(choice.patterns, quality)
-    if not check_channel(agreement, federation.n_sites).holds:
+    if not federation.agrees(choice.patterns, quality):
         return None
     known = Known(choice.predicted_scores, choice.counts, r, federation.n_sites, M)
     verdict = judge_layers(known, more, M - rows)

@@ -23,7 +23,6 @@ from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
 from hopfed.recovery.peeling import is_crowded, peel
 from hopfed.recovery.settings import Settings
-from hopfed.recovery.symmetric import check_channel
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import whitened
 from hopfed.tables.coding import Coding
@@ -96,7 +95,8 @@ def symmetric_recovery(
     """
     found = one_pass(federation, rule, settings, seed)
     archetypes, layers = found.archetypes, 1
-    if settings.method == "auto" and is_crowded(archetypes, federation.n_sites):
+    wide = federation.n_sites >= BLURRED
+    if settings.method == "auto" and wide and is_crowded(archetypes, federation.n_sites):
         archetypes, layers = peel(federation, archetypes, rule, settings, seed)
     if layers == 1:
         patterns = orient(archetypes.patterns, mean)
@@ -171,11 +171,11 @@ def is_final(
     if len(mean) < (NARROW if found.status == "ok" else BLURRED):
         return False
     if not recovery.hidden:
-        return check_channel(federation.agreement(found.patterns), federation.n_sites).holds
+        return federation.agrees(found.patterns)
     explained = federation.agreement(found.patterns, found.quality)
     rest = federation.n_rows - sum(float(a.counts.sum()) for a in explained)
     most = recovery.hidden * settings.support + STRAYS * federation.n_rows
-    return rest <= most and check_channel(explained, federation.n_sites).holds
+    return rest <= most and federation.agrees(found.patterns, found.quality)
 
 
 def graded_recovery(

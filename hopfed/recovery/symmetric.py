@@ -100,6 +100,24 @@ def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
     )
 
 
+def is_covered(answers: list[Agreement]) -> bool:
+    """Whether most rows are of patterns that have enough of them at a client to be compared.
+
+    Parameters
+    ----------
+    answers : of each client.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> few = Agreement(np.array([3, 4]), np.zeros(2), np.zeros(2), np.zeros(3))
+    >>> is_covered([few]), is_covered([replace(few, counts=np.array([3, 40]))])
+    (False, True)
+    """
+    counts = np.concatenate([a.counts for a in answers])
+    return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
+
+
 def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> Agreement:
     """Sums of one client in memory, as plain arrays.
 
