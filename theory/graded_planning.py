@@ -191,7 +191,7 @@ def plan(
     exposure: ArrayLike,
     N: int,
     power: float = 0.9,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
     samples: int | None = None,
 ) -> GradedPlan:

@@ -29,6 +29,9 @@ from numpy.typing import ArrayLike
 
 from . import _check, spikes, tracy_widom
 
+FALSE_ALARM = 1e-3  # rate of the count, unless another is asked for
+START_LEVEL = 1e-6  # that of its robust start; the rule's own level decides
+
 _MAX_SAMPLES = 2.0**50
 # The first-order kurtosis shift 1 + k4 / sqrt(M N), with k4 >= -2, means nothing for smaller M N.
 SMALLEST_TABLE = 36.0
@@ -163,7 +166,7 @@ def phase_diagram(qualities: ArrayLike, exposures: ArrayLike, N: int, M: int) ->
 
 
 def noise_threshold(
-    r: ArrayLike, N: ArrayLike, M: ArrayLike, false_alarm: ArrayLike = 0.05
+    r: ArrayLike, N: ArrayLike, M: ArrayLike, false_alarm: ArrayLike = FALSE_ALARM
 ) -> np.ndarray:
     """Eigenvalue of `(1/M) eta^T eta` that pure noise exceeds with probability `false_alarm`.
 
@@ -189,7 +192,7 @@ def detection_power(
     exposure: ArrayLike,
     N: ArrayLike,
     M: ArrayLike,
-    false_alarm: ArrayLike = 0.05,
+    false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> np.ndarray:
     """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
@@ -255,7 +258,7 @@ def plan(
     exposure: ArrayLike,
     N: ArrayLike,
     power: ArrayLike = 0.9,
-    false_alarm: ArrayLike = 0.05,
+    false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> Plan:
     """Smallest number of examples that detects an exposure with given power and false-alarm rate.
@@ -308,7 +311,7 @@ def exposure_needed(
     N: ArrayLike,
     M: ArrayLike,
     power: ArrayLike = 0.9,
-    false_alarm: ArrayLike = 0.05,
+    false_alarm: ArrayLike = FALSE_ALARM,
     stronger: ArrayLike = 0,
 ) -> np.ndarray:
     """Smallest exposure detected with given power and false-alarm rate; NaN if even 1 is too small.

@@ -128,7 +128,7 @@ def noise_threshold(
     N: int,
     M: int,
     radius: float = 0.0,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
     """Eigenvalue that pure noise exceeds with probability `false_alarm`.
@@ -277,7 +277,7 @@ def detection_power(
     N: int,
     M: int,
     radius: float,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
     """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
@@ -323,7 +323,7 @@ def plan(
     multiplier: float,
     clients: int = 1,
     power: float = 0.9,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> planning.Plan:
     """Smallest number of examples that detects an exposure from private operators.
