@@ -105,7 +105,14 @@ class Study:
         return rows, signal
 
     def counts(self, M: float) -> np.ndarray:
-        """(D,) number of archetypes that the test counts with M examples, in every draw."""
+        """(D,) number of archetypes that the test counts with M examples, in every draw.
+
+        Raises
+        ------
+        ArgumentError : M is not a whole number above K.
+        """
+        if _check.scalar("M", M, _check.count) <= self.size:
+            raise ArgumentError("M", f"more than the {self.size} archetypes", M)
         if M not in self._counts:
             self._counts[M] = self._count(M)
         return self._counts[M]

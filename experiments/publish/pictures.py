@@ -166,6 +166,12 @@ PICTURES = (
         data=SILHOUETTES,
     ),
     _of(
+        "plan",
+        "default",
+        "Studies of the planned size: how often each archetype is seen, all are counted, and all "
+        "are resolved, beside the promised power (line) and two binomial errors (band).",
+    ),
+    _of(
         "tables",
         "default",
         "Real tables, rows that were not seen: likelihood over that of latent class analysis, "
