@@ -288,9 +288,9 @@ def detection_power(
     Examples
     --------
     >>> round(detection_power(0.3, 0.1, 200, 300, 0.0), 2)
-    0.99
+    0.97
     >>> round(detection_power(0.3, 0.1, 200, 3000, 2.5), 2)
-    0.94
+    0.77
     """
     from scipy.special import ndtr
 
@@ -341,7 +341,7 @@ def plan(
     --------
     >>> p = plan(r=0.3, exposure=0.1, N=200, multiplier=noise_multiplier(1.0, 1e-5), clients=10)
     >>> int(p.samples), round(float(p.power), 2), round(float(p.overlap), 2)
-    (25480, 0.9, 0.47)
+    (28260, 0.9, 0.57)
     """
     shares = _check.fraction("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)

@@ -142,10 +142,11 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
     arguments["stronger"] = options["stronger"]
     shares = np.array(list(dict.fromkeys(exposure.tolist())))
     together = not options["stronger"] and exposure.sum() <= 1 + 1e-9
-    tables = _together(r, exposure, shares, arguments) if together else {}
     boundary = planning.minimal_samples(r, shares, sites)
-    plan = planning.plan(r, shares, **arguments)
-    if not together:
+    if together:
+        tables = _together(r, exposure, shares, arguments)
+    else:
+        plan = planning.plan(r, shares, **arguments)
         tables = {"plan": _plan_columns(shares, boundary, plan)}
     samples = tables["plan"]["M"]
     if options["epsilon"] is not None:
