@@ -36,6 +36,7 @@ _FINENESS = 0.005  # relative step at which the search for M ends
 _ENTRIES = 4_000_000  # of the drawn matrices, at most
 _DRAWS = (200, 2000)  # fewest and most
 _READ_LOW = 0.15  # times K / N: by which squared cosines of found patterns are read too low
+_ROWS_READ, _ROWS_SPREAD = 0.97, 0.025  # numbers of examples as they are read, over the true ones
 _LEAST_BULK = 8  # eigenvalues of noise from which their median is used by the test
 
 
@@ -190,9 +191,24 @@ class Study:
         aligned = self._draws.root @ directions.transpose(0, 2, 1) @ turned / np.sqrt(self.N)
         gamma = (aligned**2 * spikes.overlap(kappa, q)[:, None, :]).sum(axis=2)
         gamma -= _READ_LOW * self.size / self.N
-        majority = resolution.majority_overlap(np.maximum(rows, 1), self.r)
+        quality = np.sqrt(kappa.sum(axis=1) / (self.N + kappa.sum(axis=1)))
+        quality *= self.r / np.sqrt(1 - self.variance)  # a part of the rows may be of no archetype
+        counted = self._rows_as_read(rows, M)
+        majority = resolution.majority_overlap(np.maximum(counted, 1), quality[:, None])
         least = np.minimum(resolution.expected_overlap(gamma), majority).min(axis=1)
         found: np.ndarray = (least >= resolution.sure_level(self.N)) & (self.counts(M) == self.size)
+        return found
+
+    def _rows_as_read(self, rows: np.ndarray, M: float) -> np.ndarray:
+        """Numbers of examples (D, K) as they are read off the fit of the exposures."""
+        q = self.N / M
+        own = np.maximum(self.N * self.r**2 * rows / M / self.variance, 1e-12)
+        slope = np.maximum(1 - q / own**2, 0.1) * own  # of the eigenvalue, times the strength
+        error = spikes.outlier_sd(own, q, M, exposure=1.0) / slope
+        # What all read alike the quality takes up.
+        spread = np.sqrt(_ROWS_SPREAD**2 + (1 - 1 / self.size) * error**2)
+        normal = np.diagonal(self._draws.right, axis1=1, axis2=2) / np.sqrt(2)
+        found: np.ndarray = np.round(_ROWS_READ * rows * (1 + spread * normal))
         return found
 
     def seen(self, M: float) -> np.ndarray:

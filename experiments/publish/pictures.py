@@ -76,9 +76,9 @@ PICTURES = (
         ("hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png",),
     ),
     Picture(
-        "plan",
+        "power",
         "How the chance to detect an archetype grows with the number of examples, for two shares.",
-        ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure plan.png",),
+        ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure power.png",),
     ),
     Picture(
         "recall",
