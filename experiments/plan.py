@@ -99,7 +99,7 @@ def run(config: Config, seed: int) -> Arrays:
         plan = planned(N, K, r, config.power)
         for j, promise in enumerate(PROMISES):
             sizes[i, j], powers[i, j] = plan.samples[promise], plan.powers[promise]
-            rng = stream(seed, "plan", N, K, r, promise)
+            rng = stream(seed, "plan", N, K, f"{r:g}", promise)
             exposures = np.full(K, 1 / K)
             rows, _ = draw_examples(
                 rademacher(K, N, rng), int(sizes[i, j]), r, rng, exposures=exposures

@@ -10,16 +10,15 @@ Source: theory/NOTES.md, "Power of a study".
 
 The three promises, each with a probability of at least `power`:
 
-- seen: an archetype's eigenvalue passes the test;
-- all: those of all archetypes pass;
-- resolved: all pass, and every pattern is known so well that `recover` says "ok".
+seen, an archetype's eigenvalue passes the test; all, those of all archetypes pass; resolved, all
+pass and every pattern is known so well that `recover` says "ok".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -280,15 +279,23 @@ def promises(
     target = _check.scalar("power", power, _check.probability)
     shares, last = np.unique(study.exposures[::-1], return_index=True)
     places = (study.size - 1 - last)[::-1]
-    each = [_smallest(study, target, lambda M, k=k: study.seen(M)[k]) for k in places]
+    each = [_smallest(study, target, partial(_seen, study, int(k))) for k in places]
     power_of = [
         study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
     ]
     samples = {"seen": float(max(each))}
     for name in PROMISES[1:]:
-        samples[name] = _smallest(study, target, lambda M, name=name: study.powers(M)[name])
+        samples[name] = _smallest(study, target, partial(_kept, study, name))
     powers = {n: study.powers(M)[n] if np.isfinite(M) else 0.0 for n, M in samples.items()}
     return Promises(shares[::-1], np.array(each), np.array(power_of), samples, powers)
+
+
+def _seen(study: Study, k: int, M: float) -> float:
+    return float(study.seen(M)[k])
+
+
+def _kept(study: Study, promise: str, M: float) -> float:
+    return study.powers(M)[promise]
 
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:
