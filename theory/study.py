@@ -4,13 +4,10 @@
 a study disturb each other: their numbers of examples differ by chance, their directions overlap by
 ``1 / sqrt N``, and nearly equal eigenvalues repel, so that the smallest of K lies well below the
 law of a single one. Here the K x K matrix that decides how many eigenvalues pass the test is drawn
-many times, with the test as `hopfed.recover` performs it; a table is never drawn.
+many times, with the test as `hopfed.recover` performs it; a table is never drawn (theory/NOTES.md, "Power of a
+study").
 
-Source: theory/NOTES.md, "Power of a study".
-
-The three promises, each with a probability of at least `power`:
-
-seen, an archetype's eigenvalue passes the test; all, those of all archetypes pass; resolved, all
+The three promises, each with a probability of at least `power`: seen, an archetype's eigenvalue passes the test; all, those of all archetypes pass; resolved, all
 pass and every pattern is known so well that `recover` says "ok".
 """
 
@@ -241,6 +238,11 @@ class Promises:
     each_power : (E,) its probability with these.
     samples : examples from which each of `PROMISES` holds; infinite where none are enough.
     powers : probability of each promise with these.
+
+    Examples
+    --------
+    >>> promises(0.4, [0.5, 0.5], 100).exposures.tolist()
+    [0.5]
     """
 
     exposures: np.ndarray
@@ -279,23 +281,19 @@ def promises(
     target = _check.scalar("power", power, _check.probability)
     shares, last = np.unique(study.exposures[::-1], return_index=True)
     places = (study.size - 1 - last)[::-1]
-    each = [_smallest(study, target, partial(_seen, study, int(k))) for k in places]
+    each = [_smallest(study, target, partial(_chance, study, int(k))) for k in places]
     power_of = [
         study.seen(M)[k] if np.isfinite(M) else 0.0 for M, k in zip(each, places, strict=True)
     ]
     samples = {"seen": float(max(each))}
     for name in PROMISES[1:]:
-        samples[name] = _smallest(study, target, partial(_kept, study, name))
+        samples[name] = _smallest(study, target, partial(_chance, study, name))
     powers = {n: study.powers(M)[n] if np.isfinite(M) else 0.0 for n, M in samples.items()}
     return Promises(shares[::-1], np.array(each), np.array(power_of), samples, powers)
 
 
-def _seen(study: Study, k: int, M: float) -> float:
-    return float(study.seen(M)[k])
-
-
-def _kept(study: Study, promise: str, M: float) -> float:
-    return study.powers(M)[promise]
+def _chance(study: Study, what: int | str, M: float) -> float:
+    return float(study.seen(M)[what]) if isinstance(what, int) else study.powers(M)[what]
 
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:
@@ -329,14 +327,10 @@ class _Draws:
         along = np.arange(K)
         root[:, along, along] = np.sqrt(rng.chisquare(N - along, (size, K)))
         root *= np.sqrt(N) / np.linalg.norm(root, axis=2, keepdims=True)
-        left, right = (_symmetric(rng.standard_normal((size, K, K))) for _ in range(2))
+        left, right = rng.standard_normal((2, size, K, K))
+        left, right = ((a + a.transpose(0, 2, 1)) / np.sqrt(2) for a in (left, right))
         middle = rng.standard_normal((size, K, K))
         return cls(root, left, right, middle, rng.random((size, K)))
-
-
-def _symmetric(a: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (a + a.transpose(0, 2, 1)) / np.sqrt(2)
-    return found
 
 
 @dataclass(frozen=True)
