@@ -6,6 +6,10 @@ which `recover` says as "ok" (theory/study.py). Tables of these sizes are drawn 
 rule that `recover` uses, and at the third size recovered. The frequencies are compared with the
 power that was asked for, within binomial errors. The planner's own draws share nothing with these.
 
+Measured on the default grid with 60 tables of each kind (error .039), promised .9: archetypes seen
+.87 to 1, all counted .82 to 1, "ok" .80 to 1. Two of the 54 places are more than two errors below:
+all of ten at N = 256, r = .6 in .817, "ok" for three at N = 100, r = .2 in .80.
+
 Run it with ``hopfed run plan --workers 2 --out plan.h5``.
 """
 
@@ -69,7 +73,7 @@ PRESETS = {
 RECORD = Record(
     claim="a study of the planned size sees its archetypes as often as was promised",
     source="proposed here (theory/NOTES.md, Power of a study)",
-    minutes={"quick": 0.3, "default": 20, "paper": 200},
+    minutes={"quick": 0.1, "default": 5, "paper": 40},
     measures={
         "seen": Measure("archetypes seen, mean over the grid", aim="the power"),
         "all": Measure("tables in which all are counted, mean over the grid", aim="the power"),

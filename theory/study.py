@@ -4,11 +4,10 @@
 a study disturb each other: their numbers of examples differ by chance, their directions overlap by
 ``1 / sqrt N``, and nearly equal eigenvalues repel, so that the smallest of K lies well below the
 law of a single one. Here the K x K matrix that decides how many eigenvalues pass the test is drawn
-many times, with the test as `hopfed.recover` performs it; a table is never drawn (theory/NOTES.md, "Power of a
-study").
+many times, with the test as `hopfed.recover` performs it (theory/NOTES.md, "Power of a study").
 
-The three promises, each with a probability of at least `power`: seen, an archetype's eigenvalue passes the test; all, those of all archetypes pass; resolved, all
-pass and every pattern is known so well that `recover` says "ok".
+Three promises: seen, an archetype's eigenvalue passes the test; all, those of all archetypes do;
+resolved, all do and every pattern is known so well that `recover` says "ok".
 """
 
 from __future__ import annotations
