@@ -33,6 +33,7 @@ from hopfed.errors import ArgumentError
 NAMES = (
     "bbp",
     "mp",
+    "plan",
     "concentration",
     "heavy_tails",
     "correlated_noise",

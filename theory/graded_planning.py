@@ -156,7 +156,7 @@ class GradedPlan:
     --------
     >>> found = plan(Law(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
-    ([8.0, 65.0], [1.0, 1.0])
+    ([11.0, 88.0], [1.0, 1.0])
     """
 
     boundary: np.ndarray
@@ -180,7 +180,7 @@ class GradedPlan:
         Examples
         --------
         >>> float(plan(Law(r=0.3), [0.2, 0.1], N=200).at(1).samples)
-        185.0
+        246.0
         """
         names = GradedPlan.__dataclass_fields__
         return GradedPlan(**{name: np.ravel(getattr(self, name))[place] for name in names})
@@ -191,7 +191,7 @@ def plan(
     exposure: ArrayLike,
     N: int,
     power: float = 0.9,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
     samples: int | None = None,
 ) -> GradedPlan:
@@ -211,7 +211,7 @@ def plan(
     >>> signs = plan(Law(r=0.3), exposure=0.1, N=200)
     >>> gaps = plan(Law(r=0.3, missing=0.5), exposure=0.1, N=200)
     >>> float(signs.samples), float(gaps.samples)
-    (185.0, 610.0)
+    (246.0, 781.0)
     """
     shares = _check.probability("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)

@@ -128,7 +128,7 @@ def noise_threshold(
     N: int,
     M: int,
     radius: float = 0.0,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
     """Eigenvalue that pure noise exceeds with probability `false_alarm`.
@@ -277,7 +277,7 @@ def detection_power(
     N: int,
     M: int,
     radius: float,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> float:
     """Probability that an archetype's eigenvalue passes :func:`noise_threshold`.
@@ -288,9 +288,9 @@ def detection_power(
     Examples
     --------
     >>> round(detection_power(0.3, 0.1, 200, 300, 0.0), 2)
-    0.99
+    0.97
     >>> round(detection_power(0.3, 0.1, 200, 3000, 2.5), 2)
-    0.94
+    0.77
     """
     from scipy.special import ndtr
 
@@ -323,7 +323,7 @@ def plan(
     multiplier: float,
     clients: int = 1,
     power: float = 0.9,
-    false_alarm: float = 0.05,
+    false_alarm: float = planning.FALSE_ALARM,
     stronger: int = 0,
 ) -> planning.Plan:
     """Smallest number of examples that detects an exposure from private operators.
@@ -341,7 +341,7 @@ def plan(
     --------
     >>> p = plan(r=0.3, exposure=0.1, N=200, multiplier=noise_multiplier(1.0, 1e-5), clients=10)
     >>> int(p.samples), round(float(p.power), 2), round(float(p.overlap), 2)
-    (25480, 0.9, 0.47)
+    (28260, 0.9, 0.57)
     """
     shares = _check.fraction("exposure", exposure)
     target = _check.scalar("power", power, _check.probability)

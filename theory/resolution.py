@@ -21,6 +21,10 @@ from numpy.typing import ArrayLike
 
 from . import _check
 
+RESOLVED = 0.9  # overlap with its archetype that every pattern has under "ok"
+OPTIMISM = 0.01  # by which the expected overlap is too high near the threshold
+SPREADS = 1.0  # standard deviations of a pattern's overlap
+
 
 def expected_overlap(gamma: ArrayLike) -> np.ndarray:
     """Overlap of a pattern with its archetype, by the squared cosine of what it was read off.
@@ -34,6 +38,22 @@ def expected_overlap(gamma: ArrayLike) -> np.ndarray:
 
     g = np.clip(np.asarray(gamma, dtype=np.float64), 0.0, 1 - 1e-12)
     return np.asarray(erf(np.sqrt(g / (1 - g) / 2)))
+
+
+def sure_level(N: ArrayLike) -> np.ndarray:
+    """Expected overlap from which a pattern of N sites is sure to have `RESOLVED`, or nearly so.
+
+    The overlap of a pattern spreads by ``sqrt((1 - m^2) / N)`` around what is expected, and just
+    above the threshold the squared cosine is read too high: what is too low is not seen.
+
+    Examples
+    --------
+    >>> round(float(sure_level(1900)), 12)
+    0.92
+    """
+    spread = np.sqrt((1 - RESOLVED**2) / _check.count("N", N))
+    found: np.ndarray = np.minimum(RESOLVED + OPTIMISM + SPREADS * spread, 0.99)[()]
+    return found
 
 
 def cosine_needed(overlap: ArrayLike) -> np.ndarray:

@@ -76,9 +76,9 @@ PICTURES = (
         ("hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png",),
     ),
     Picture(
-        "plan",
+        "power",
         "How the chance to detect an archetype grows with the number of examples, for two shares.",
-        ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure plan.png",),
+        ("hopfed theory plan --r 0.6 --N 1000 --exposure 0.05,0.01 --figure power.png",),
     ),
     Picture(
         "recall",
@@ -164,6 +164,12 @@ PICTURES = (
         "Right entries over the share that is masked: stored patterns by rule (left, middle), and "
         "rows of a table that were not stored (right): graded archetypes come near the truth.",
         data=SILHOUETTES,
+    ),
+    _of(
+        "plan",
+        "default",
+        "Studies of the planned size: how often each archetype is seen, all are counted, and all "
+        "are resolved, beside the promised power (line) and two binomial errors (band).",
     ),
     _of(
         "tables",

@@ -3,9 +3,10 @@
     python -m hopfed.experiments.worked.plan_a_study
 
 A type makes up 2% of the respondents of a questionnaire of 400 items; an answer follows the
-respondent's type four times in five. Theory gives the number of records for a 90% chance of seeing
-the type. Simulated studies of half, once and twice that size check the prediction. On the command
-line the first part is ``hopfed theory plan``.
+respondent's type four times in five. Theory gives the numbers of records for a 90% chance of seeing
+all types, and of knowing every answer of theirs. Simulated studies of half, once and twice the
+first number check the prediction. On the command line the first part is
+``hopfed theory plan --r 0.6 --N 400 --exposure 0.49,0.49,0.02``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 import hopfed
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.theory import planning
+from hopfed.theory.study import Study, promises
 
 SITES, QUALITY = 400, 0.6
 SHARES = np.array([0.49, 0.49, 0.02])
@@ -22,8 +23,7 @@ SHARES = np.array([0.49, 0.49, 0.02])
 
 def chance(size: int) -> float:
     """Probability, by theory, that the rare type exceeds the threshold of the count."""
-    power = planning.detection_power(QUALITY, SHARES[-1], SITES, size, 1e-3, stronger=2)
-    return float(power)
+    return Study(QUALITY, SHARES, SITES).powers(size)["all"]
 
 
 def seen(size: int, seed: int) -> bool:
@@ -36,8 +36,9 @@ def seen(size: int, seed: int) -> bool:
 
 def main(studies: int = 40) -> list[tuple[int, float, float]]:
     """Compare theory and simulation at three sizes: (records, predicted, observed)."""
-    needed = int(planning.plan(QUALITY, SHARES[-1], SITES, 0.9, 1e-3, stronger=2).samples)
-    print(f"theory: {needed} records for a chance of 90%")
+    plan = promises(QUALITY, SHARES, SITES, power=0.9).samples
+    needed, resolved = int(plan["all"]), int(plan["resolved"])
+    print(f"theory, for a chance of 90%: {needed} records show all types, {resolved} resolve them")
     rows = []
     for size in (needed // 2, needed, 2 * needed):
         share = float(np.mean([seen(size, seed) for seed in range(studies)]))

@@ -11,11 +11,13 @@ from hopfed.archetypes.selection import ExposureFit
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 from hopfed.theory.resolution import (
+    RESOLVED,
     expected_overlap,
     majority_needed,
     majority_overlap,
     resolving_samples,
     strength_from_cosine,
+    sure_level,
 )
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
@@ -26,10 +28,6 @@ GOOD_FIT = 0.6  # part of its direction that a found archetype explains on avera
 STRAY_BULK = 0.06
 PUSHED = 0.5  # times (K / N)^2 is allowed for that
 CROWDED = 0.2  # archetypes per site from which that is all one spectrum can say
-
-RESOLVED = 0.9  # overlap with its archetype that every pattern has under "ok"
-OPTIMISM = 0.01  # by which the expected overlap is too high near the threshold
-SPREADS = 1.0  # standard deviations of a pattern's overlap
 
 LEAST_SIDE = 3  # examples, and columns that vary
 LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
@@ -145,13 +143,8 @@ class Known:
 
     @property
     def level(self) -> float:
-        """Expected overlap from which a pattern is sure to have `RESOLVED`, or nearly so.
-
-        The overlap of a pattern spreads by ``sqrt((1 - m^2) / N)`` around what is expected, and
-        just above the threshold the squared cosine is read too high: what is too low is not seen.
-        """
-        spread = np.sqrt((1 - RESOLVED**2) / self.n_sites)
-        return float(min(RESOLVED + OPTIMISM + SPREADS * spread, 0.99))
+        """Expected overlap from which a pattern is sure to have `RESOLVED`, or nearly so."""
+        return float(sure_level(self.n_sites))
 
     def needed(self, k: int) -> float:
         """Examples like these, all together, from which pattern k is sure to have `RESOLVED`."""

@@ -13,6 +13,7 @@ from hopfed.cli.output import err
 from hopfed.cli.theory_plan import plan_command
 from hopfed.cli.theory_tables import Columns, numbers, output_options, show
 from hopfed.errors import ArgumentError
+from hopfed.theory.planning import FALSE_ALARM
 
 
 @click.group("theory")
@@ -160,7 +161,9 @@ def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarr
 @numbers("--r", "r", "Qualities.", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9")
 @numbers("--exposure", "exposure", "Exposures to place in the diagram.")
 @click.option("--power", type=FINITE, default=0.9, show_default=True, help="Of the test.")
-@click.option("--alpha", type=FINITE, default=0.05, show_default=True, help="False-alarm rate.")
+@click.option(
+    "--alpha", type=FINITE, default=FALSE_ALARM, show_default=True, help="False-alarm rate."
+)
 @output_options
 def phase_command(
     sites: int,

@@ -12,6 +12,7 @@ from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
 from hopfed.cli.output import err, out, table
 from hopfed.cli.theory_tables import Columns, cell, numbers, output_options, show
 from hopfed.errors import ArgumentError
+from hopfed.theory.planning import FALSE_ALARM
 
 if TYPE_CHECKING:
     from hopfed.theory.graded_planning import GradedPlan, Law
@@ -20,6 +21,7 @@ _PRIVATE = ("epsilon", "delta", "clients", "rounds")
 _GRADED = ("missing", "rates", "samples", "simulate", "seed")
 _MOST_ENTRIES = 100_000_000  # of a simulated table
 _MOST_DRAWS = 10_000
+_EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 _MEANINGS = {
     "exposure": "share of the rows that come from the class",
@@ -60,10 +62,13 @@ class Rates(click.ParamType):
 
 @click.command("plan")
 @click.option("--r", type=FINITE, help="Quality of the examples; needed but for rates A,B.")
-@numbers("--exposure", "exposure", "Shares of the examples.", "0.5,0.2,0.1,0.05,0.02,0.01")
+@numbers("--exposure", "exposure", "Shares of the examples. [default: 0.5 to 0.01]")
+@click.option("--K", "equal", type=WHOLE, help="So many archetypes of equal exposure instead.")
 @click.option("--N", "sites", type=WHOLE, required=True, help="Sites.")
 @click.option("--power", type=FINITE, default=0.9, show_default=True, help="Of the test.")
-@click.option("--alpha", type=FINITE, default=0.05, show_default=True, help="False-alarm rate.")
+@click.option(
+    "--alpha", type=FINITE, default=FALSE_ALARM, show_default=True, help="False-alarm rate."
+)
 @click.option("--stronger", type=WHOLE, default=0, show_default=True, help="Stronger archetypes.")
 @click.option("--missing", type=FINITE, help="Share of entries that are not observed. [default: 0]")
 @click.option(
@@ -79,8 +84,13 @@ class Rates(click.ParamType):
 @click.option("--clients", type=WHOLE, help="With --epsilon: clients with equal data. [default: 1]")
 @click.option("--rounds", type=WHOLE, help="With --epsilon: releases it covers. [default: 1]")
 @output_options
-def plan_command(exposure: np.ndarray, sites: int, **options: Any) -> None:
-    """How many examples detect an archetype of given exposure.
+def plan_command(exposure: Any, equal: int | None, sites: int, **options: Any) -> None:
+    """How many examples a study needs to see its archetypes, all of them, and to resolve them.
+
+    The shares are those of one study if they add up to at most 1. M is then for seeing each with
+    the chance --power; of the second table for all of them, and for patterns that `hopfed recover`
+    calls "ok" (resolved). It counts as `recover` does, at the same --alpha. With --stronger, or
+    shares that add up to more, each is taken alone: a formula, right to .06.
 
     With --missing, --rates, --M or --simulate each is a class beside one that holds the rest of
     the rows, and the answer says also how well its rows are assigned and its means are known.
@@ -90,8 +100,10 @@ def plan_command(exposure: np.ndarray, sites: int, **options: Any) -> None:
     With --epsilon also from operators that clients release with noise, once or as often as
     --rounds says; M is then of all clients together.
 
-    Example: hopfed theory plan --r 0.3 --N 400 --exposure 0.1,0.01 --epsilon 1 --clients 50
+    Examples: hopfed theory plan --r 0.6 --N 1000 --K 20; hopfed theory plan --r 0.3 --N 400
+    --exposure 0.1,0.01 --epsilon 1 --clients 50
     """
+    exposure = _shares(exposure, equal)
     private = [name for name in _PRIVATE if options[name] is not None]
     graded = [name for name in _GRADED if options[name] is not None]
     if private and options["epsilon"] is None:
@@ -110,21 +122,66 @@ def plan_command(exposure: np.ndarray, sites: int, **options: Any) -> None:
         _plain(exposure, sites, options)
 
 
+def _shares(exposure: Any, equal: int | None) -> np.ndarray:
+    """Shares that were asked for; `equal` archetypes share the examples."""
+    if equal is None:
+        return np.array(_EXPOSURES) if exposure is None else np.asarray(exposure)
+    if exposure is not None:
+        raise ArgumentError("--K", "left out beside --exposure", equal)
+    if equal < 1:
+        raise ArgumentError("--K", "at least 1", equal)
+    return np.full(equal, 1 / equal)
+
+
 def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None:
     """The plan for archetypes of signs, and the one beside privacy noise."""
     from hopfed.theory import planning
 
     r = options["r"]
-    boundary = planning.minimal_samples(r, exposure, sites)
     arguments = {"N": sites, "power": options["power"], "false_alarm": options["alpha"]}
     arguments["stronger"] = options["stronger"]
-    plan = planning.plan(r, exposure, **arguments)
-    tables: dict[str, Columns] = {"plan": _plan_columns(exposure, boundary, plan)}
+    shares = np.array(list(dict.fromkeys(exposure.tolist())))
+    together = not options["stronger"] and exposure.sum() <= 1 + 1e-9
+    boundary = planning.minimal_samples(r, shares, sites)
+    if together:
+        tables = _together(r, exposure, shares, arguments)
+    else:
+        plan = planning.plan(r, shares, **arguments)
+        tables = {"plan": _plan_columns(shares, boundary, plan)}
+    samples = tables["plan"]["M"]
     if options["epsilon"] is not None:
         defaults = {"delta": 1e-5, "clients": 1, "rounds": 1}
         given = {name: options[name] for name in defaults if options[name] is not None}
-        tables |= _private_plan(r, exposure, options["epsilon"], defaults | given, arguments)
-    show(tables, options, "plan", r=r, exposure=exposure, samples=plan.samples, **arguments)
+        tables |= _private_plan(r, shares, options["epsilon"], defaults | given, arguments)
+    show(tables, options, "plan", r=r, exposure=shares, samples=samples, **arguments)
+
+
+def _together(
+    r: float, exposure: np.ndarray, shares: np.ndarray, arguments: Mapping[str, Any]
+) -> dict[str, Columns]:
+    """Tables of each share, and of the three promises, for one study of all archetypes."""
+    from hopfed.theory import planning, spikes, study
+
+    N = arguments["N"]
+    with err.status("planning"):
+        found = study.promises(r, exposure, N, arguments["power"], arguments["false_alarm"])
+    place = np.searchsorted(-found.exposures, -shares)
+    M = found.each[place]
+    enough = np.minimum(M, study.MOST)
+    each = {
+        "exposure": shares,
+        "M_boundary": planning.minimal_samples(r, shares, N),
+        "M": M,
+        "power": found.each_power[place],
+        "overlap": spikes.overlap(spikes.spike_strength(r, shares, N), N / enough),
+        "margin": planning.margin(r, shares, N, enough),
+    }
+    promised = {
+        "promise": list(study.PROMISES),
+        "M": list(found.samples.values()),
+        "power": list(found.powers.values()),
+    }
+    return {"plan": each, "promises": promised}
 
 
 def _private_plan(

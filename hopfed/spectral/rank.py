@@ -20,11 +20,11 @@ from hopfed.spectral.noise import Sample
 from hopfed.spectral.sharpening import dream
 from hopfed.theory import marchenko_pastur, spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold, upper_edge
+from hopfed.theory.planning import FALSE_ALARM, START_LEVEL
 
 Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edge
 
 LARGEST = 5.5  # normal deviate that the largest of all columns may have
-START_LEVEL = 1e-6  # false-alarm rate of the robust first count; the rule's own level decides
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class TracyWidom:
     1
     """
 
-    alpha: float = 1e-3
+    alpha: float = FALSE_ALARM
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:

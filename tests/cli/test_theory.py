@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hopfed.theory import marchenko_pastur, planning, spikes, storage, tracy_widom
+from hopfed.theory import marchenko_pastur, spikes, storage, study, tracy_widom
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_phase(tables):
 
 def test_plan(tables):
     got = tables("plan --r 0.3 --N 200 --exposure 0.1,0.05")["plan"]
-    want = planning.plan(0.3, np.array([0.1, 0.05]), 200)
-    np.testing.assert_array_equal(column(got, "M"), want.samples)
+    want = study.promises(0.3, [0.1, 0.05], 200)
+    np.testing.assert_array_equal(column(got, "M"), want.each)
     assert (column(got, "power") >= 0.9).all()
     assert (column(got, "M") > column(got, "M_boundary")).all()
 

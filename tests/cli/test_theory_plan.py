@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopfed.cli import theory_plan
-from hopfed.theory import graded_simulation, planning
+from hopfed.theory import graded_simulation, planning, study
 from hopfed.theory.graded_planning import Law, plan
 
 
@@ -41,11 +41,31 @@ def test_numbers_are_those_of_the_plan(tables):
 
 def test_symmetric_rates_without_gaps_are_todays_plan(tables):
     got = tables("--rates symmetric --r 0.3 --N 200 --exposure 0.1,0.05")["plan"]
-    plain = tables("--r 0.3 --N 200 --exposure 0.1,0.05")["plan"]
     want = planning.plan(0.3, np.array([0.1, 0.05]), 200)
-    for name in ("M", "M_boundary", "power", "overlap", "margin"):
-        np.testing.assert_allclose(column(got, name), column(plain, name), rtol=1e-9)
     np.testing.assert_array_equal(column(got, "M"), want.samples)
+    for name in ("power", "overlap", "margin"):
+        np.testing.assert_allclose(column(got, name), getattr(want, name), rtol=1e-9)
+
+
+def test_one_study_makes_three_promises(asked, tables):
+    got = tables("--r 0.4 --N 100 --K 3")
+    want = study.promises(0.4, np.full(3, 1 / 3), 100)
+    assert [row["exposure"] for row in got["plan"]] == [1 / 3]
+    assert [row["promise"] for row in got["promises"]] == ["seen", "all", "resolved"]
+    np.testing.assert_array_equal(column(got["promises"], "M"), list(want.samples.values()))
+    assert (column(got["promises"], "power") >= 0.9).all()
+    status, out, _ = asked("--r 0.4 --N 100 --K 3")
+    assert status == 0
+    assert f"resolved  {want.samples['resolved']:.0f}" in out
+
+
+def test_alone_each_share_is_a_formula(tables):
+    for line, stronger in (("--exposure 0.3,0.9", 0), ("--exposure 0.3,0.1 --stronger 2", 2)):
+        got = tables(f"--r 0.4 --N 100 {line}")
+        shares = column(got["plan"], "exposure")
+        want = planning.plan(0.4, shares, 100, stronger=stronger)
+        assert list(got) == ["plan"]
+        np.testing.assert_array_equal(column(got["plan"], "M"), want.samples)
 
 
 def test_rows_at_hand(tables):
@@ -90,6 +110,9 @@ def test_a_failed_prediction_is_named_and_sets_the_exit_status(asked, monkeypatc
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ("--N 20 --r 0.5 --K 0", "--K must be at least 1, got 0"),
+        ("--N 20 --r 0.5 --K 30", "must be fewer than N = 20, got 30"),
+        ("--N 20 --r 0.5 --K 3 --exposure 0.1", "--K must be left out beside --exposure"),
         ("--N 20", "--r must be given, or --rates A,B, got neither"),
         ("--N 20 --missing 0.1", "r must be given where rates are symmetric"),
         ("--N 20 --rates 1", "'1' is not 'symmetric' or two numbers above 0, A,B"),

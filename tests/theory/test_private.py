@@ -143,7 +143,7 @@ def test_power_matches_simulation():
         flips = np.where(rng.random((M, N)) < (1 + r) / 2, 1.0, -1.0)
         x = xi[rng.choice(2, size=M, p=pi)] * flips
         hits += np.linalg.eigvalsh(x.T @ x / M + privacy_noise(rng, N, radius))[-2] > level
-    predicted = private.detection_power(r, 0.4, N, M, radius, stronger=1)
+    predicted = private.detection_power(r, 0.4, N, M, radius, 0.05, stronger=1)
     assert 0.8 < predicted < 1  # neither hopeless nor certain
     assert hits / draws == pytest.approx(predicted, abs=0.07)
 
@@ -161,7 +161,9 @@ def test_magnetisation_of_one_archetype_alone_and_of_a_lost_one():
 @pytest.mark.parametrize(("clients", "stronger"), [(1, 0), (20, 2)])
 def test_plan_is_the_smallest_sufficient(clients, stronger):
     z = private.noise_multiplier(1.0, 1e-5)
-    plan = private.plan(0.4, [0.5, 0.1], 150, z, clients, power=0.8, stronger=stronger)
+    plan = private.plan(
+        0.4, [0.5, 0.1], 150, z, clients, power=0.8, false_alarm=0.05, stronger=stronger
+    )
     for share, M in zip([0.5, 0.1], plan.samples.astype(int).tolist(), strict=True):
         assert M % clients == 0
         powers = [
