@@ -94,8 +94,11 @@ def command(row: Mapping[str, str]) -> str:
     words = f"hopfed run {name} --preset {preset}"
     plain = to_plain(find(name).PRESETS[preset])
     changed = {k: v for k, v in kept["config"].items() if plain.get(k) != v}
-    if "seeds" in changed:
-        words += f" --seeds {changed.pop('seeds')}"
+    first, number = changed.pop("first_seed", 0), changed.pop("seeds", None)
+    if first:
+        words += f" --seeds {first}:{first + kept['config']['seeds']}"
+    elif number is not None:
+        words += f" --seeds {number}"
     for key, value in changed.items():
         text = f"{key}={'FILE' if str(value).endswith('.npz') else describe(value)}"
         words += f" --set {shlex.quote(text)}"

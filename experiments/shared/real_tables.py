@@ -61,7 +61,8 @@ def load_tables(folder: str, names: tuple[str, ...]) -> list[RealTable]:
         known |= {path.stem: partial(_from_file, path) for path in files}
     for name in names:
         if name not in known:
-            raise ArgumentError("names", f"of {', '.join(known)}", repr(name))
+            more = "" if folder else "; data names a folder with more"
+            raise ArgumentError("names", f"of {', '.join(known)}{more}", repr(name))
     return [known[name]() for name in names or known]
 
 

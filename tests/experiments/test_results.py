@@ -133,3 +133,14 @@ def test_the_command(tmp_path, monkeypatch):
         assert answer.exit_code
         assert "Error: " in answer.output
     assert stale.read_text() == text
+
+
+def test_a_command_tells_the_seeds_of_its_run(monkeypatch):
+    plain = to_plain(find("mp").PRESETS["quick"])
+    for more, words in (({}, ""), ({"seeds": 3}, " --seeds 3"), ({"first_seed": 100}, "100:")):
+        kept = {"config": plain | more, "summary": {}}
+        monkeypatch.setattr(results, "kept_by", lambda _, kept=kept: kept)
+        said = results.command({"experiment": "mp", "preset": "quick"})
+        assert words in said
+        assert ("--seeds" in said) == bool(more)
+        assert "first_seed" not in said
