@@ -234,8 +234,8 @@ class Federation:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
             best, counts, totals = zip(*parts, strict=True)
-            pooled = np.concatenate(best), np.sum(counts, axis=0), np.sum(totals, axis=0)
-            return [summed(*pooled, patterns)]
+            whole = np.concatenate(best), np.sum(counts, axis=0), np.sum(totals, axis=0)
+            return [summed(*whole, patterns)]
         moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
         self._exchange(moments, _packed(patterns))
         return [summed(*part, patterns) for part in parts]
