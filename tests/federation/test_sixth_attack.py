@@ -8,6 +8,7 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
+from hopfed.hopfield.relations import broken_by
 from hopfed.tables.reading import read_table
 
 M = 400
@@ -60,3 +61,21 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, las
     told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
     assert ("decides how column" in told) == (rows == M)
     assert ("Nothing was sent" in told) == (rows > M)
+
+
+@pytest.mark.parametrize(("answers", "found"), [((0, 3, 5), 1), ((0, 3, 5, 8), 1), ((2, 2, 2), 0)])
+@pytest.mark.parametrize(("rows", "columns"), [(1000, 60), (2000, 200)])
+def test_rows_that_break_a_relation_by_different_amounts_are_digits(rows, columns, answers, found):
+    """Of 2,000 rows with one answer of eight, those with none, three and five were read off."""
+    draws = stream(0, "sixth attack")
+    x = draws.choice([-1, 1], (rows, columns))
+    given = np.ones(rows, int)
+    who = np.arange(len(answers))
+    given[who] = answers
+    x[:, :8] = np.where(draws.random((rows, 8)).argsort(axis=1) < given[:, None], 1, -1)
+    weights = (x[:, :8].sum(axis=1) + 6) / 2
+    assert (np.flatnonzero(weights) == who).all()
+    if found:  # -1, 2, 4 and 7: of the sum, the sign of the largest weight is that of its row
+        assert (np.sign(weights @ x) == x[who[-1]]).mean() > 0.8
+    assert (len(broken_by(kernels.pack(x), 3)) > 0) == bool(found)
+    assert len(broken_by(kernels.pack(x), 2)) == 0
