@@ -79,3 +79,16 @@ def test_rows_that_break_a_relation_by_different_amounts_are_digits(rows, column
         assert (np.sign(weights @ x) == x[who[-1]]).mean() > 0.8
     assert (len(broken_by(kernels.pack(x), 3)) > 0) == bool(found)
     assert len(broken_by(kernels.pack(x), 2)) == 0
+
+
+@pytest.mark.parametrize("questions", [2, 4, 8])
+def test_relations_that_others_break_too_do_not_hide_each_other(questions):
+    draws = stream(0, "sixth attack")
+    parts = [draws.choice([-1, 1], (3000, 20))]
+    for k in range(questions):
+        given = np.ones(3000, int)
+        given[3 * k : 3 * k + 3] = 0, 3, 5
+        order = draws.random((3000, 8)).argsort(axis=1)
+        parts.append(np.where(order < given[:, None], 1, -1))
+    found = broken_by(kernels.pack(np.hstack(parts)), 3)
+    assert set(3 * np.arange(questions) + 2) <= set(found.tolist())
