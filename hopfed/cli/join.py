@@ -163,7 +163,8 @@ def _check_settled(coding: Any, options: dict[str, Any]) -> None:
         raise DataError(
             f"--data: what the rows hold decides how column {listed(found)} is coded, so that one "
             "row changes others, and noise does not hide that: with --epsilon say what words stand "
-            "for (--words), cut numbers at a number (--binarize), or leave columns out (--ignore)"
+            "for (--words), which column names the rows (--id, '' for none), cut numbers at a "
+            "number (--binarize), or leave columns out (--ignore)"
         )
 
 

@@ -13,6 +13,11 @@ has ``H_mm = 1`` for a row that some combination of them sets apart alone. Two r
 one where the lines of ``1 - H`` of both are parallel, and then one of them has ``H_mm >= 1/2``.
 Any combination counts, also one that would be hard to find. Where there are hardly more rows than
 columns, every row is set apart by one, and that says nothing.
+
+Three rows or more that break a relation by different amounts are read off as digits: of a sum over
+three with the weights -1, 2 and 4, all values of all three. Such relations are combinations by
+themselves, since all others are of many rows, and so the eigenvectors that are of few: where a row
+has more than its share of what these span, it is found.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ from hopfed.kernels import PackedBits
 BLOCK = 4096  # rows at a time
 SPARE = 8  # rows beyond the rank, with fewer of which two lines may be parallel by chance
 ROUNDING = 1e-5  # of H
+LOCAL = 20.0  # times fewer rows than all that an eigenvector of relations is of
+SHARE = 0.4  # of the squares of a relation, of which each of three equal rows has a third
 PARALLEL = 1e-6  # square of the angle between two lines that are
 
 
@@ -55,6 +62,10 @@ def broken_by(rows: PackedBits, least: int) -> np.ndarray:
     H = np.concatenate([np.square(z).sum(axis=1) for z in _projected(rows, basis)])
     alone = H > 1 - ROUNDING
     found = alone.copy()
+    if least > 2:
+        spread = np.sum([np.power(z, 4).sum(axis=0) for z in _projected(rows, basis)], axis=0)
+        local = basis[:, spread * M > LOCAL]
+        found |= np.concatenate([np.square(z).sum(axis=1) for z in _projected(rows, local)]) > SHARE
     much = np.flatnonzero((H > 0.5 - ROUNDING) & ~alone)  # twice the rank at most
     if least > 2 and len(much):
         own = np.concatenate(list(_projected(rows[much], basis)))

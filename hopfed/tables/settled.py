@@ -11,7 +11,7 @@ from __future__ import annotations
 from hopfed.data.cells import number
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
-from hopfed.tables.vocabulary import FAMILIES, GONE
+from hopfed.tables.vocabulary import FAMILIES, GONE, canonical
 
 KNOWN = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -22,7 +22,10 @@ KNOWN |= {"-1": -1, "0": -1, "1": 1}
 def unsettled(coding: Coding, choices: Choices) -> list[str]:
     """Names of the columns that would be coded in another way if a row held something else.
 
-    What is missing does not count: rows with gaps get no noise.
+    What is missing does not count: rows with gaps get no noise. Of columns of numbers that are cut
+    those are named, too, that were taken for names of the rows and left out, as one row with the
+    number of another would bring them in; and columns that are called by a word that is an entry,
+    as that name may have been the first row.
 
     Parameters
     ----------
@@ -41,7 +44,12 @@ def unsettled(coding: Coding, choices: Choices) -> list[str]:
     []
     """
     pairs = zip(coding.names, coding.codes, strict=True)
-    return [name for name, code in pairs if not _is_settled(name, code, choices)]
+    named = {name for name in coding.names if canonical(name) in choices.signs(name)}
+    found = [n for n, code in pairs if n in named or not _is_settled(n, code, choices)]
+    if choices.id is not None:
+        return found
+    out = [name for name in (*coding.ids, *coding.ignored) if name not in choices.ignore]
+    return found + [name for name in out if number(str(choices.cut(name))) is not None]
 
 
 def _is_settled(name: str, code: Code, choices: Choices) -> bool:
