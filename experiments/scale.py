@@ -104,12 +104,12 @@ def _measure(config: Config, N: int, M: int, seed: int) -> dict[str, float]:
 
 def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
-    import resource
+    from hopfed.bench.harness.machine import peak_bytes
 
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)
     bits = kernels.concatenate([kernels.pack(b) for b in _batches(xi, M, quality, rng)])
-    drawn = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    drawn = peak_bytes()
     start = time.perf_counter()
     recovery = run_recovery(bits, seed=seed, method="joint")
     seconds = time.perf_counter() - start
@@ -118,7 +118,7 @@ def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
         "found": score.found() / K,
         "false": score.false_discoveries,
         "seconds": seconds,
-        "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "peak": peak_bytes(),
         "peak_before": drawn,
         "sent": int(recovery.traffic.up.max()),
         "dense": recovery.dense_nbytes,

@@ -18,7 +18,6 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from hopfed.errors import ArgumentError
 
@@ -380,6 +379,8 @@ def _as_read(
 
 def _multinomial(uniform: np.ndarray, exposures: np.ndarray, M: float) -> np.ndarray:
     """Numbers of examples (D, K), by quantiles of what is left after the archetypes before."""
+    from scipy.stats import binom
+
     rows = np.zeros(uniform.shape)
     left, rest = np.full(len(uniform), float(M)), 1.0
     for k, share in enumerate(exposures):

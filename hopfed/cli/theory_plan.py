@@ -100,8 +100,7 @@ def plan_command(exposure: Any, equal: int | None, sites: int, **options: Any) -
     With --epsilon also from operators that clients release with noise, once or as often as
     --rounds says; M is then of all clients together.
 
-    Examples: hopfed theory plan --r 0.6 --N 1000 --K 20; hopfed theory plan --r 0.3 --N 400
-    --exposure 0.1,0.01 --epsilon 1 --clients 50
+    Example: hopfed theory plan --r 0.6 --N 1000 --K 20
     """
     exposure = _shares(exposure, equal)
     private = [name for name in _PRIVATE if options[name] is not None]

@@ -370,7 +370,7 @@ def test_the_plan_is_printed_with_and_without_privacy(plan):
         "rounds": 4,
         "noise_multiplier": z,
     }
-    assert json.loads(plan(f"{line} --json")[1]) == {"plan": got["plan"]}
+    assert json.loads(plan(f"{line} --json")[1])["plan"] == got["plan"]
     assert len(plan(f"{line} {budget}")[1].splitlines()) == 3 + 1 + 2 + 1 + 3
 
 
