@@ -371,7 +371,8 @@ def test_the_plan_is_printed_with_and_without_privacy(plan):
         "noise_multiplier": z,
     }
     assert json.loads(plan(f"{line} --json")[1])["plan"] == got["plan"]
-    assert len(plan(f"{line} {budget}")[1].splitlines()) == 3 + 1 + 2 + 1 + 3
+    promises = 1 + 1 + 3  # a table of three, after a line left blank
+    assert len(plan(f"{line} {budget}")[1].splitlines()) == 3 + promises + 1 + 2 + 1 + 3
 
 
 @pytest.mark.parametrize(
