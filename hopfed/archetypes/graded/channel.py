@@ -54,7 +54,7 @@ def choose(fit: Fit) -> Channel:
     own = {"graded": float(fit.prior.gain(sums).sum())}
     means = fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
-    graded = Channel("graded", own, means, np.sqrt((1 - means**2) / (weighed + 1)), None)
+    graded = Channel("graded", own, means, np.sqrt(np.maximum(1 - means**2, 0.0) / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = np.array([_pattern_gain(sums, r).sum(axis=0) for r in QUALITIES])  # (R, N)
