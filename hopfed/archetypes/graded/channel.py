@@ -54,7 +54,8 @@ def choose(fit: Fit) -> Channel:
     own = {"graded": float(fit.prior.gain(sums).sum())}
     means = fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
-    graded = Channel("graded", own, means, np.sqrt(np.maximum(1 - means**2, 0.0) / (weighed + 1)), None)
+    spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
+    graded = Channel("graded", own, means, np.sqrt(spread / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = np.array([_pattern_gain(sums, r).sum(axis=0) for r in QUALITIES])  # (R, N)
