@@ -103,11 +103,16 @@ def test_workers_do_not_outlive_a_killed_run(rounds, tmp_path):
 
 
 def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
-    text = WALK.replace("raise ArgumentError", "os._exit(1) or ArgumentError")
+    out = tmp_path / "w.h5"
+    # The worker dies after the other seed is committed, so that there is something to keep.
+    dies = f"while not os.path.exists({str(out)!r}):\n            time.sleep(0.01)\n        os._exit(1)"
+    text = WALK.replace('raise ArgumentError("seed", "one that works", seed)', dies)
     module = make(tmp_path, monkeypatch, "dying", text)
     with pytest.raises(HopfedError, match="a worker process died"):
-        execute(module, module.Config(fail=1), out=tmp_path / "w.h5", workers=2)
-    assert not Run.load(tmp_path / "w.h5").complete
+        execute(module, module.Config(fail=1), out=out, workers=2)
+    kept = Run.load(out)
+    assert not kept.complete
+    assert 0 in kept.arrays["seeds"]
 
 
 def test_a_disk_that_fills_up_keeps_what_is_committed(walk, tmp_path):
