@@ -7,6 +7,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from hopfed.errors import ArgumentError
 from hopfed.figures import archetypes, new_figure
@@ -92,7 +93,8 @@ def _scores(axes: Axes, run: Run) -> None:
 def _shares(axes: Axes, run: Run) -> None:
     shares = run.arrays["archetypes/shares"]
     axes.bar(np.arange(1, len(shares) + 1), shares)
-    axes.set(xlabel="class", ylabel="share of the rows")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="archetype", ylabel="share of the rows")
     residual = run.summary["residual"]
     axes.set_title(f"{run.summary['status']}; {run.summary['channel']}, residual {residual:.2f}")
 

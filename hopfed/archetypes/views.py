@@ -109,21 +109,45 @@ def summary(found: Archetypes) -> str:
     >>> rng = np.random.default_rng(0)
     >>> rate = np.array([[0.95] * 10 + [0.5] * 50, [0.5] * 58 + [0.05] * 2])
     >>> x = rng.random((800, 60)) < rate[rng.integers(2, size=800)]
-    >>> print(summary(recover(x, seed=0)).splitlines()[1][:30])
-    archetype 1, 53% of the rows:
+    >>> print(summary(recover(x, seed=0)).splitlines()[1][:29])
+    archetype 1, 53% of the rows,
     """
     lines = [f"{_number(found)}; {found.status}: {found.advice}"]
     for k in range(min(len(found), LISTED)):
-        lines.append(f"archetype {k + 1}, {found.shares[k]:.0%} of the rows:")
-        for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
-            if columns:
-                named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
-                lines.append(f"    {word} +1: {', '.join(named)}")
-        if len(lines[-1].split(":")[-1]) == 0:
-            lines[-1] += " no column tells it from the rest by itself"
+        lines += described(found, k)
     if len(found) > LISTED:
         lines.append(f"... and {len(found) - LISTED} more")
     return "\n".join(lines)
+
+
+def described(found: Archetypes, k: int) -> list[str]:
+    """Return lines that say how many rows archetype k has, and which columns tell it apart.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    k : number of the archetype, from 0. Its rates have the median of their standard errors behind
+        "+-", where these are known.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> rng = np.random.default_rng(0)
+    >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
+    >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
+    'archetype 1, 55% of the rows, rates +- 2.9%:'
+    """
+    error = ""
+    if found.errors is not None:
+        error = f", rates +- {np.median(found.errors[k]) / 2:.1%}"
+    lines = [f"archetype {k + 1}, {found.shares[k]:.0%} of the rows{error}:"]
+    for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
+        if columns:
+            named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+            lines.append(f"    {word} +1: {', '.join(named)}")
+    if len(lines) == 1:
+        lines[0] += " no column tells it from the rest by itself"
+    return lines
 
 
 def html(found: Archetypes) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from hopfed._lib.settings import real
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
@@ -148,7 +147,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
     found = recovery.archetypes
     names = column_labels(found)
-    for line in _archetypes(found, names):
+    for line in _archetypes(found):
         out.print(line)
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
@@ -184,28 +183,20 @@ def column_labels(found: Any) -> list[str]:
     return [shown(name) for name in found.columns]
 
 
-def _archetypes(found: Any, names: list[str]) -> Iterator[Any]:
-    """Table of the archetypes, or of the classes with what tells them best apart."""
-    from hopfed.archetypes.views import telling
+def _archetypes(found: Any) -> Iterator[Any]:
+    """Table of the archetypes, or in words what tells each class from the rest."""
+    from hopfed.archetypes.views import described
 
-    if not len(found):
-        return
-    if found.graded_means is None:
+    shown = range(min(len(found), ROWS))
+    if found.graded_means is not None:
+        for k in shown:
+            yield from described(found, k)
+    elif len(found):
         grid = table("archetype", "score", "predicted", "exposure")
-        rows = [found.scores, found.predicted_scores, found.exposures]
-        for k, numbers in enumerate(zip(*rows, strict=True), start=1):
-            if k <= ROWS:
-                grid.add_row(str(k), *(f"{x:.4f}" for x in numbers))
-    else:
-        grid = table("class", "share", "error of means", "columns above the other rows", "below")
-        for column in grid.columns[-2:]:
-            column.overflow = "fold"  # names are not cut
-        joint = " " if all(map(str.isdigit, names)) else ", "
-        for k in range(min(len(found), ROWS)):
-            high, low = (joint.join(names[t.column] for t in part) for part in telling(found, k))
-            error = np.median(found.errors[k])
-            grid.add_row(str(k + 1), f"{found.shares[k]:.4f}", f"{error:.3f}", high, low)
-    yield grid
+        for k in shown:
+            numbers = found.scores[k], found.predicted_scores[k], found.exposures[k]
+            grid.add_row(str(k + 1), *(f"{x:.4f}" for x in numbers))
+        yield grid
     if len(found) > ROWS:
         yield f"... and {len(found) - ROWS} more (--json or --out holds all)"
 

@@ -105,7 +105,8 @@ def test_workers_do_not_outlive_a_killed_run(rounds, tmp_path):
 def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
     out = tmp_path / "w.h5"
     # The worker dies after the other seed is committed, so that there is something to keep.
-    dies = f"while not os.path.exists({str(out)!r}):\n            time.sleep(0.01)\n        os._exit(1)"
+    waits = f"while not os.path.exists({str(out)!r}):\n            time.sleep(0.01)"
+    dies = f"{waits}\n        os._exit(1)"
     text = WALK.replace('raise ArgumentError("seed", "one that works", seed)', dies)
     module = make(tmp_path, monkeypatch, "dying", text)
     with pytest.raises(HopfedError, match="a worker process died"):
