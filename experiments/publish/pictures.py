@@ -53,7 +53,19 @@ def _fl_runs(*methods: str) -> tuple[str, ...]:
     return (*runs, f"hopfed figure {' '.join(f'{m}.h5' for m in methods)} --out fl.png")
 
 
+_WINES = (
+    "from hopfed.experiments.worked import spreadsheet; import hopfed; spreadsheet.write_table(); "
+    "table = hopfed.read_table('wines.csv', ignore=['grower'], binarize='median'); "
+    "hopfed.recover(table).plot(path='wines.png')"
+)
+
 PICTURES = (
+    Picture(
+        "wines",
+        "Four types of 178 real wines, recovered from 13 measurements cut at their medians: how "
+        "often each measurement is above its median in each type.",
+        (f'python -c "{_WINES}"',),
+    ),
     Picture(
         "demo",
         "Above, 26 of the noisy examples, a quarter of all pixels flipped; below, the letters that "

@@ -122,12 +122,13 @@ def claims(which: str) -> str:
 
 def highlights() -> str:
     """Return the table of the strongest claims, for the first page."""
-    rows = [row for row in ROWS if row.get("highlight")]
-    cells = [
-        (fill(row["claim"], kept_by(row)), fill(row["proposed"], kept_by(row)), f"`{command(row)}`")
-        for row in rows
-    ]
-    return table(("claim", "measured", "command"), cells)
+    cells = []
+    for row in ROWS:
+        if "headline" in row:
+            kept = kept_by(row)
+            words = fill(row["headline"], kept), fill(row["headline_value"], kept)
+            cells.append((*words, f"`hopfed run {row['experiment']}`"))
+    return table(("claim", "measured", "experiment"), cells)
 
 
 def fl_methods() -> str:

@@ -137,10 +137,9 @@ def described(found: Archetypes, k: int) -> list[str]:
     >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
     'archetype 1, 55% of the rows, rates +- 2.9%:'
     """
-    error = ""
-    if found.errors is not None:
-        error = f", rates +- {np.median(found.errors[k]) / 2:.1%}"
-    lines = [f"archetype {k + 1}, {found.shares[k]:.0%} of the rows{error}:"]
+    error = 0.0 if found.errors is None else float(np.median(found.errors[k])) / 2
+    spread = f", rates +- {error:.1%}" if error >= 0.0005 else ""
+    lines = [f"archetype {k + 1}, {found.shares[k]:.0%} of the rows{spread}:"]
     for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
         if columns:
             named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)

@@ -1,4 +1,4 @@
-"""What the README says can be done, can be done."""
+"""What the pages of the repository say can be done, can be done."""
 
 import re
 import shlex
@@ -10,20 +10,36 @@ from commands import parsed
 from helpers import DATA
 
 from hopfed.experiments import NAMES
-from hopfed.experiments.worked import owners_files
+from hopfed.experiments.worked import owners_files, spreadsheet
 
-TEXT = (Path(__file__).parents[2] / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-JOINED = TEXT.replace("\\\n", " ")
+ROOT = Path(__file__).parents[2]
+FOLDERS = ["recovery", "federation", "hopfield", "memory", "neural"]
+NAMES_OF_PAGES = ["README.md", *(f"hopfed/{name}/README.md" for name in FOLDERS)]
+NAMES_OF_PAGES += [f"{name}/README.md" for name in ("theory", "experiments", "kernels")]
+PAGES = {name: (ROOT / name).read_text() for name in NAMES_OF_PAGES}
+TEXT = PAGES["README.md"]
+RECOVERY = PAGES["hopfed/recovery/README.md"]
+BLOCKS = [
+    (name, block)
+    for name, text in PAGES.items()
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+]
+JOINED = "\n".join(PAGES.values()).replace("\\\n", " ")
 COMMANDS = re.findall(r"^    \$ (hopfed .*)$", JOINED, re.MULTILINE)
 COMMANDS += re.findall(r"`(hopfed [a-z]+ [^`]*)`", JOINED)
+LINKS = [(name, link) for name in PAGES for link in re.findall(r"\]\(([^)#]+)\)", PAGES[name])]
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_its_python_runs(number, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
+def test_python_in_a_page_runs(page, block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    exec(compile(BLOCKS[number], "README.md", "exec"), {})
+    exec(compile(block, page, "exec"), {})
     assert capsys.readouterr().out
+
+
+def test_the_first_page_is_short():
+    assert len(TEXT.splitlines()) <= 150
+    assert len(TEXT.split()) <= 1200
 
 
 @pytest.mark.parametrize("line", sorted(set(COMMANDS)))
@@ -41,13 +57,13 @@ def test_its_commands_exist_with_their_options(line, tmp_path, monkeypatch):
 
 
 def test_its_table_names_experiments():
-    rows = re.findall(r"\| `hopfed run (\w+)[^`]*` \|", TEXT)
+    rows = re.findall(r"\| `hopfed run (\w+)` \|", TEXT)
     assert rows
     assert set(rows) <= set(NAMES)
 
 
 def test_a_transcript_is_what_the_command_prints(hopfed):
-    lines = TEXT.splitlines()
+    lines = PAGES["theory/README.md"].splitlines()
     start = next(i for i, line in enumerate(lines) if "$ hopfed theory plan --r 0.6" in line)
     status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
     printed = [line.split() for line in text.splitlines()]
@@ -61,7 +77,7 @@ def test_raw_digits_are_judged_in_the_words_that_it_shows(hopfed, tmp_path, monk
         pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mnist.npz").symlink_to(DATA / "mnist.npz")
-    lines = TEXT.splitlines()
+    lines = RECOVERY.splitlines()
     start = next(i for i, line in enumerate(lines) if "$ python -c" in line)
     exec(shlex.split(lines[start].strip())[3], {})
     status, text, _ = hopfed(*shlex.split(lines[start + 1].strip())[2:])
@@ -73,7 +89,7 @@ def test_raw_digits_are_judged_in_the_words_that_it_shows(hopfed, tmp_path, monk
 def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     owners_files.main()
-    lines = TEXT.splitlines()
+    lines = RECOVERY.splitlines()
     start = next(i for i, line in enumerate(lines) if "$ hopfed recover museum.npy" in line)
     end = next(i for i, line in enumerate(lines) if line.startswith("![spectrum"))
     status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
@@ -83,6 +99,26 @@ def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_pat
     assert text.split() == shown.split()
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\((figures/gallery/[^)]+)\)", TEXT))
-def test_its_pictures_are_there(path):
-    assert (Path(__file__).parents[2] / path).is_file()
+def test_the_wines_are_what_the_command_prints(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spreadsheet.write_table()
+    lines = TEXT.splitlines()
+    start = next(i for i, line in enumerate(lines) if "$ hopfed recover wines.csv" in line)
+    end = next(i for i, line in enumerate(lines) if "$ hopfed assign" in line)
+    status, text, _ = hopfed(*shlex.split(lines[start].strip())[2:])
+    printed = text.splitlines()
+    assert status == 0
+    for line in lines[start + 1 : end]:
+        told = line.removeprefix("    ").removesuffix("...")
+        assert any(said.startswith(told) for said in printed), told
+    for line in lines[end:]:
+        if not line.startswith("    $ hopfed"):
+            break
+        status, _, errors = hopfed(*shlex.split(line.strip(), comments=True)[2:])
+        assert status == 0, errors
+
+
+@pytest.mark.parametrize(("page", "link"), LINKS)
+def test_what_a_page_links_to_is_there(page, link):
+    if "://" not in link:
+        assert (ROOT / page).parent.joinpath(link).exists()

@@ -12,7 +12,7 @@ from helpers import DATA
 from hopfed.errors import DataError
 from hopfed.experiments.worked import plan_a_study, spreadsheet, three_owners, votes
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (Path(__file__).parents[2] / "hopfed/recovery/README.md").read_text()
 
 
 def test_three_owners_find_all_types_together(capsys):
