@@ -56,6 +56,7 @@ NAMES = (
     "fedssa",
     "fedh2l",
     "knnper",
+    "oneshot",
 )
 
 OTHERS = ("fl", "serve")  # experiments with their own commands

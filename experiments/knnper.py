@@ -75,7 +75,6 @@ paper``, needs a GPU.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -278,11 +277,7 @@ RECORD = Record(
 
 def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     """Play a round; warnings about clients with fewer than k examples are suppressed."""
-    from hopfed.neural.memory.neighbours import SmallStoreWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallStoreWarning)
-        return _cells.play(config, seed, t, state, engine)
+    return _cells.play_quietly(config, seed, t, state, engine)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -10,6 +10,7 @@ A reading scores the trained federation of a cell with other options, without tr
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -202,6 +203,15 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
     if not ends:
         return arrays, after
     return arrays, None if t + 1 == bench.units else {}  # the next cell starts afresh
+
+
+def play_quietly(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
+    """As `play`, without warnings about clients with fewer examples than neighbours asked for."""
+    from hopfed.neural.memory.neighbours import SmallStoreWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        return play(bench, seed, t, state, engine)
 
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:

@@ -11,6 +11,7 @@ from hopfed.errors import ArgumentError
 # Name on the command line -> (module, class).
 METHODS = {
     "standalone": ("standalone", "Standalone"),
+    "hebbian": ("hebbian", "Hebbian"),
     "standalone-bias": ("standalone_bias", "StandaloneBias"),
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg+": ("fedavg_plus", "FedAvgPlus"),

@@ -1,0 +1,116 @@
+"""One exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
+
+A client sends the second moments of its bits and the class sums, once; its classifier follows in
+closed form. The table compares it with methods that train networks over rounds, on the same data,
+partition and cohorts. Gains are paired by seed, over the same read-out of the client's own examples
+alone (``hebbian, alone``): what is left of them is what the federation adds. Sections:
+
+- `methods`: all methods on one task;
+- `heterogeneity`: other Dirichlet concentrations;
+- `feature shift`: equal labels and other features, by the partition `shift`;
+- `filters`: how many random filters the bits come from.
+
+Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell
+from hopfed.federation.engines import Engine
+
+HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
+CONCENTRATIONS = (0.1, 1.0, 10.0)
+NUMBERS = (8, 16, 32, 64, 128)  # of filters
+
+ALONE = "hebbian, alone"
+READINGS = {ALONE: "alone", "hebbian, global": "global", "hebbian": "personal"}
+TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
+SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
+
+
+@dataclass(frozen=True)
+class Config(Bench):
+    """Settings; see `hopfed.experiments.shared.cells.Bench`.
+
+    Attributes
+    ----------
+    filters, patch : of the bits, see `hopfed.neural.methods.hebbian.Hebbian`.
+    shift : the partition of the section `feature shift`.
+    """
+
+    partition: str = "dirichlet:0.3"
+    models: tuple[str, ...] = ("lenet",)
+    lr: float = 0.03
+    shares: tuple[float, ...] = (6.0, 1.0, 3.0)
+    filters: int = 64
+    patch: int = 3
+    shift: str = "rotation:0,45,90,135,180"
+
+    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS)
+    COMPARED: ClassVar[tuple[str, ...]] = (ALONE,)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells of the sections, in playing order."""
+        made = [self._cell(TABLE, row) for row in (*READINGS, *TRAINED)]
+        if HETEROGENEITY in self.sections:
+            made += [
+                self._cell(HETEROGENEITY, row, f"{alpha:g}", partition=f"dirichlet:{alpha:g}")
+                for row in SWEPT
+                for alpha in CONCENTRATIONS
+            ]
+        if SHIFT in self.sections:
+            rows = (*READINGS, "standalone", "fedavg", "knn-per")
+            made += [self._cell(SHIFT, row, partition=self.shift) for row in rows]
+        if FILTERS in self.sections:
+            made += [
+                self._cell(FILTERS, row, number, filters=number)
+                for row in READINGS
+                for number in NUMBERS
+            ]
+        return tuple(made)
+
+    def _cell(
+        self, section: str, row: str, at: object = "", filters: int = 0, **changes: Any
+    ) -> Cell:
+        """Cell of a method: a reading of the read-out, or a method that trains."""
+        if row not in READINGS:
+            return self.cell(section, row, at, method=row, **changes)
+        own = f"filters={filters or self.filters},patch={self.patch},reading={READINGS[row]}"
+        return self.cell(section, row, at, method="hebbian", options=own, **changes)
+
+
+PRESETS = {
+    "quick": Config(
+        clients=5, examples=600, filters=16, models=("mlp",), rounds=3, early=1, seeds=2
+    ),
+    "default": Config(sections=Config.SECTIONS),
+    "paper": Config(
+        data="cifar10", examples=8000, filters=128, patch=6, rounds=30, seeds=3, shift="dirichlet:1"
+    ),
+}
+
+RECORD = Record(
+    claim="one exchange of additive operators instead of rounds of gradients",
+    source="proposed here",
+    minutes={"quick": 0.3, "default": 12, "paper": 120},
+)
+
+
+def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
+    """Play a round; a read-out has nothing to do after the first."""
+    return _cells.play_quietly(config, seed, t, state, engine)
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Means and deviations; gains are over the read-out of a client's own examples."""
+    return _cells.summarise(config, arrays)
+
+
+def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
+    """The table of methods, and the sweeps."""
+    return _cells.tables(config, summary)

@@ -1,0 +1,166 @@
+"""Images as bits: random filters of whitened patches, pooled over fields, one bit for each feature.
+
+Source: theory/NOTES.md, "Read-outs of bits". Whitening random patches and a two-sided threshold are
+those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones.
+
+Everything that depends on data is a sum over examples: second moments of patches, and sums of
+features. So clients who keep their images can agree on filters and thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, unfold
+
+from hopfed._lib.settings import require
+
+FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
+SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
+STEP = 3  # pixels between the patches that moments are taken of
+DEAD = 0.5  # a filter's response within this of 0 counts as none
+BATCH = 64  # images at a time
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Which patches of images there are.
+
+    Attributes
+    ----------
+    channels, height, width : of the images.
+    size : side of a patch, in pixels.
+
+    Raises
+    ------
+    ArgumentError : a patch is larger than the images.
+
+    Examples
+    --------
+    >>> Patches(3, 32, 32, 6).length
+    108
+    """
+
+    channels: int
+    height: int
+    width: int
+    size: int
+
+    def __post_init__(self) -> None:
+        most = min(self.height, self.width)
+        require(1 <= self.size <= most, "patch", f"from 1 to {most} pixels", self.size)
+
+    @property
+    def length(self) -> int:
+        """Numbers in a patch."""
+        return self.channels * self.size**2
+
+    def of(self, x: Tensor, step: int = 1) -> Tensor:
+        """Return the patches (B, P, length) of images (B, ...): mean 0, variance about 1."""
+        u = unfold(x, self.size, stride=step).transpose(1, 2)
+        u = u - u.mean(dim=2, keepdim=True)
+        return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
+
+    def moments(self, batches: Iterator[Tensor]) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are.
+
+        Examples
+        --------
+        >>> images = torch.rand(10, 1, 8, 8)
+        >>> total, squares, count = Patches(1, 8, 8, 3).moments(iter([images]))
+        >>> total.shape, squares.shape, count
+        ((9,), (9, 9), 40)
+        """
+        total = torch.zeros(self.length, dtype=torch.float64)
+        squares = torch.zeros((self.length, self.length), dtype=torch.float64)
+        count = 0
+        for x in batches:
+            u = self.of(x, STEP).reshape(-1, self.length).double().cpu()
+            total += u.sum(dim=0)
+            squares += u.T @ u
+            count += len(u)
+        return total.numpy(), squares.numpy(), count
+
+
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """Filters of patches, and how their responses are pooled.
+
+    Attributes
+    ----------
+    patches : which there are.
+    kernel : (d, F) float32, filters with the whitening in them.
+    mean : (d,) float32, the mean patch.
+    fields : responses are averaged over so many fields in each direction.
+    """
+
+    patches: Patches
+    kernel: np.ndarray = field(repr=False)
+    mean: np.ndarray = field(repr=False)
+    fields: int = 2
+
+    @classmethod
+    def drawn(
+        cls,
+        patches: Patches,
+        moments: tuple[np.ndarray, np.ndarray, float],
+        number: int,
+        fields: int,
+        rng: np.random.Generator,
+    ) -> Filters:
+        """Draw `number` random filters that see whitened patches.
+
+        Parameters
+        ----------
+        moments : sum, sum of outer products and number of the patches of all clients.
+
+        Examples
+        --------
+        >>> patches = Patches(1, 8, 8, 3)
+        >>> moments = patches.moments(iter([torch.rand(10, 1, 8, 8)]))
+        >>> made = Filters.drawn(patches, moments, 16, 2, np.random.default_rng(0))
+        >>> made.length, made(torch.rand(5, 1, 8, 8)).shape
+        (128, torch.Size([5, 128]))
+        """
+        total, squares, count = moments
+        mean = total / count
+        covariance = squares / count - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+        whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
+        drawn = rng.standard_normal((patches.length, number))
+        kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
+        return cls(patches, kernel.astype(np.float32), mean.astype(np.float32), fields)
+
+    @property
+    def length(self) -> int:
+        """Features of an image: two for each filter and field."""
+        return int(2 * self.kernel.shape[1] * self.fields**2)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the features (B, D) float32 of images (B, ...), before any threshold."""
+        kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
+        shape = [n - self.patches.size + 1 for n in x.shape[-2:]]
+        parts = []
+        for piece in x.split(BATCH):
+            response = (self.patches.of(piece) - mean) @ kernel
+            maps = response.transpose(1, 2).reshape(len(piece), -1, *shape)
+            both = torch.cat([maps - DEAD, -maps - DEAD], dim=1).clamp_(min=0)
+            parts.append(adaptive_avg_pool2d(both, self.fields).flatten(1))
+        return torch.cat(parts) if parts else x.new_zeros((0, self.length))
+
+
+def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
+    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1.
+
+    Examples
+    --------
+    >>> as_bits(torch.tensor([[0.2, 0.9]]), np.array([0.5, 0.5]))
+    tensor([[-1.,  1.,  1.]])
+    """
+    limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
+    one = features.new_ones((len(features), 1))
+    return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)

@@ -1,0 +1,118 @@
+"""Linear read-outs of bits: ridge regression as a Hebbian operator that has dreamed.
+
+Source: theory/NOTES.md, "Read-outs of bits". With bits Z (n, D), operator ``A = Z^T Z`` and class
+sums ``B = Z^T Y``, the ridge solution is ``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n``
+with ``J = A / (n D)`` after the dreaming time ``t = D / rho``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.linalg
+from scipy.special import log_softmax
+
+from hopfed.kernels import PackedBits, unpack
+from hopfed.spectral.operators import DenseOperator
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """All that a read-out needs of examples; sums of clients are sums.
+
+    Attributes
+    ----------
+    operator : of the bits, ``A = Z^T Z`` (D, D).
+    by_class : (D, C) int64, ``B = Z^T Y``.
+    counts : (C,) int64, examples of each class.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> bits = np.array([[1, 1, -1], [1, -1, -1]], np.int8)
+    >>> sums = Sums.of(pack(bits), np.array([0, 1]), 2)
+    >>> (sums + sums).counts.tolist(), sums.by_class.tolist()
+    ([2, 2], [[1, 1], [1, -1], [-1, -1]])
+    """
+
+    operator: DenseOperator = field(repr=False)
+    by_class: np.ndarray = field(repr=False)
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, rows: PackedBits, labels: np.ndarray, classes: int) -> Sums:
+        """Sum up packed bits (n, D) and their labels (n,)."""
+        one_hot = np.eye(classes, dtype=np.int64)[labels]
+        by_class = unpack(rows).astype(np.int64).T @ one_hot
+        return cls(DenseOperator.from_examples(rows), by_class, one_hot.sum(axis=0))
+
+    def __add__(self, other: Sums) -> Sums:
+        operator = self.operator + other.operator
+        return Sums(operator, self.by_class + other.by_class, self.counts + other.counts)
+
+    def __mul__(self, weight: float) -> Sums:
+        return Sums(self.operator * weight, self.by_class * weight, self.counts * weight)
+
+    def log_prior(self) -> np.ndarray:
+        """Log shares (C,) of the classes, with one example more, spread over all of them."""
+        share: np.ndarray = np.log((self.counts + 1 / len(self.counts)) / (self.counts.sum() + 1))
+        return share
+
+
+def readouts(sums: Sums, ridges: tuple[float, ...]) -> np.ndarray:
+    """Return a read-out (D, C) for each of R ridges, (R, D, C): ``(A + rho n)^-1 B``.
+
+    Parameters
+    ----------
+    sums : of n examples.
+    ridges : numbers rho above 0, in units of the examples; D / rho is the dreaming time.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = np.where(rng.random((50, 8)) < 0.5, 1, -1), rng.integers(3, size=50)
+    >>> found = readouts(Sums.of(pack(z), y, 3), (0.3,))[0]
+    >>> wanted = np.linalg.solve(z.T @ z + 0.3 * 50 * np.eye(8), z.T @ np.eye(3)[y])
+    >>> bool(np.allclose(found, wanted))
+    True
+    """
+    n = float(sums.counts.sum())
+    D, C = sums.by_class.shape
+    if n == 0:
+        return np.zeros((len(ridges), D, C))
+    values, vectors = scipy.linalg.eigh(sums.operator.matrix / n)
+    inside = vectors.T @ (sums.by_class / n)
+    shrunk = np.maximum(values, 0.0) + np.array(ridges)[:, None]
+    return np.asarray(vectors @ (inside / shrunk[:, :, None]))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings of a read-out that validation chooses.
+
+    Attributes
+    ----------
+    ridge : rho.
+    own : weight of the client's own examples beside those of all; -1 for them alone.
+    scale : of the scores, before they are probabilities.
+    prior : power of the client's own class shares over those of all.
+    """
+
+    ridge: float
+    own: float
+    scale: float
+    prior: float
+
+
+def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> np.ndarray:
+    """Return log-probabilities (n, C) of scores (n, C); `shift` (C,) are the log prior ratios.
+
+    Examples
+    --------
+    >>> even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 1.0), np.log([3.0, 1.0]))
+    >>> np.exp(even).round(2).tolist()
+    [[0.75, 0.25]]
+    """
+    return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
