@@ -1,6 +1,6 @@
 """Images as bits: random filters of whitened patches, pooled over fields, one bit for each feature.
 
-Source: theory/NOTES.md, "Read-outs of bits". Whitening random patches and a two-sided threshold are
+Source: theory/NOTES.md, "One-shot Hebbian read-out". Whitened patches and a two-sided threshold are
 those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones.
 
 Everything that depends on data is a sum over examples: second moments of patches, and sums of

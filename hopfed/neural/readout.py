@@ -1,8 +1,9 @@
 """Linear read-outs of bits: ridge regression as a Hebbian operator that has dreamed.
 
-Source: theory/NOTES.md, "Read-outs of bits". With bits Z (n, D), operator ``A = Z^T Z`` and class
-sums ``B = Z^T Y``, the ridge solution is ``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n``
-with ``J = A / (n D)`` after the dreaming time ``t = D / rho``.
+Source: theory/NOTES.md, "One-shot Hebbian read-out". With bits Z (n, D), operator
+``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge solution is
+``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n`` with ``J = A / (n D)`` after the dreaming
+time ``t = D / rho``.
 """
 
 from __future__ import annotations

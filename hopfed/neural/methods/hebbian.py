@@ -1,8 +1,9 @@
 """Hebbian read-out: bits of images, one operator of a client, and a read-out in closed form.
 
-Source: proposed here; theory/NOTES.md, "Read-outs of bits". That ridge regression over clients is a
-sum is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025). One bit for each feature,
-filters and thresholds that are sums too, and the mixture with the client's own are of this project.
+Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". That ridge
+regression over clients is a sum is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR
+2025). One bit for each feature, filters and thresholds that are sums too, and the mixture with the
+client's own are of this project.
 
 No gradient is computed, and one round is enough. It has four exchanges:
 
