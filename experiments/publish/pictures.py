@@ -283,6 +283,12 @@ PICTURES = (
         "quick",
         "kNN-Per among its baselines, gains over FedAvg, and sweeps of its settings.",
     ),
+    _of(
+        "oneshot",
+        "quick",
+        "One exchange of operators against rounds of training, gains over the same read-out of a "
+        "client's own examples.",
+    ),
     Picture(
         "bench",
         "Inner products of examples as packed bits and as float32 numbers: seconds over both "

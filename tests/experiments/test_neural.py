@@ -20,7 +20,7 @@ from hopfed.figures import drawer  # noqa: E402
 from hopfed.report.tables import tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402
 
-NAMES = ("sohip", "fedssa", "fedh2l", "knnper")
+NAMES = ("sohip", "fedssa", "fedh2l", "knnper", "oneshot")
 
 
 @dataclass(frozen=True)

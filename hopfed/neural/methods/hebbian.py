@@ -11,7 +11,8 @@ No gradient is computed, and one round is enough. It has four exchanges:
 2. sums of the filters' responses up; their means are the thresholds of the bits;
 3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
 4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
-   setting with the highest mean over clients comes down.
+   setting with the highest sum comes down. Each example counts alike: in a mean over clients one
+   with three examples decides.
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
@@ -44,7 +45,7 @@ __all__ = ["Hebbian"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
-SCALES = (2.0, 4.0, 8.0, 16.0)
+SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
 READINGS = ("personal", "global", "alone")
 
@@ -205,7 +206,7 @@ class Hebbian(ClosedForm):
         found = []
         for choice in self.choices():
             logs = log_probabilities(scores[choice.own][RIDGES.index(choice.ridge)], choice, shift)
-            found.append(logs[np.arange(len(labels)), labels].mean())
+            found.append(logs[np.arange(len(labels)), labels].sum())
         return {"likelihoods": np.array(found), "examples": np.asarray(len(labels))}
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -249,8 +250,7 @@ class Hebbian(ClosedForm):
         elif context.exchange == 2:
             state = dict(state) | self._added(state, heard, said)
         else:
-            known = [m["likelihoods"] for m in heard if int(m["examples"])]
-            best = int(np.mean(known, axis=0).argmax()) if known else 0
+            best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
         return state, {EVERYONE: dict(state)}, {}
 
