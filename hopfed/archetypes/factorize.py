@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, match_known, merge, select
+from hopfed.archetypes.selection import ExposureFit, debiased_weights, match_known, merge, select
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
@@ -102,8 +102,18 @@ def factorize(
         space = Subspace.of(spectrum, rank)
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
         kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
+        kept, fit = _debiased(space, kept, fit)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
         return _result(space, spectrum, rank, kept, fit, matches, seed)
+
+
+def _debiased(
+    space: Subspace, kept: np.ndarray, fit: ExposureFit
+) -> tuple[np.ndarray, ExposureFit]:
+    """Patterns and fit with debiased weights, heaviest first."""
+    weights = debiased_weights(space, kept)
+    order = np.argsort(-weights, kind="stable")
+    return kept[order], replace(fit, weights=weights[order], shares=fit.shares[order])
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
