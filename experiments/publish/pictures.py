@@ -155,8 +155,8 @@ PICTURES = (
     _of(
         "disentangle",
         "quick",
-        "Above: share of starts in which three layers take a mixture of three patterns apart, over "
-        "stored patterns and repulsion. Below: more layers, schedules of noise, who repels whom.",
+        "Share of starts in which layers take a mixture apart: over stored patterns and repulsion; "
+        "over temperature and repulsion, and over layers; by schedule of noise and by graph.",
     ),
     _of(
         "completion",
