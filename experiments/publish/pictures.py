@@ -127,6 +127,13 @@ PICTURES = (
         "the proved bounds.",
     ),
     _of(
+        "isotropic",
+        "default",
+        "Above: errors of the isotropic law and of the decoupling of archetypes, over the sites. "
+        "Below: what overlaps of archetypes do, and how far the bulk leaves its edges, with the "
+        "fitted band (lines).",
+    ),
+    _of(
         "heavy_tails",
         "quick",
         "Under heavy tails the covariance has many eigenvalues above the edge; Tyler's shape "

@@ -102,18 +102,22 @@ def factorize(
         space = Subspace.of(spectrum, rank)
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
         kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
-        kept, fit = _debiased(space, kept, fit)
+        kept, fit, weights = _weighed(space, kept, fit)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, matches, seed)
+        return _result(space, spectrum, rank, kept, fit, weights, matches, seed)
 
 
-def _debiased(
+def _weighed(
     space: Subspace, kept: np.ndarray, fit: ExposureFit
-) -> tuple[np.ndarray, ExposureFit]:
-    """Patterns and fit with debiased weights, heaviest first."""
+) -> tuple[np.ndarray, ExposureFit, np.ndarray]:
+    """Patterns and fit, heaviest first by the debiased weights (C,), which come last.
+
+    The verdict keeps to the fit that chose the patterns: it reads low where a pattern is unsure.
+    """
     weights = debiased_weights(space, kept)
     order = np.argsort(-weights, kind="stable")
-    return kept[order], replace(fit, weights=weights[order], shares=fit.shares[order])
+    sorted_fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
+    return kept[order], sorted_fit, weights[order]
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -154,6 +158,7 @@ def _result(
     rank: RankEstimate,
     kept: np.ndarray,
     fit: ExposureFit,
+    weights: np.ndarray,
     matches: np.ndarray,
     seed: int,
 ) -> Archetypes:
@@ -164,7 +169,7 @@ def _result(
         patterns=kept,
         scores=space.scores(kept),
         predicted_scores=gamma,
-        exposures=fit.weights / r2,
+        exposures=weights / r2,
         quality=rank.quality,
         n_detected=rank.n_detected,
         explained=fit.explained,
