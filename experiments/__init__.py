@@ -35,6 +35,7 @@ NAMES = (
     "mp",
     "plan",
     "concentration",
+    "isotropic",
     "heavy_tails",
     "correlated_noise",
     "load",

@@ -2,40 +2,47 @@
 
 A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start
 at it; a start counts when each of the P patterns is the state of some layer, overlap .95 or more.
-Four questions, N = 400:
+Four questions, N = 600:
 
 - map: both couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the
   projector, by K, by the repulsion, and by the temperature from which noise cools to 0;
-- layers: mixtures of L patterns on L layers, L = 1 to 7;
+- layers: mixtures of L patterns on L layers, L = 1 to 7, by the repulsion as well;
 - annealing: the schedules, among them that of the authors' programs;
 - general: linear couplings g_ab that are not the same for all pairs: a chain, a ring, a star.
 
 Cells of the map are chosen on the first third of the seeds and reported on the others.
 
-Measured (default preset, nine seeds, three of them for the choice; P = 3 but where said):
+Settings that work for three layers, the quadratic coupling on the projector, 60 sweeps (480 starts
+each, seeds 110 to 129, on which nothing was chosen; with 300 sweeps in brackets):
 
-- three layers take .99 / .76 / .60 / .24 / 0 of the mixtures apart at K = 3 / 10 / 20 / 40 / 80,
-  with the quadratic coupling on the projector (at K = 3 on Hebb's couplings as well), a repulsion
-  of .2 to .4 and noise that cools from T = .1 to .2. Without repulsion it is .09 at most. The
-  linear coupling reaches .94 / .29 / .52 / .16 / 0, and Hebb's couplings .99 / .53 / .15 / 0 / 0.
-  So half of the mixtures come apart up to K / N = .05;
-- cooling ten times slower, tried in twelve cells of the quadratic coupling on the projector (six
-  draws each): at K = 10, a repulsion of .3 and from T = .1 it takes .83 apart in place of .42
-  (+.41 +- .14, a standard error); in the other eleven, at K = 3 to 40, nothing changed by more than
-  two standard errors (largest: +.15 +- .11 at K = 20). At K = 40 it does not help: -.03 +- .04;
-- the region is an island for the linear coupling: above a repulsion of .1 to .3 its layers leave
-  the patterns. The quadratic one may come as near to its bound as .45;
-- mixtures of L on L layers at K = 10: of the patterns .92 / .90 / .77 / .76 / .74 are found for L
-  = 2 / 3 / 4 / 5 / 7, without repulsion .64 / .57 / .54 / .50 / .52;
-- the authors' annealing takes nothing apart, at K = 3 either; neither does it without the clamped
-  field or the self-field. Its noise is too small to leave the mixture, which is a rest state: with
-  the amplitude of the heat bath at first, all else alike, .55 are taken apart at K = 10. With the
-  largest repulsion, which serial order needs, it is .31. Serial heat bath: .64 at a constant
-  temperature, .71 cooled, 0 without noise;
-- layers of which not all repel each other find less, at the best repulsion: of five patterns .52
-  if all do, .30 on a ring, .28 on a chain, .10 on a star.
+    K     repulsion, cooled from    taken apart            K / N
+    3     .4, T = .1                .96 +- .02 (.99)       .005
+    10    .3, T = .15               .91 +- .02 (.89)       .017
+    20    .3, T = .1                .80 +- .03 (.79)       .033
+    40    .2, T = .1                .42 +- .05 (.50)       .067
 
-Run it with ``hopfed run disentangle --workers 2 --out disentangle.h5``.
+Measured (default preset, seeds 100 to 108, three of them for the choice; P = 3 but where said):
+
+- the quadratic coupling needs repulsion and noise together: half of the mixtures come apart above a
+  line from a repulsion of .45 at T = .05 to .1 at T = .3; close above it is the best place, and the
+  repulsion may come as near to its bound as .49. Without repulsion it is .05 at most, at any K;
+- the region of the linear coupling is an island, .2 from T = .15 (.76 at K = 10) or .3 from T = .1
+  (.93 at K = 3): above it the layers leave the patterns. It takes .96 / .72 / .67 / .25 / 0 of the
+  mixtures apart at K = 3 / 10 / 20 / 40 / 80, Hebb's couplings .97 / .51 / .24 / .01 / 0;
+- all 24 starts of a draw come apart in 10 of 20 draws at K = 3 (16 with 300 sweeps), in 2 to 4 at
+  K = 10, in none at K = 20: one draw of patterns is easier than the next;
+- mixtures of L on L layers at K = 10: .93 / .88 / .37 / .11 / .02 are taken apart for L = 2 / 3 /
+  4 / 5 / 7, from .4 of the largest repulsion on; without repulsion .18 / 0 / 0 / 0 / 0. Of the
+  patterns .97 / .93 / .80 / .74 / .78 are found;
+- the authors' annealing takes nothing apart at K = 10; neither does it without the clamped field or
+  the self-field. Its noise is too small to leave the mixture, which is a rest state: with the
+  amplitude of the heat bath at first, all else alike, .59 are taken apart. With the largest
+  repulsion, which serial order needs, it is .42. Serial heat bath: .72 at a constant temperature,
+  .63 cooled, 0 without noise;
+- layers of which not all repel each other find less, at the best repulsion: of five patterns .56
+  if all do, .30 on a ring, .17 on a chain, none on a star.
+
+Run it with ``hopfed run disentangle --seeds 100:109 --workers 2 --out disentangle.h5``.
 """
 
 from __future__ import annotations
@@ -58,6 +65,7 @@ TIMES = (0.0, float("inf"))  # Hebb's couplings and the projector
 LEVEL = 0.95
 GRAPHS = ("all", "ring", "chain", "star")
 LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
+PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
 
 # Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
 SIMPLE = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
@@ -91,13 +99,13 @@ class Config:
     seeds : draws, three at least for a choice on one and a report on two.
     """
 
-    N: int = 400
+    N: int = 600
     starts: int = 24
     updates: int = 60
     K: tuple[int, ...] = (3, 10, 20, 40, 80)
     mixed: int = 3
-    repulsions: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.45)
-    temperatures: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    repulsions: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.49)
+    temperatures: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.3)
     layers: tuple[int, ...] = (1, 2, 3, 4, 5, 7)
     seeds: int = 9
 
@@ -133,7 +141,7 @@ PRESETS = {
 RECORD = Record(
     claim="layers that repel each other take a mixture apart, up to a load",
     source="proposed here; hopfield federation, Sec. 3, for the memory",
-    minutes={"quick": 0.3, "default": 5.2, "paper": 10},
+    minutes={"quick": 0.3, "default": 8.5, "paper": 10},
     measures={
         "best": Measure("starts taken apart by K, best cell", aim="1 at K = 3"),
         "alone": Measure("starts taken apart by K, without repulsion", aim="1/3 at best"),
@@ -142,6 +150,8 @@ RECORD = Record(
         "hebb": Measure("starts taken apart by K, best cell on Hebb's couplings"),
         "layers": Measure("patterns found of a mixture of L, by L, with repulsion"),
         "layers_alone": Measure("patterns found of a mixture of L, by L, without"),
+        "layers_apart": Measure("starts taken apart, mixtures of L on L layers, with repulsion"),
+        "layers_alone_apart": Measure("starts taken apart, mixtures of L on L layers, without"),
         "authors": Measure("starts taken apart at the second K, authors' annealing and changes"),
         "heat_bath": Measure(
             "starts taken apart at the second K, heat bath without and with cooling"
@@ -161,7 +171,7 @@ def run(config: Config, seed: int) -> Arrays:
         states, xi = _relaxed(config, seed, rule, config.K[k], config.temperatures[T])
         found[(slice(None), *cell)] = score(states, xi)
     arrays: Arrays = {"map/apart": found[0], "map/part": found[1]}
-    arrays["layers/part"] = _by_layers(config, seed)
+    arrays["layers/apart"], arrays["layers/part"] = _by_layers(config, seed)
     arrays["annealing/apart"] = np.array(
         [[annealed(config, seed, name, K) for K in config.K] for name in SCHEDULES]
     )
@@ -217,14 +227,13 @@ def _relaxed(
 
 
 def _by_layers(config: Config, seed: int) -> np.ndarray:
-    """Share of parts found (2, layers): without repulsion, and with the most allowed; best T."""
-    out = np.zeros((2, len(config.layers), len(config.temperatures)))
-    for j, L in enumerate(config.layers):
-        K = max(10, L)
-        for i, part in enumerate((0.0, LARGEST)):
-            rule = Layered(L, part / (L - 1) if L > 1 else 0.0)
-            for k, T in enumerate(config.temperatures):
-                out[i, j, k] = score(*_relaxed(config, seed, rule, K, T))[1]
+    """Shares of starts taken apart, and of parts found: (2, layers, PARTS, temperatures)."""
+    out = np.zeros((2, len(config.layers), len(PARTS), len(config.temperatures)))
+    for j, i in np.ndindex(len(config.layers), len(PARTS)):
+        L = config.layers[j]
+        rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
+        for k, T in enumerate(config.temperatures):
+            out[:, j, i, k] = score(*_relaxed(config, seed, rule, max(10, L), T))
     return out
 
 
@@ -293,11 +302,9 @@ def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Cells chosen on the first third of the seeds, reported on the others."""
-    apart = arrays["map/apart"]
-    first = max(1, len(apart) // 3)
-    tuned, fresh = apart[:first].mean(axis=0), apart[min(first, len(apart) - 1) :].mean(axis=0)
+    tuned, fresh = _halves(arrays["map/apart"])
     zero = config.repulsions.index(0)
-    found: dict[str, list[str]] = {n: [] for n in ("best", "alone", "cell", "linear", "hebb")}
+    chosen: dict[str, list[str]] = {n: [] for n in ("best", "alone", "cell", "linear", "hebb")}
     for k, K in enumerate(config.K):
         cut, out = tuned[:, :, k], fresh[:, :, k]
         c, t, r, T = np.unravel_index(cut.argmax(), cut.shape)
@@ -308,22 +315,29 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             "hebb": _chosen(cut[:, 0], out[:, 0]),
         }
         for name, share in shares.items():
-            found[name].append(f"K = {K}: {share:.2f}")
+            chosen[name].append(f"K = {K}: {share:.2f}")
         place = f"{config.repulsions[r]:g} from T = {config.temperatures[T]:g}"
-        found["cell"].append(f"K = {K}: {COUPLINGS[c]}, {('Hebb', 'projector')[t]}, {place}")
-    summary: dict[str, Any] = {name: "; ".join(parts) for name, parts in found.items()}
-    part = arrays["layers/part"]
-    at = part[:first].mean(axis=0).argmax(axis=-1)
-    rest = part[min(first, len(part) - 1) :].mean(axis=0)
-    alone, pushed = np.take_along_axis(rest, at[..., None], -1)[..., 0]
-    summary["layers_alone"] = _named(config.layers, alone)
-    summary["layers"] = _named(config.layers, pushed)
+        chosen["cell"].append(f"K = {K}: {COUPLINGS[c]}, {('Hebb', 'projector')[t]}, {place}")
+    summary: dict[str, Any] = {name: "; ".join(parts) for name, parts in chosen.items()}
+    for name in ("apart", "part"):
+        tuned, fresh = _halves(arrays[f"layers/{name}"])
+        found = [_chosen(*cells) for cells in zip(tuned, fresh, strict=True)]
+        alone = [_chosen(*cells) for cells in zip(tuned[:, 0], fresh[:, 0], strict=True)]
+        suffix = "_apart" if name == "apart" else ""
+        summary[f"layers{suffix}"] = _named(config.layers, found)
+        summary[f"layers_alone{suffix}"] = _named(config.layers, alone)
     second = min(1, len(config.K) - 1)
     shares_by = dict(zip(SCHEDULES, arrays["annealing/apart"].mean(axis=0)[:, second], strict=True))
     summary["authors"] = _named(AUTHORS, [shares_by[n] for n in AUTHORS])
     summary["heat_bath"] = _named(SIMPLE, [shares_by[n] for n in SIMPLE])
     summary["graphs"] = _named(GRAPHS, arrays["general/part"].mean(axis=0).max(axis=-1))
     return summary
+
+
+def _halves(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means over the seeds on which cells are chosen, the first third, and over the others."""
+    first = max(1, len(shares) // 3)
+    return shares[:first].mean(axis=0), shares[min(first, len(shares) - 1) :].mean(axis=0)
 
 
 def _named(names: Iterable[Any], values: Iterable[float]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,6 +15,7 @@ COUPLINGS = ("linear", "quadratic")
 KINDS = ("Hebb", "projector")
 GRAPHS = ("all", "ring", "chain", "star")
 GRAPH_PARTS = (0.0, 0.2, 0.4, 0.7, 0.9)
+LAYER_PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)
 SCHEDULES = (
     "none", "constant", "cooling", "authors", "no clamped field", "nor self-field", "full noise",
     "larger repulsion",
@@ -20,42 +23,55 @@ SCHEDULES = (
 
 
 def draw(run: Run) -> Figure:
-    """Above: success over K and repulsion, best temperature. Below: layers, annealing, graphs."""
-    figure = new_figure(180, 110)
-    above, below = figure.subfigures(2, 1, height_ratios=(1, 1.15))
-    grid = above.subplots(1, 4, sharex=True, sharey=True)
-    apart = run.arrays["map/apart"].mean(axis=0).max(axis=-1)
-    for j, axes in enumerate(grid):
-        mesh = _map(axes, run, apart[j // 2, j % 2])
-        axes.set_title(f"{COUPLINGS[j // 2]}, {KINDS[j % 2]}")
-        axes.label_outer()
-    above.colorbar(mesh, ax=grid, label="taken apart")
-    left, middle, right = below.subplots(1, 3)
-    _layers(left, run)
-    _annealing(middle, run)
+    """Where mixtures come apart: by load, by temperature, by layers; then annealing and graphs."""
+    figure = new_figure(180, 165)
+    above, middle, below = figure.subfigures(3, 1, height_ratios=(1, 1, 1.05))
+    _by_load(above, run)
+    _by_temperature(middle, run)
+    left, right = below.subplots(1, 2)
+    _annealing(left, run)
     _graphs(right, run)
     return figure
 
 
-def _map(axes: Axes, run: Run, share: np.ndarray) -> object:
-    """Share of starts taken apart, (K, repulsions), with the edge of the region where half are."""
-    K, repulsions = run.config["K"], run.config["repulsions"]
+def _by_load(part: Figure, run: Run) -> None:
+    """Stored patterns and repulsion, at the best temperature."""
+    grid = part.subplots(1, 4, sharex=True, sharey=True)
+    apart = run.arrays["map/apart"].mean(axis=0).max(axis=-1)
+    for j, axes in enumerate(grid):
+        mesh = _map(axes, apart[j // 2, j % 2], run.config["K"], run.config["repulsions"])
+        axes.set(xlabel="stored patterns K", ylabel=r"repulsion $\lambda$")
+        axes.set_title(f"{COUPLINGS[j // 2]}, {KINDS[j % 2]}")
+        axes.label_outer()
+    part.colorbar(mesh, ax=grid, label="taken apart")
+
+
+def _by_temperature(part: Figure, run: Run) -> None:
+    """Temperature and repulsion on the projector; layers and repulsion at the best temperature."""
+    grid = part.subplots(1, 4)
+    apart = run.arrays["map/apart"].mean(axis=0)[:, 1]
+    K, second = run.config["K"], min(1, len(run.config["K"]) - 1)
+    for axes, (c, k) in zip(grid, ((0, second), (1, 0), (1, second)), strict=False):
+        mesh = _map(axes, apart[c, k].T, run.config["temperatures"], run.config["repulsions"])
+        axes.set(xlabel="noise cools from T", ylabel=r"repulsion $\lambda$")
+        axes.set_title(f"{COUPLINGS[c]}, K = {K[k]}")
+    layers = [L for L in run.config["layers"] if L > 1]
+    rows = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)[-len(layers) :]
+    _map(grid[3], rows, layers, LAYER_PARTS)
+    grid[3].set(xlabel="layers, parts of the mixture", ylabel=r"$\lambda$, part of the largest")
+    grid[3].set_title("quadratic, K = 10")
+    part.colorbar(mesh, ax=grid, label="taken apart")
+
+
+def _map(axes: Axes, share: np.ndarray, xs: Iterable[float], ys: Iterable[float]) -> object:
+    """Share of starts taken apart, (xs, ys), with the edge of the region where half are."""
     mesh = axes.pcolormesh(share.T, cmap="cividis", vmin=0, vmax=1)
-    x, y = np.arange(len(K)) + 0.5, np.arange(len(repulsions)) + 0.5
+    x, y = (np.arange(n) + 0.5 for n in share.shape)
     if min(share.shape) > 1 and share.min() < 0.5 < share.max():
         axes.contour(x, y, share.T, levels=[0.5], colors="w", linewidths=1)
-    axes.set_xticks(x, [f"{k}" for k in K])
-    axes.set_yticks(y, [f"{r:g}" for r in repulsions])
-    axes.set(xlabel="stored patterns K", ylabel=r"repulsion $\lambda$")
+    axes.set_xticks(x, [f"{value:g}" for value in xs])
+    axes.set_yticks(y, [f"{value:g}" for value in ys])
     return mesh
-
-
-def _layers(axes: Axes, run: Run) -> None:
-    part = run.arrays["layers/part"].mean(axis=0).max(axis=-1)
-    for row, label in zip(part, ("no repulsion", "repulsion"), strict=True):
-        axes.plot(run.config["layers"], row, marker="o", ms=3, label=label)
-    axes.set(xlabel="layers, and patterns in the mixture", ylabel="patterns found", ylim=(0, 1.05))
-    axes.legend(loc="lower left")
 
 
 def _annealing(axes: Axes, run: Run) -> None:

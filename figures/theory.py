@@ -8,7 +8,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed.figures import new_figure
-from hopfed.theory import marchenko_pastur, planning, spikes, storage, storage_thermal, tracy_widom
+from hopfed.theory import (
+    concentration,
+    marchenko_pastur,
+    planning,
+    spikes,
+    storage,
+    storage_thermal,
+    tracy_widom,
+)
 
 WIDTH, HEIGHT = 90, 65  # mm, one column
 
@@ -40,6 +48,39 @@ def tw(beta: int) -> Figure:
     left.set(xlabel="s", ylabel=rf"density, $\beta$ = {beta}", ylim=(0, None))
     right.semilogy(s, tracy_widom.sf(s, beta), color="C1")
     right.set(xlabel="s", ylabel="upper tail")
+    return figure
+
+
+def bounds(
+    N: int,
+    M: np.ndarray,
+    r: float,
+    level: float,
+    proxy: float,
+    constants: tuple[float, float],
+    band: tuple[float, float],
+) -> Figure:
+    """Deviations of the operator over M, and the band of the bulk beside its edges."""
+    figure = new_figure(2 * WIDTH, HEIGHT)
+    left, right = figure.subplots(1, 2)
+    samples = np.unique(np.round(np.geomspace(min(M.min(), 50), max(M.max(), 1000), 200)))
+    curves = {
+        "Bernstein": concentration.bernstein_deviation(level, N, samples, proxy),
+        "form (35)": concentration.sub_gaussian_deviation(level, N, samples, 1.0, constants[0]),
+        "form (36)": concentration.paper_deviation(level, N, samples, proxy, constants[0]),
+        "form (38)": concentration.refined_deviation(level, N, samples, constants),
+    }
+    for (name, values), line in zip(curves.items(), ("-", "-.", "--", ":"), strict=True):
+        left.plot(samples, values, line, label=name)
+    left.set(xscale="log", yscale="log", xlabel="M", ylabel=r"bound on $\|J - \mathrm{E}\,J\|$")
+    left.legend()
+    lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2, band)
+    ends = marchenko_pastur.edges(N / samples, 1 - r**2)
+    right.fill_between(samples, lower, upper, color="C0", alpha=0.25, lw=0, label="band (39)")
+    for end, label in zip(ends, ("edges", None), strict=True):
+        right.plot(samples, end, color="C0", label=label)
+    right.set(xscale="log", xlabel="M", ylabel="eigenvalue of N J", ylim=(0, None))
+    right.legend()
     return figure
 
 

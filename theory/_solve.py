@@ -103,3 +103,37 @@ def fewest(enough: Callable[[int], bool], least: int, start: float, most: int) -
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def smallest_count(
+    enough: Callable[[np.ndarray], np.ndarray],
+    low: np.ndarray,
+    most: float,
+    fineness: float = 0.0,
+) -> np.ndarray:
+    """Smallest whole numbers that are enough: doubling until they are, then halving.
+
+    Parameters
+    ----------
+    enough : from numbers to whether each is enough, for arrays of one shape.
+    low : the least that are tried.
+    most : from which no more are tried; what is returned then is at least `most`.
+    fineness : relative step at which the search ends; 0 for the single count.
+
+    Examples
+    --------
+    >>> smallest_count(lambda m: m >= np.array([3.0, 700.0]), np.array([1.0, 1.0]), 2.0**20)
+    array([  3., 700.])
+    """
+    low = np.array(low, dtype=np.float64)
+    high = low.copy()
+    while True:
+        short = ~enough(high) & (high < most)
+        if not short.any():
+            break
+        low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+    while np.any(high - low > np.maximum(1.0, fineness * high)):
+        middle = np.floor((low + high) / 2)
+        good = enough(np.maximum(middle, 1))
+        low, high = np.where(good, low, middle), np.where(good, middle, high)
+    return high

@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike
 
 from . import _check, marchenko_pastur
 
+FITTED = (0.29, 0.0)  # C and C' of `bulk_band`, fitted to noise of 100 to 800 sites
+
 
 def variance_proxy(r: ArrayLike, N: ArrayLike, exposures: ArrayLike | None = None) -> np.ndarray:
     """Variance proxy `v = max lambda (1 - lambda)` over the spectrum of the mean operator.
@@ -130,24 +132,93 @@ def paper_tail(
     return found
 
 
+def sub_gaussian_deviation(
+    level: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    variance: ArrayLike = 1.0,
+    constant: ArrayLike = 0.375,
+) -> np.ndarray:
+    """Deviation of the paper's form (35), `2 N exp(-c M min(u^2 / s^4, u / s^2)) = level`.
+
+    Parameters
+    ----------
+    variance : s^2 of the channel, above 0; 1 for +-1 entries, of any mixture.
+    constant : c, which the paper leaves open.
+
+    Examples
+    --------
+    >>> float(sub_gaussian_deviation(0.05, 400, 10_000).round(4))
+    0.0508
+    """
+    rate = np.log(2 * _check.count("N", N) / _check.probability("level", level))
+    rate = rate / (_check.positive("constant", constant) * _check.count("M", M))
+    found: np.ndarray = (_check.positive("variance", variance) * np.maximum(np.sqrt(rate), rate))[
+        ()
+    ]
+    return found
+
+
+def paper_deviation(
+    level: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    variance: ArrayLike = 0.25,
+    constant: ArrayLike = 0.375,
+) -> np.ndarray:
+    """Deviation at which :func:`paper_tail`, the paper's form (36), is `level`.
+
+    Examples
+    --------
+    >>> u = paper_deviation(0.05, 400, 10_000)
+    >>> round(float(u), 4), round(float(paper_tail(u, 400, 10_000)), 6)
+    (0.0254, 0.05)
+    """
+    return refined_deviation(level, N, M, (constant, 1.0), variance)
+
+
+def refined_deviation(
+    level: ArrayLike,
+    N: ArrayLike,
+    M: ArrayLike,
+    constants: tuple[ArrayLike, ArrayLike] = (0.375, 1.0),
+    variance: ArrayLike = 0.25,
+) -> np.ndarray:
+    """Deviation of the paper's form (38), `2 exp(-c M min(u^2 / v, u) + C log N) = level`.
+
+    The paper has v = 1/4 there and leaves c and C open: they are the `constants`. C = 1 is (36).
+
+    Examples
+    --------
+    >>> round(float(refined_deviation(0.05, 400, 10_000, (0.375, 0.5))), 4)
+    0.0211
+    """
+    first, second = (_check.positive("constants", c) for c in constants)
+    rate = np.log(2 / _check.probability("level", level)) + second * np.log(_check.count("N", N))
+    rate = rate / (first * _check.count("M", M))
+    found: np.ndarray = np.maximum(np.sqrt(_variance(variance) * rate), rate)[()]
+    return found
+
+
 def bulk_band(
     N: ArrayLike,
     M: ArrayLike,
     delta: ArrayLike = 0.05,
     variance: ArrayLike = 1.0,
-    constants: tuple[float, float] = (1.0, 1.0),
+    constants: tuple[float, float] = FITTED,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Band (39) that holds all but the outlying eigenvalues with probability `1 - delta`.
 
     The Marchenko-Pastur edges, widened by eq. (40)
     `C sqrt((log(1/delta) + log N) / M) + C' log(N)^2 / N^(2/3)`, in units of the bulk variance.
-    The paper leaves C and C' open: they are the `constants`, and the lower end is cut at 0.
+    The paper leaves C and C' open: they are the `constants`, by default the least that hold noise
+    (`hopfed run isotropic`). The lower end is cut at 0.
 
     Examples
     --------
     >>> lower, upper = bulk_band(400, 1600)
     >>> round(float(lower), 4), round(float(upper), 4)
-    (0.0, 2.9862)
+    (0.2283, 2.2717)
     """
     sites, samples = _check.count("N", N), _check.count("M", M)
     delta = _check.probability("delta", delta)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check, spikes, tracy_widom
+from ._solve import smallest_count
 
 FALSE_ALARM = 1e-3  # rate of the count, unless another is asked for
 START_LEVEL = 1e-6  # that of its robust start; the rule's own level decides
@@ -277,22 +278,11 @@ def plan(
     low = np.broadcast_to(
         np.maximum(stronger + 1, np.ceil(SMALLEST_TABLE / _check.count("N", N))), shape.shape
     ).astype(np.float64)
-    high = low.copy()
 
     def reached(samples: np.ndarray) -> np.ndarray:
         return detection_power(r, exposure, N, samples, false_alarm, stronger) >= target
 
-    for _ in range(50):  # double until the power suffices ...
-        short = ~reached(high) & (high < _MAX_SAMPLES)
-        if not short.any():
-            break
-        low, high = np.where(short, high, low), np.where(short, 2 * high, high)
-    while np.any(high - low > 1):  # ... then halve down to the single example
-        middle = np.floor((low + high) / 2)
-        enough = reached(np.maximum(middle, 1))
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    samples = np.where(reached(low), low, high)
-
+    samples = smallest_count(reached, low, _MAX_SAMPLES)
     ratio = np.asarray(N) / samples
     strength = spikes.spike_strength(r, exposure, N)
     return Plan(

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check, marchenko_pastur, resolution, spikes, tracy_widom
+from ._solve import smallest_count
 from .planning import FALSE_ALARM, SMALLEST_TABLE, START_LEVEL
 
 PROMISES = ("seen", "all", "resolved")
@@ -296,15 +297,11 @@ def _chance(study: Study, what: int | str, M: float) -> float:
 
 def _smallest(study: Study, target: float, power: Callable[[float], float]) -> float:
     """Smallest number of examples whose power reaches the target, to half a percent."""
-    low = high = max(study.size + 2.0, np.ceil(SMALLEST_TABLE / study.N))
-    while power(high) < target:
-        low, high = high, 2 * high
-        if high > MOST:
-            return float(np.inf)
-    while high - low > max(1.0, _FINENESS * high):
-        middle = np.floor((low + high) / 2)
-        low, high = (low, middle) if power(middle) >= target else (middle, high)
-    return float(high)
+    least = np.array(max(study.size + 2.0, np.ceil(SMALLEST_TABLE / study.N)))
+    found = float(
+        smallest_count(lambda M: np.array(power(float(M)) >= target), least, MOST, _FINENESS)
+    )
+    return found if found < MOST else np.inf
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,13 @@ PICTURES = (
         "the proved bounds.",
     ),
     _of(
+        "isotropic",
+        "default",
+        "Above: errors of the isotropic law and of the decoupling of archetypes, over the sites. "
+        "Below: what overlaps of archetypes do, and how far the bulk leaves its edges, with the "
+        "fitted band (lines).",
+    ),
+    _of(
         "heavy_tails",
         "quick",
         "Under heavy tails the covariance has many eigenvalues above the edge; Tyler's shape "
@@ -167,8 +174,8 @@ PICTURES = (
     _of(
         "disentangle",
         "quick",
-        "Above: share of starts in which three layers take a mixture of three patterns apart, over "
-        "stored patterns and repulsion. Below: more layers, schedules of noise, who repels whom.",
+        "Share of starts in which layers take a mixture apart: over stored patterns and repulsion; "
+        "over temperature and repulsion, and over layers; by schedule of noise and by graph.",
     ),
     _of(
         "completion",

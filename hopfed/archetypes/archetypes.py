@@ -14,6 +14,7 @@ import numpy as np
 from hopfed.archetypes import assignment, export, storage, views
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.tables.coding import Coding
+from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
 
 
@@ -30,6 +31,9 @@ class Archetypes:
         (theory/NOTES.md, "Score and acceptance").
     exposures : (K,) estimated fraction of the examples that came from each.
     quality : r of the example channel; otherwise the root mean square of the means.
+    exposure_errors : (K,) standard errors of the exposures, as shares of the mixture that the
+        examples were drawn from; None where they are not known.
+    quality_error : standard error of the quality; NaN where it is not known, 0 where it was given.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
@@ -74,6 +78,8 @@ class Archetypes:
     residual: float = np.nan
     graded_means: np.ndarray | None = field(default=None, repr=False)
     errors: np.ndarray | None = field(default=None, repr=False)
+    exposure_errors: np.ndarray | None = field(default=None, repr=False)
+    quality_error: float = np.nan
     client_shares: np.ndarray | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     coding: Coding | None = field(default=None, repr=False)
@@ -101,6 +107,20 @@ class Archetypes:
         Source: theory/NOTES.md, "Score and acceptance".
         """
         return expected_overlap(self.predicted_scores)
+
+    def exposure_intervals(self, level: float = 0.95) -> np.ndarray:
+        """(K, 2) intervals that hold the share of each archetype with probability `level`.
+
+        NaN where the standard errors are not known. How often they hold it was measured:
+        theory/NOTES.md, "Exposure fit".
+        """
+        unknown = np.full(len(self), np.nan)
+        error = unknown if self.exposure_errors is None else self.exposure_errors
+        return interval(self.exposures, error, level)
+
+    def quality_interval(self, level: float = 0.95) -> np.ndarray:
+        """(2,) interval that holds the quality with probability `level`; NaN where not known."""
+        return interval(self.quality, self.quality_error, level)
 
     def assign(self, X: Any, *, alpha: float = ALPHA) -> Assignment:
         """Which archetype each row of X is of (-1: none of these), and how probably.

@@ -5,7 +5,7 @@ Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, match_known, merge, select
+from hopfed.archetypes.selection import ExposureFit, debiased_weights, match_known, merge, select
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
@@ -102,8 +102,22 @@ def factorize(
         space = Subspace.of(spectrum, rank)
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
         kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
+        kept, fit, weights = _weighed(space, kept, fit)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, matches, seed)
+        return _result(space, spectrum, rank, kept, fit, weights, matches, seed)
+
+
+def _weighed(
+    space: Subspace, kept: np.ndarray, fit: ExposureFit
+) -> tuple[np.ndarray, ExposureFit, np.ndarray]:
+    """Patterns and fit, heaviest first by the debiased weights (C,), which come last.
+
+    The verdict keeps to the fit that chose the patterns: it reads low where a pattern is unsure.
+    """
+    weights = debiased_weights(space, kept)
+    order = np.argsort(-weights, kind="stable")
+    sorted_fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
+    return kept[order], sorted_fit, weights[order]
 
 
 def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -144,6 +158,7 @@ def _result(
     rank: RankEstimate,
     kept: np.ndarray,
     fit: ExposureFit,
+    weights: np.ndarray,
     matches: np.ndarray,
     seed: int,
 ) -> Archetypes:
@@ -154,7 +169,7 @@ def _result(
         patterns=kept,
         scores=space.scores(kept),
         predicted_scores=gamma,
-        exposures=fit.weights / r2,
+        exposures=weights / r2,
         quality=rank.quality,
         n_detected=rank.n_detected,
         explained=fit.explained,

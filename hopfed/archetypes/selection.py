@@ -166,6 +166,37 @@ def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
     return ExposureFit(weights / size, shares, float(1 - residual / total))
 
 
+def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """Estimates (C,) of ``e_mu r^2`` without what a blurred spectrum takes from `fit_exposures`.
+
+    An eigenvector keeps the part gamma of its direction, and a pattern read off its signs seems to
+    keep more. So the fit is made of the population spikes instead, ``diag(theta) ~ sum_c p_c b_c
+    b_c^T``, with the directions ``b ~ a_k / sqrt(gamma_k)`` of unit length, in the plain metric:
+    there the spread of eigenvalues that should be one cancels. The weights add up to the trace.
+
+    Source: theory/NOTES.md, "Exposure fit".
+
+    Examples
+    --------
+    >>> from hopfed.archetypes.subspace import Subspace
+    >>> V = np.array([[0.5, 0.5, 0.5, 0.5], [0.5, -0.5, 0.5, -0.5]]).T
+    >>> space = Subspace(V, strengths=np.array([2.0, 1.0]), overlaps=np.array([0.9, 0.8]))
+    >>> debiased_weights(space, np.array([[1, 1, 1, 1], [1, -1, 1, -1]], np.int8)).round(6)
+    array([0.5 , 0.25])
+    """
+    if len(patterns) == 0 or space.dim == 0:
+        return np.zeros(len(patterns))
+    least = space.n_sites ** (-1 / 3)  # as near to the threshold gamma is not known
+    b = space.coefficients(patterns) / np.sqrt(np.maximum(space.overlaps, least))
+    b = b.astype(np.float64) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+    root = np.linalg.cholesky((b @ b.T) ** 2 + 1e-10 * np.eye(len(b)))
+    weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ space.strengths))
+    if len(patterns) == space.dim and weights.sum() > 0:
+        weights *= space.strengths.sum() / weights.sum()
+    found: np.ndarray = weights / space.n_sites
+    return found
+
+
 def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
     """Keep the candidates that the operator needs, heaviest first, with the fit that says so.
 

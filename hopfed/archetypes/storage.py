@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 KIND = "recover"
-GRADED = {"errors": "errors", "client_shares": "client_shares"}  # field -> array, if there is one
+# Field -> array, if there is one.
+OPTIONAL = {name: name for name in ("errors", "client_shares", "exposure_errors")}
 
 
 def save(found: Archetypes, path: str | Path) -> None:
@@ -122,7 +123,7 @@ def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
         "archetypes/predicted_scores": found.predicted_scores,
         "archetypes/exposures": found.exposures,
     }
-    held = {f"archetypes/{name}": getattr(found, field) for field, name in GRADED.items()}
+    held = {f"archetypes/{name}": getattr(found, field) for field, name in OPTIONAL.items()}
     arrays |= {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
         arrays["columns/names"] = packed_names(found.columns)
@@ -172,6 +173,7 @@ def summary_of(found: Archetypes) -> dict[str, Any]:
         "channel": found.channel,
         "residual": found.residual,
         "quality": found.quality,
+        "quality_error": found.quality_error,
         "explained": found.explained,
         "status": found.status,
         "advice": found.advice,
@@ -211,6 +213,7 @@ def of_run(run: Run) -> Archetypes:
         predicted_scores=arrays["predicted_scores"],
         exposures=arrays["exposures"],
         quality=_number(words["quality"]),
+        quality_error=_number(words.get("quality_error")),
         n_detected=int(words["n_detected"]),
         explained=_number(words["explained"]),
         status=str(words["status"]),
@@ -221,7 +224,7 @@ def of_run(run: Run) -> Archetypes:
         graded_means=arrays["means"] if graded else None,
         columns=columns,
         coding=coding,
-        **{field: arrays.get(name) for field, name in GRADED.items()},
+        **{field: arrays.get(name) for field, name in OPTIONAL.items()},
     )
 
 
@@ -232,6 +235,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     K, N = patterns.shape
     shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
     shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
+    shapes["exposure_errors"] = (K,)
     for name, array in arrays.items():
         if name in shapes:
             require(array.shape == shapes[name], name, f"of shape {shapes[name]}", array.shape)

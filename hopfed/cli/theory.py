@@ -93,6 +93,59 @@ def tw_command(
     show(tables, options, "tw", beta=beta)
 
 
+@theory_command.command("bounds")
+@click.option("--N", "sites", type=WHOLE, required=True, help="Sites.")
+@numbers("--M", "samples", "Examples of the round.", "100,1000,10000")
+@click.option("--r", type=FINITE, default=0.8, show_default=True, help="Quality.")
+@numbers("--exposure", "exposure", "Shares of the examples; of any mixture when left out.")
+@click.option("--level", type=FINITE, default=0.05, show_default=True, help="Chance to be beyond.")
+@click.option("--c", type=FINITE, default=0.375, show_default=True, help="c of (35), (36), (38).")
+@click.option("--C", "sites_power", type=FINITE, default=1.0, show_default=True, help="C of (38).")
+@numbers("--band", "constants", "C and C' of (40). [default: as fitted to noise]")
+@output_options
+def bounds_command(
+    sites: int,
+    samples: np.ndarray,
+    r: float,
+    exposure: Any,
+    level: float,
+    c: float,
+    sites_power: float,
+    constants: Any,
+    **options: Any,
+) -> None:
+    """How far the operator is from its mean, and the bulk from its edges, with level to spare.
+
+    The deviation is of ||J - E J||, J of trace 1: Bernstein's bound, and the forms (35), (36) and
+    (38) of the Hopfield paper, whose constants are open. The band (39), (40) holds all eigenvalues
+    of N J but those of the archetypes.
+
+    Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
+    """
+    from hopfed.theory import concentration
+
+    pair = concentration.FITTED if constants is None else tuple(np.ravel(constants).tolist())
+    if len(pair) != 2:
+        raise ArgumentError("--band", "two numbers, C and C'", constants)
+    if exposure is not None and exposure.sum() > 1 + 1e-9:
+        raise ArgumentError("--exposure", "shares that sum to at most 1", exposure.sum())
+    proxy = min(float(concentration.variance_proxy(r, sites, exposure)), 0.25)
+    noise = 1 - r**2
+    lower, upper = concentration.bulk_band(sites, samples, level, noise, pair)
+    tables: dict[str, Columns] = {
+        "deviation": {
+            "M": samples,
+            "bernstein": concentration.bernstein_deviation(level, sites, samples, proxy),
+            "form_35": concentration.sub_gaussian_deviation(level, sites, samples, 1.0, c),
+            "form_36": concentration.paper_deviation(level, sites, samples, proxy, c),
+            "form_38": concentration.refined_deviation(level, sites, samples, (c, sites_power)),
+        },
+        "band": {"M": samples, "lower": lower, "upper": upper},
+    }
+    drawn = {"N": sites, "M": samples, "r": r, "level": level, "proxy": proxy}
+    show(tables, options, "bounds", **drawn, constants=(c, sites_power), band=pair)
+
+
 @theory_command.command("spike")
 @numbers("--kappa", "kappa", "Strength in units of the noise variance; or --r and --exposure.")
 @click.option("--q", type=FINITE, help="Aspect ratio N / M; or --N and --M.")

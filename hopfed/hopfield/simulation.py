@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, play_round
+from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.settings import HopfieldSettings, Source
@@ -110,27 +111,30 @@ def simulate(
         encoding = Encoding(columns, form, min(64, columns), seed)
     method = HopfieldFederation(source, encoding, **settings)
     engine = LocalEngine() if engine is None else engine
-    state, traffic = None, Traffic(members)
+    play = partial(
+        play_round,
+        method,
+        seed=seed,
+        clients=members,
+        engine=engine,
+        participation=participation,
+        minimum=minimum,
+    )
+    return _played(play, rounds, Traffic(members))
+
+
+def _played(play: Callable[..., Played], rounds: int, traffic: Traffic) -> Simulation:
+    """Play one round and the others after it, each from the state before it."""
     metrics: list[Metrics] = []
     faults: list[str] = []
+    played = play(None, 0)
     for t in range(rounds):
-        played = play_round(
-            method,
-            state,
-            t,
-            seed=seed,
-            clients=members,
-            engine=engine,
-            participation=participation,
-            minimum=minimum,
-        )
-        state = played.state
+        played = play(played.state, t) if t else played
         traffic.add(played.traffic)
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
-    assert state is not None  # there is a round
-    patterns = state.server["memory/patterns"]
-    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), state)
+    patterns = played.state.server["memory/patterns"]
+    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state)
 
 
 def _source(clients: Source | Sequence[Any], rounds: int | None) -> tuple[Source, int, int, int]:

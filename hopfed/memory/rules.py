@@ -111,6 +111,12 @@ class Dreamed(Rule):
 class Layered(Rule):
     """Layers on common couplings that push each other to different patterns.
 
+    From a mixture of three patterns the layers find all three if noise cools from a temperature
+    that suits the repulsion. Of the mixtures at N = 600 these shares come apart: .96 with 3
+    patterns stored (repulsion .4, cooled from T = .1), .91 with 10 (.3, T = .15), .80 with 20 (.3,
+    T = .1), .42 with 40 (.2, T = .1). Without noise, or without repulsion, hardly any do (`hopfed
+    run disentangle`).
+
     Attributes
     ----------
     layers : L, at least 1.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.settings import Settings
 from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.spectral.noise import noise_variance
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.theory.exposures import errors
 
 CROWDED = 0.2  # archetypes per site beyond which the search with one operator finds no more
 
@@ -66,7 +70,31 @@ def one_pass(federation: Federation, rule: RankRule, settings: Settings, seed: i
         search=settings.search,
         seed=seed,
     )
-    return Pass(found, rank, spectrum)
+    return Pass(_with_errors(found, rank, spectrum, settings.quality), rank, spectrum)
+
+
+def _with_errors(
+    found: Archetypes, rank: RankEstimate, spectrum: Spectrum, quality: float | None
+) -> Archetypes:
+    """Archetypes with standard errors, and the quality read off beside the K spikes.
+
+    Where the noise differs between clients neither is known.
+    """
+    if rank.unequal or not len(found) or not 0 < found.quality <= 1:
+        return found
+    N, M, K = spectrum.n_sites, spectrum.n_examples, rank.n_detected
+    overlaps = found.patterns.astype(np.float32) @ found.patterns.T.astype(np.float32) / N
+    shares = np.minimum(found.exposures, 1.0)
+    of = errors(shares, found.quality, N, M, overlaps)
+    if quality is not None:
+        return replace(found, exposure_errors=of.exposures, quality_error=0.0)
+    s2 = noise_variance(spectrum.values[:K], N, (N - K) / M)  # K of N directions hold no noise
+    return replace(
+        found,
+        quality=float(np.sqrt(max(1 - s2, 0.0))),
+        exposure_errors=of.exposures,
+        quality_error=of.quality,
+    )
 
 
 def counted(

@@ -105,13 +105,15 @@ def _result(
         return None
     if not federation.agrees(choice.patterns, quality):
         return None
+    shares = choice.counts / M
     known = Known(choice.predicted_scores, choice.counts, r, federation.n_sites, M)
     verdict = judge_layers(known, more, M - rows)
     return Archetypes(
         patterns=choice.patterns,
         scores=choice.scores,
         predicted_scores=choice.predicted_scores,
-        exposures=choice.counts / M,
+        exposures=shares,
+        exposure_errors=np.sqrt(shares * (1 - shares) / M),
         quality=r,
         n_detected=len(choice) + more,
         explained=float(rows / M),

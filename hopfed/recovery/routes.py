@@ -128,8 +128,10 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     shown = ~few | (rows >= support)
     if shown.all():
         return found
-    fields = ("patterns", "scores", "predicted_scores", "exposures")
-    left = replace(found, **{name: getattr(found, name)[shown] for name in fields})
+    fields = ("patterns", "scores", "predicted_scores", "exposures", "exposure_errors")
+    held = {name: getattr(found, name) for name in fields}
+    kept = {name: array[shown] for name, array in held.items() if array is not None}
+    left = replace(found, **kept)
     if found.status not in FOUND:
         return left
     return replace(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from hopfed.archetypes import storage
 from hopfed.recovery.routes import Recovery
 from hopfed.runs import Run, plain
@@ -32,6 +34,10 @@ def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
     )
 
 
+def _listed(numbers: np.ndarray | None) -> list[float] | None:
+    return None if numbers is None else numbers.tolist()
+
+
 def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     """Return what `hopfed recover --json` prints."""
     found = recovery.archetypes
@@ -40,6 +46,7 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         "scores": found.scores.tolist(),
         "predicted_scores": found.predicted_scores.tolist(),
         "exposures": found.exposures.tolist(),
+        "exposure_errors": _listed(found.exposure_errors),
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up.tolist(),
         "bytes_dense": recovery.dense_nbytes,

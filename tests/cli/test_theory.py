@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hopfed.theory import marchenko_pastur, spikes, storage, study, tracy_widom
+from hopfed.theory import concentration, marchenko_pastur, spikes, storage, study, tracy_widom
 
 
 @pytest.fixture
@@ -49,6 +49,24 @@ def test_mp(tables):
     p = column(got["quantiles"], "p")
     want = marchenko_pastur.quantile(p, column(got["quantiles"], "q"), 2)
     np.testing.assert_array_equal(column(got["quantiles"], "x"), want)
+
+
+def test_bounds(tables):
+    got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2 --C 0.5 --band 0,0")
+    rows = got["deviation"]
+    M = column(rows, "M")
+    proxy = concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
+    want = concentration.bernstein_deviation(0.05, 400, M, proxy)
+    np.testing.assert_array_equal(column(rows, "bernstein"), want)
+    assert (column(rows, "form_36") >= want).all()  # which it follows from
+    u = column(rows, "form_35")
+    log_tail = np.log(2 * 400) - 0.375 * M * np.minimum(u**2, u)
+    np.testing.assert_allclose(log_tail, np.log(0.05))
+    u = column(rows, "form_38")
+    log_tail = np.log(2) + 0.5 * np.log(400) - 0.375 * M * np.minimum(4 * u**2, u)
+    np.testing.assert_allclose(log_tail, np.log(0.05))
+    edges = marchenko_pastur.edges(400 / M, 0.64)
+    np.testing.assert_allclose([column(got["band"], n) for n in ("lower", "upper")], edges)
 
 
 def test_tw(tables):
@@ -123,6 +141,7 @@ def test_capacity(tables):
         "phase --N 400 --M 1600",
         "plan --r 0.3 --N 400 --exposure 0.1,0.01",
         "capacity --t 0,1 --simulate 200",
+        "bounds --N 400 --M 1000 --exposure 0.5,0.5",
     ],
 )
 def test_tables_and_figures(theory, tmp_path, line):
@@ -148,6 +167,9 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("mp --variance 0", "variance must be a finite number above 0"),
         ("mp --p 0.5,1", "p must be a number in (0, 1), got 1.0"),
         ("mp --q x", "'x' is not a number"),
+        ("bounds --N 9 --exposure 0.9,0.9", "--exposure must be shares that sum to at most 1"),
+        ("bounds --N 9 --band 1", "--band must be two numbers"),
+        ("bounds --N 9 --level 0", "in (0, 1)"),
         ("tw --p 0", "p must be a number in (0, 1)"),
         ("tw --beta 3", "beta must be one of (1, 2)"),
         ("tw --N 5", "--N and --M must be given together"),

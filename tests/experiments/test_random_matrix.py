@@ -16,16 +16,20 @@ from hopfed.experiments import (
     correlated_noise,
     find,
     heavy_tails,
+    isotropic,
     mp,
 )
 from hopfed.experiments.runner.execute import execute
 from hopfed.figures import save
 from hopfed.runs import Run
+from hopfed.theory.concentration import bulk_band
+from hopfed.theory.marchenko_pastur import edges
 
 MODULES = {
     "bbp": bbp,
     "mp": mp,
     "concentration": concentration,
+    "isotropic": isotropic,
     "heavy_tails": heavy_tails,
     "correlated_noise": correlated_noise,
 }
@@ -33,6 +37,7 @@ TINY = {
     "bbp": bbp.Config(N=60, M=(100,), seeds=2),
     "mp": mp.Config(N=40, N_test=20, ratios=(0.5,), nulls=2, seeds=2),
     "concentration": concentration.Config(N=40, M=(100, 200), seeds=2),
+    "isotropic": isotropic.Config(N=(30, 40), ratios=(0.5,), K=(2,), nulls=2, seeds=2),
     "heavy_tails": heavy_tails.Config(N=40, seeds=2),
     "correlated_noise": correlated_noise.Config(N=60, seeds=2),
 }
@@ -151,6 +156,34 @@ def test_concentration_stays_below_its_bound(quick):
     assert (run.arrays["counting"] < 2 * run.arrays["deviation"]).all()
 
 
+def test_noise_is_isotropic_and_stays_in_its_band(quick):
+    run = quick("isotropic")
+    summary = run.summary
+    assert abs(summary["law_slope"][0] + 0.5) < 0.15
+    assert summary["lemma_constant"] < 1
+    assert abs(summary["overlap_slope"][0] - 1) < 0.1
+    assert abs(summary["outlier_slope"][0] - 1) < 0.2
+    decoupled, gram = (run.arrays[f"overlap/{n}"].mean(axis=0) for n in ("decoupled", "gram"))
+    assert (np.diff(decoupled) > 0).all()  # with eps
+    assert gram.max() < 3 * gram[0]
+    assert decoupled[-1] > 5 * gram[-1]
+    held, least = map(float, summary["band_coverage"].split(","))
+    assert held > 0.9
+    assert held >= least > 0.7  # 40 nulls
+    config = from_plain(isotropic.Config, run.config)
+    band = np.tensordot([1.0, 0.0], isotropic.band_terms(config), 1)
+    upper = bulk_band(60, 120, config.delta, 1.0, (1.0, 0.0))[1] - edges(0.5)[1]
+    assert band[0, 0] == pytest.approx(upper)
+
+
+def test_the_fitted_band_is_the_least():
+    config = isotropic.Config(N=(100, 400), ratios=(1.0,), seeds=1)
+    terms = isotropic.band_terms(config)
+    needed = 0.5 * terms[0] + 0.1 * terms[1]
+    found = isotropic.fitted(config, np.broadcast_to(needed[None, ..., None], (3, 2, 1, 5)))
+    np.testing.assert_allclose(found, (0.5, 0.1), rtol=1e-6)
+
+
 def test_heavy_tails_fool_the_covariance_and_not_tyler(quick):
     summary = quick("heavy_tails").summary
     assert summary["sample_heaviest"][0] > 10
@@ -187,6 +220,10 @@ def test_correlated_noise_false_spikes_go_and_true_ones_stay(quick):
         ("concentration", {"qualities": (0.5, 1.0)}),
         ("concentration", {"level": 1.0}),
         ("concentration", {"M": (0,)}),
+        ("isotropic", {"N": (100,)}),
+        ("isotropic", {"K": (0,)}),
+        ("isotropic", {"overlaps": (1.0,)}),
+        ("isotropic", {"delta": 0.0}),
         ("heavy_tails", {"ratios": (1.0,)}),
         ("heavy_tails", {"degrees": (2.0,)}),
         ("correlated_noise", {"rhos": (1.0,)}),

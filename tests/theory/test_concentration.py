@@ -16,6 +16,20 @@ def test_deviation_inverts_the_tail(level, N, M, v):
     assert concentration.bernstein_tail(u, N, M, v) == pytest.approx(level, rel=1e-9)
 
 
+@given(level=st.floats(1e-12, 0.999), N=sizes, M=sizes, v=proxies, c=st.floats(0.1, 2))
+def test_the_papers_forms_are_inverted(level, N, M, v, c):
+    u = concentration.paper_deviation(level, N, M, v, c)
+    assert concentration.paper_tail(u, N, M, v, c) == pytest.approx(level, rel=1e-6)
+    assert concentration.refined_deviation(level, N, M, (c, 0.5)) <= concentration.paper_deviation(
+        level, N, M, 0.25, c
+    )
+    # (35) with s^2 = 1 is (36) with v = 1, and a channel of less variance deviates less.
+    u = concentration.sub_gaussian_deviation(level, N, M, 1.0, c)
+    log_tail = np.log(2 * N) - c * M * min(u**2, u)
+    assert log_tail == pytest.approx(np.log(level), rel=1e-9, abs=1e-9)
+    assert concentration.sub_gaussian_deviation(level, N, M, 0.5, c) == pytest.approx(u / 2)
+
+
 @given(u=st.floats(1e-6, 2), N=sizes, M=sizes, v=proxies)
 def test_bounds_are_ordered_probabilities(u, N, M, v):
     tail = concentration.bernstein_tail(u, N, M, v)
@@ -64,13 +78,15 @@ def test_bound_holds_for_the_channel(M):
 
 @given(N=st.integers(10, 10**5), M=st.integers(10, 10**5), variance=st.floats(0.01, 10))
 def test_bulk_band_holds_the_edges(N, M, variance):
-    lower, upper = concentration.bulk_band(N, M, 0.05, variance)
+    lower, upper = concentration.bulk_band(N, M, 0.05, variance, (1.0, 1.0))
     edges = marchenko_pastur.edges(N / M, variance)
     assert 0 <= lower <= edges[0]
     assert upper > edges[1]
     closed = concentration.bulk_band(N, M, 0.05, variance, constants=(0.0, 0.0))
     np.testing.assert_allclose(closed, edges)
-    width = concentration.bulk_band(N, M, 0.05, 1.0)[1] - marchenko_pastur.edges(N / M)[1]
+    width = (
+        concentration.bulk_band(N, M, 0.05, 1.0, (1.0, 1.0))[1] - marchenko_pastur.edges(N / M)[1]
+    )
     expected = np.sqrt((np.log(20) + np.log(N)) / M) + np.log(N) ** 2 / N ** (2 / 3)
     assert width == pytest.approx(expected, rel=1e-9)
 

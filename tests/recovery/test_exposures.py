@@ -1,0 +1,120 @@
+"""Exposures and quality, their standard errors, and how often their intervals hold the truth."""
+
+import numpy as np
+import pytest
+
+from hopfed import load, recover
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError
+from hopfed.theory.exposures import errors, interval
+
+UNEQUAL = (0.4, 0.3, 0.15, 0.1, 0.05)
+
+
+def measured(N, K, M, r, draws, shares=None, first=100):
+    """Ratio of exposures to the shares of the mixture, and coverage of both intervals."""
+    shares = np.full(K, 1 / K) if shares is None else np.array(shares)
+    ratios, held, held_quality = [], [], []
+    for seed in range(first, first + draws):
+        rng = np.random.default_rng(seed)
+        xi = rademacher(K, N, rng)
+        found = recover(
+            draw_examples(xi, M, r, rng, exposures=shares)[0], seed=seed, channel="symmetric"
+        )
+        which = np.abs(found.patterns.astype(float) @ xi.T).argmax(axis=1)
+        if len(set(which.tolist())) < K:  # fewer are seen: others have their shares
+            continue
+        truth, ends = shares[which], found.exposure_intervals()
+        ratios.append((found.exposures / truth).mean())
+        held += ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).tolist()
+        low, high = found.quality_interval()
+        held_quality.append(low <= r <= high)
+    assert len(held_quality) >= 0.8 * draws
+    return np.mean(ratios), np.mean(held), np.mean(held_quality)
+
+
+@pytest.mark.parametrize(
+    ("N", "K", "M", "r", "shares"),
+    [(1000, 5, 100, 0.3, None), (400, 5, 1000, 0.5, UNEQUAL), (300, 15, 1500, 0.6, None)],
+)
+def test_exposures_are_not_low_and_intervals_hold_the_truth(N, K, M, r, shares):
+    ratio, held, held_quality = measured(N, K, M, r, 20, shares)
+    assert ratio == pytest.approx(1, abs=0.03)
+    assert held > 0.87  # 100 to 300 intervals of .95
+    assert held_quality >= 0.75  # 20 of them
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("N", "K", "M", "r", "shares"),
+    [
+        (1000, 5, 100, 0.3, None),
+        (1000, 5, 100, 0.8, None),
+        (400, 10, 1000, 0.3, None),
+        (400, 5, 2000, 0.3, UNEQUAL),
+        (400, 5, 2000, 0.9, UNEQUAL),
+        (400, 40, 2000, 0.5, None),
+        (1000, 50, 2000, 0.6, None),
+    ],
+)
+def test_coverage_over_many_draws(N, K, M, r, shares):
+    ratio, held, held_quality = measured(N, K, M, r, 100, shares)
+    assert ratio == pytest.approx(1, abs=0.01)
+    assert 0.92 < held < 0.98
+    assert held_quality >= 0.88
+
+
+def test_correlated_archetypes_keep_their_shares():
+    """Pairs that overlap by .6 share most of a direction; the fit tells their weights apart."""
+    rng = np.random.default_rng(100)
+    base = rademacher(3, 500, rng)
+    like = np.where(rng.random(base.shape) < 0.2, -base, base).astype(np.int8)
+    xi, shares = np.concatenate([base, like]), np.array([0.3, 0.2, 0.1, 0.05, 0.15, 0.2])
+    found = recover(draw_examples(xi, 4000, 0.6, rng, exposures=shares)[0], seed=0)
+    which = np.abs(found.patterns.astype(float) @ xi.T).argmax(axis=1)
+    assert sorted(which) == list(range(6))
+    off = (found.exposures - shares[which]) / found.exposure_errors
+    assert np.abs(off).max() < 4
+    alone = errors(found.exposures, found.quality, 500, 4000).exposures
+    assert (found.exposure_errors > alone).all()  # what they share is hard to tell apart
+
+
+def test_errors_are_kept_in_the_run_file(tmp_path):
+    rng = np.random.default_rng(1)
+    x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
+    found = recover(x, seed=1)
+    assert (np.diff(found.exposures) <= 0).all()
+    assert found.exposures.sum() == pytest.approx(1, abs=1e-3)
+    found.save(tmp_path / "found.h5")
+    again = load(tmp_path / "found.h5")
+    np.testing.assert_array_equal(again.exposure_errors, found.exposure_errors)
+    assert again.quality_error == found.quality_error > 0
+    given = recover(x, seed=1, quality=0.8)
+    assert (given.quality, given.quality_error) == (0.8, 0.0)
+    np.testing.assert_array_equal(given.quality_interval(), [0.8, 0.8])
+
+
+def test_where_errors_are_not_known():
+    """Owners of different quality: the noise is not of one variance, and no number is made up."""
+    rng = np.random.default_rng(0)
+    xi = rademacher(3, 300, rng)
+    found = recover([draw_examples(xi, 800, r, rng)[0] for r in (0.9, 0.3)], seed=0)
+    assert len(found) == 3
+    assert found.exposure_errors is None
+    assert np.isnan(found.quality_error)
+    assert np.isnan(found.exposure_intervals()).all()
+    assert np.isnan(found.quality_interval()).all()
+
+
+def test_limits_of_the_errors():
+    clean = errors([0.25, 0.75], 1.0, N=100, M=400)
+    np.testing.assert_allclose(clean.exposures, np.sqrt([0.25 * 0.75 / 400] * 2))
+    assert clean.quality == pytest.approx(0, abs=1e-6)
+    one = errors([1.0], 0.8, N=100, M=400)
+    assert one.exposures[0] == 0
+    assert one.quality == pytest.approx(np.sqrt(0.36 / 40000), rel=0.01)  # of M N flips
+    np.testing.assert_array_equal(interval([0.0, 1.0], [0.1, 0.1]), [[0, 0], [1, 1]])
+    with pytest.raises(ArgumentError, match="overlaps"):
+        errors([0.5, 0.5], 0.8, 100, 100, np.eye(3))
+    with pytest.raises(ArgumentError, match="exposures"):
+        errors([1.5], 0.8, 100, 100)
