@@ -55,10 +55,8 @@ def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
     return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
 
 
-def pairs(
-    basis: np.ndarray, images: np.ndarray, wanted: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """Largest eigenvalues (B, wanted) on the spans of bases (B, s, N), and vectors (B, wanted, N)."""
+def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
     small = np.einsum("bsn,btn->bst", basis, images)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]

@@ -24,8 +24,8 @@ def answer(step: str, rows: Bits, down: Message, smallest: int) -> Message:
     ----------
     step : "sums", "products" or "sides".
     rows : (M, N) of this round.
-    down : means (K, N) and shares (K,) of the classes, and for the last two steps directions (K, N);
-        nothing stands for a single class of which nothing is known.
+    down : means (K, N) and shares (K,) of the classes, and directions (K, N) for the last two
+        steps; nothing stands for a single class of which nothing is known.
     smallest : rows of a class below which no sums over them are sent.
     """
     owner = Owner(rows)
@@ -47,7 +47,7 @@ def answer(step: str, rows: Bits, down: Message, smallest: int) -> Message:
 
 
 def _both_sides(weights: np.ndarray, above: np.ndarray, smallest: int) -> np.ndarray:
-    """Which classes (K,) have enough rows on either side; none needs any where one row is enough."""
+    """Which classes (K,) have enough rows on either side, where one is not enough."""
     if smallest <= 1:
         return np.ones(weights.shape[1], dtype=bool)
     upper = above.sum(axis=0)

@@ -158,7 +158,7 @@ def _of_same(counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _parents(memory: Memory, now: UnderWay, parts: Halves, chosen: np.ndarray) -> np.ndarray:
-    """Which remembered class each class of a trial is: of two halves the one that is more like it."""
+    """Which remembered class each class of a trial is: of two halves the more alike one."""
     stay = np.setdiff1d(np.arange(now.best.size), chosen)
     own = now.fit_parent[chosen]
     upper, lower = own.copy(), own.copy()

@@ -37,9 +37,9 @@ class Memory:
 
     Examples
     --------
-    >>> memory = Memory.nothing(3)
+    >>> memory = Memory.start(3)
     >>> memory.size, memory.shares_of(0).tolist()
-    (0, [])
+    (1, [1.0])
     """
 
     means: np.ndarray
@@ -53,10 +53,10 @@ class Memory:
     used: np.ndarray
 
     @classmethod
-    def nothing(cls, n_sites: int) -> Memory:
-        """Return the memory before the first round."""
-        table, row = np.zeros((0, n_sites)), np.zeros(0, dtype=np.int64)
-        return cls(table, table, table, row, np.zeros((0, 0)), row, row, row, np.array(0))
+    def start(cls, n_sites: int) -> Memory:
+        """Return the memory before the first round: a single class of which nothing is known."""
+        table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
+        return cls(table, table, table, nobody, np.zeros((0, 1)), row, row, row, np.array(1))
 
     @classmethod
     def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Memory:
@@ -80,7 +80,8 @@ class Memory:
     @property
     def shares(self) -> np.ndarray:
         """(K,) part of all rows, as they count now, in each class."""
-        return np.asarray(self.rows / max(float(self.rows.sum()), 1e-300))
+        rows = self.rows
+        return np.asarray(rows / rows.sum()) if rows.any() else np.full(self.size, 1 / self.size)
 
     @property
     def patterns(self) -> np.ndarray:
@@ -108,8 +109,6 @@ class Memory:
 
     def supported(self, least: float) -> Memory:
         """Keep the classes of so many rows at least, and the largest one in any case."""
-        if self.size == 0:
-            return self
         return self.select(self.rows >= min(least, float(self.rows.max())))
 
     def moved(self, before: Memory) -> float:
@@ -155,7 +154,7 @@ def carried(memory: Memory, parent: np.ndarray, fresh: ClassSums, prior: Prior) 
     Examples
     --------
     >>> told = {"signed": np.array([[90.0, 90.0]]), "seen": np.full((1, 2), 100.0)}
-    >>> kept = replace(Memory.nothing(2), counts=np.array([[100.0]]), **told)
+    >>> kept = replace(Memory.start(2), counts=np.array([[100.0]]), **told)
     >>> prior = Prior(np.full(2, 0.5), np.ones(2), np.ones(1))
     >>> def of(sums):
     ...     fresh = ClassSums(np.array([[50.0]]), np.array([sums]), np.full((1, 2), 50.0))

@@ -48,7 +48,7 @@ class GradedFederation(GradedSettings):
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
-        return {f"memory/{k}": v for k, v in Memory.nothing(self.n_sites).flatten().items()}
+        return {f"memory/{k}": v for k, v in Memory.start(self.n_sites).flatten().items()}
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer."""

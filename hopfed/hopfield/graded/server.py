@@ -79,9 +79,6 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
     signed, seen = signed + memory.signed.sum(axis=0), seen + memory.seen.sum(axis=0)
     rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
     prior = Prior(rates, observed, influence)
-    if memory.size == 0:
-        single = Mixture(np.zeros((1, method.n_sites)), np.ones((len(clients), 1)))
-        return UnderWay(clients, prior, single, np.array([STRANGER]))
     shares = np.array([memory.shares_of(c) for c in clients])
     return UnderWay(clients, prior, Mixture(memory.means, shares), np.arange(memory.size))
 
@@ -89,7 +86,7 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
 def question(
     method: GradedSettings, now: UnderWay, context: Context
 ) -> tuple[UnderWay, dict[int, Message]]:
-    """What to ask next: each client of this round gets its own shares. Nothing, once it is quiet."""
+    """What to ask next, each client with its own shares; nothing, once there is no more to ask."""
     step = method.round_steps[context.exchange + 1]
     if now.quiet:
         return now, {EVERYONE: {}}
@@ -103,9 +100,7 @@ def question(
     return now, {int(c): {**told, "shares": shares[i]} for i, c in enumerate(now.clients)}
 
 
-def closed(
-    method: GradedSettings, memory: Memory, now: UnderWay, t: int
-) -> tuple[Memory, Metrics]:
+def closed(method: GradedSettings, memory: Memory, now: UnderWay, t: int) -> tuple[Memory, Metrics]:
     """End round t: remember its classes, join those that are alike, drop those of too few rows."""
     fit, parent = now.best, now.fit_parent
     prior, total, weights = pooled(memory, parent, fit.sums, now.fit_clients, now.prior)
@@ -148,10 +143,8 @@ def closed(
 
 
 def broadcast(memory: Memory) -> dict[int, Message]:
-    """What is told of the classes: means to all, and to each client who was heard its own shares."""
+    """What is told of the classes: means to all, and to each client its own shares."""
     means = memory.means.astype(np.float32)
-    if memory.size == 0:
-        return {EVERYONE: {}}
     each = {EVERYONE: memory.shares} | {int(c): memory.shares_of(int(c)) for c in memory.clients}
     return {c: {"means": means, "shares": own.astype(np.float32)} for c, own in each.items()}
 
