@@ -43,6 +43,9 @@ def answer(step: str, rows: Bits, down: Message, smallest: int) -> Message:
     told = {name: np.asarray(to_host(array)) for name, array in found.items()}
     for name in told.keys() & {"counts", "signed", "seen", "products"}:
         told[name] = np.where(kept if told[name].ndim == 1 else kept[:, None], told[name], 0)
+    if smallest > 1 and "seen" in told:  # a column that few rows of a class have
+        few = told["seen"] < smallest
+        told["seen"], told["signed"] = (np.where(few, 0, told[n]) for n in ("seen", "signed"))
     return {**told, "examples": np.asarray(M)}
 
 
