@@ -43,17 +43,24 @@ from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
+from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.graded import GradedFederation
+from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
 
+ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation
+
 MOST_CLIENTS = 10_000
 MOST_NAMED = 10  # largest number of clients named in one line of the log
+
+FOLLOWED = ("residual", "born", "joined", "dropped", "carried", "moved")  # of graded classes
 
 # Settings of the method that have the same name here.
 GUARDS = (
@@ -82,6 +89,9 @@ class Config:
     form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
     liars, claim, support, check : protection against lying clients, and against the broadcast of
         one person's data; see `hopfed.hopfield.settings`.
+    graded : whether to ask for sums over classes instead of operators, of rows that may have gaps:
+        classes with a mean for each column. Clients that `join --classes` answer.
+    steps, looks, products, influence : of graded classes, see `hopfed.hopfield.graded.settings`.
     robust, share : "mean", "trimmed" or "median" of the operators, and the trimmed share.
     quorum, client_groups, persistence, patience, level : see `hopfed.hopfield.settings`; 1 round
         and no quorum add nothing to the protection by `liars`.
@@ -106,6 +116,11 @@ class Config:
     claim: float = 3.0
     support: float = 50.0
     check: bool = True
+    graded: bool = False
+    steps: int = 3
+    looks: int = 2
+    products: int = 4
+    influence: float = 1.0
     robust: str = "mean"
     share: float = 0.1
     quorum: float = 0.0
@@ -133,9 +148,16 @@ class Config:
         require(self.seeds == 1, "seeds", "1: these data are there once", self.seeds)
         self.make()
 
-    def make(self, source: Source | None = None) -> HopfieldFederation | PrivateFederation:
+    def make(self, source: Source | None = None) -> ServedMethod:
         """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
+        if self.graded:
+            require(self.epsilon == math.inf, "graded", "left out with epsilon", True)
+            names = ("discount", "steps", "looks", "products", "alpha", "influence")
+            own = {name: getattr(self, name) for name in (*names, "support")}
+            least = Limits().smallest_vote
+            most = min(self.most, 50)
+            return GradedFederation(source, self.columns, most=most, smallest=least, **own)
         if self.epsilon < math.inf:
             guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
             budget = self.epsilon, self.delta
@@ -183,7 +205,7 @@ def run_round(
 
 def play(
     config: Config,
-    method: HopfieldFederation | PrivateFederation,
+    method: ServedMethod,
     seed: int,
     t: int,
     state: FederationState | None,
@@ -204,7 +226,8 @@ def play(
 
 
 def _arrays(config: Config, played: Played) -> Arrays:
-    patterns = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.columns)
+    classes = _classes(config, played)
+    patterns = classes.pop("patterns")
     packed = np.zeros((config.most, -(-config.columns // 8)), dtype=np.uint8)
     packed[: len(patterns)] = pack_patterns(patterns[: config.most])
     said = played.server_metrics
@@ -221,7 +244,21 @@ def _arrays(config: Config, played: Played) -> Arrays:
     }
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
-    return arrays | numbers | found
+    return arrays | numbers | found | classes
+
+
+def _classes(config: Config, played: Played) -> Arrays:
+    """Patterns (K, N) of +-1 that all clients were told; means and shares of graded classes."""
+    if not config.graded:
+        packed = played.state.down[EVERYONE]["patterns"]
+        return {"patterns": unpack_patterns(packed, config.columns)}
+    memory = Memory.unflatten(below(played.state.server, "memory"))
+    means = np.full((config.most, config.columns), np.nan, np.float32)
+    shares = np.full(config.most, np.nan)
+    means[: memory.size], shares[: memory.size] = memory.means, memory.shares
+    said = {name: np.array(played.server_metrics.get(name, np.nan)) for name in FOLLOWED}
+    told = {"patterns": memory.patterns, "archetypes/means": means, "archetypes/shares": shares}
+    return told | {f"classes/{name}": number for name, number in said.items()}
 
 
 def _by_client(config: Config, values: Mapping[int, float]) -> np.ndarray:
@@ -270,6 +307,14 @@ def archetypes(config: Config, arrays: Arrays) -> np.ndarray:
     """Archetypes after the last round, int8 (K, N), from the arrays of a run."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
     return unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
+
+
+def means(config: Config, arrays: Arrays) -> np.ndarray | None:
+    """Means of graded classes after the last round, (K, N); None of other archetypes."""
+    if not config.graded:
+        return None
+    number = int(arrays["archetypes/number"][0, -1])
+    return np.asarray(arrays["archetypes/means"][0, -1, :number])
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -31,7 +31,7 @@ def signs(rows=M, columns=N, quality=0.7):
 
 def site(folder, rows=None, released=None, epsilon=None, ledger=None, **limits):
     """Return a node as `hopfed join --questions 1 --smallest-batch 50` makes it, or as told."""
-    rows = as_examples(signs() if rows is None else rows)
+    rows = as_examples(signs() if rows is None else rows, gaps=True)
     record = Released.of(folder / "released", rows) if released is None else released
     limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
     owner = Owner(rows, 7, epsilon, ledger=ledger, limits=limits, released=record)

@@ -170,7 +170,8 @@ class Machines:
     def alone(self, run: Run) -> dict[str, np.ndarray]:
         """Arrays of the same federation in one process."""
         config = from_plain(serve.Config, run.config)
-        owners = tuple(read_examples(self.folder / f"{c}.npy") for c in range(self.clients))
+        files = [self.folder / f"{c}.npy" for c in range(self.clients)]
+        owners = tuple(read_examples(path, gaps=True) for path in files)
         method, state, rounds = config.make(Batches(owners, config.rounds)), None, []
         for t in range(config.rounds):
             arrays, state = serve.play(config, method, 0, t, state, LocalEngine())

@@ -39,6 +39,7 @@ def show(
     rounds = limits.rounds or dealt or (terms.rounds if terms is not None else 0)
     own += [f"rounds={rounds}"] if rounds else []
     own += ASKING if limits.questions else []
+    own += ["graded=yes"] if limits.classes else []
     own = [setting for setting in own if not _named(setting, settings)]
     config = with_settings(find("serve").Config(), [*own, *settings])
     owner = Owner(rows, 1, epsilon, delta, ledger, limits, released)

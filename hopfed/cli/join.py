@@ -57,6 +57,13 @@ from hopfed.errors import ArgumentError, DataError
     "for each row, in all. [default: 0, only operators leave]",
 )
 @click.option(
+    "--classes",
+    type=int,
+    metavar="EXCHANGES",
+    help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
+    "rows may have gaps. [default: 0]",
+)
+@click.option(
     "--most-numbers",
     type=int,
     help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
@@ -88,19 +95,20 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     """
     from hopfed._lib.outputs import ARRAY, check_outputs
     from hopfed.data.readers import as_examples
+    from hopfed.kernels import PackedBits
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
     limits = _limits(options)
     _check_options(data, options)
     [table] = read([data], options)
-    rows = as_examples(table.rows, name=str(data))
+    rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     if options["epsilon"] is not None:
         _check_settled(table.coding, options)
     for name in ("id", "ignore", "words", "binarize"):
         del options[name]
     _check_size(rows.shape, limits)
-    if options["epsilon"] is None:
+    if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
         _check_apart(rows, limits)
     if dry_run:
         show(rows, limits, options["epsilon"], options["delta"], settings)
@@ -125,6 +133,7 @@ def _limits(options: dict[str, Any]) -> Any:
         "smallest_vote": 2,
         "smallest_set": 1,
         "questions": 0,
+        "classes": 0,
         "most_numbers": 1,
     }
     given = {name: number for name in fewest if (number := options.pop(name)) is not None}
@@ -222,12 +231,15 @@ def _join(
     from hopfed.hopfield.budget import Ledger
     from hopfed.hopfield.consent import Owner
     from hopfed.hopfield.released import Released
+    from hopfed.kernels import PackedBits
 
     address(server, "--server")
     keys = private_key(key)
     folder = site_folder(home(), keys[1])
     ledger = Ledger(home() / "privacy")
     if epsilon is not None:
+        if not isinstance(rows, PackedBits):
+            raise DataError("--data: rows with gaps are not released with --epsilon")
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
@@ -265,12 +277,22 @@ def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) ->
     if len(packed) > MOST * columns:
         raise DataError(f"{len(packed):,} archetypes of {columns:,} columns, which are too many")
     patterns = unpack_patterns(packed, columns)
+    if "means" in down:
+        patterns = _means(down["means"], len(patterns), columns)
     words = f"the federation is over: {len(patterns)} archetypes"
     if out_file is not None:
         with replacing(out_file) as temporary, open(temporary, "wb") as file:
             np.save(file, patterns)
         words += f"; wrote {out_file}"
     say(words)
+
+
+def _means(told: np.ndarray, number: int, columns: int) -> np.ndarray:
+    """Means of graded classes, as the server tells them."""
+    fits = told.shape == (number, columns) and told.dtype.kind == "f"
+    if not fits or not (np.abs(told) <= 1).all():
+        raise DataError("a malformed message from the server: means that are none")
+    return np.asarray(told)
 
 
 def _secret(folder: Path) -> int:

@@ -36,6 +36,11 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     is_flag=True,
     help="Ask about directions and patterns, too; clients that `join --questions 1` answer.",
 )
+@click.option(
+    "--graded",
+    is_flag=True,
+    help="Ask for sums over classes of rows with gaps; clients that `join --classes N` answer.",
+)
 @click.option("--liars", type=float, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--claim", type=float, help="Medians that a claim counts for. [default: 3]")
 @click.option("--support", type=float, help="Examples behind an archetype, least. [default: 50]")
@@ -105,7 +110,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             )
         except HopfedError as error:
             raise HopfedError(f"{error}; continue with --resume") from None
-        engine.tell(config, experiment.archetypes(config, run.arrays))
+        engine.tell(
+            config, experiment.archetypes(config, run.arrays), experiment.means(config, run.arrays)
+        )
     print_summary(run)
     out.print(
         f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
@@ -138,13 +145,15 @@ class _Told:
         for line in lines:
             say(f"round {t}: {line}")
 
-    def tell(self, config: Any, patterns: Any) -> None:
+    def tell(self, config: Any, patterns: Any, means: Any = None) -> None:
         """Tell the clients that are there what was found, and that it is over."""
         from hopfed.federation.contract import Context
         from hopfed.federation.engines import Call
         from hopfed.hopfield.client import pack_patterns
 
         down, t = {"patterns": pack_patterns(patterns)}, config.rounds - 1
+        if means is not None:
+            down["means"] = means
         everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
         self.engine.tell(config.make(), everyone, GOODBYE)
 
@@ -201,6 +210,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     if options["questions"]:
         given += ASKING
+    given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
     if options["questions"] and config.epsilon < float("inf"):
         rule = "left out with --epsilon: clients release operators with noise, and nothing else"

@@ -9,7 +9,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
-from hopfed.kernels import PackedBits
+from hopfed.kernels import MaskedBits, PackedBits
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Batches:
 
     Attributes
     ----------
-    owners : examples of each client; a single set is that of whoever asks.
+    owners : examples of each client, with gaps or without; a single set is that of whoever asks.
     rounds : number of parts, which differ by at most one example.
 
     Examples
@@ -30,7 +30,7 @@ class Batches:
     [(3, 2), (2, 2)]
     """
 
-    owners: tuple[PackedBits, ...]
+    owners: tuple[PackedBits | MaskedBits, ...]
     rounds: int = 1
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class Batches:
         rule = f"1 to {least // 2}, half the examples of the smallest owner"
         require(1 <= self.rounds <= least // 2, "rounds", rule, self.rounds)
 
-    def examples(self, t: int, client: int) -> PackedBits:
+    def examples(self, t: int, client: int) -> PackedBits | MaskedBits:
         """Examples of a client in round t."""
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
         rows = self.owners[client if len(self.owners) > 1 else 0]

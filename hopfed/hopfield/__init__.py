@@ -12,6 +12,7 @@ robust : aggregates that bear lying clients.
 settings : how a federation works.
 kept : a count, from one exchange to the next.
 client, server : the two sides of an exchange.
+graded : rounds of latent classes with a mean for each column, of rows with gaps.
 simulation : rounds in one call, all clients in one process.
 method : all of it on the contract of `hopfed.federation`.
 budget : what was released of the examples on a machine, so that no row is released twice.

@@ -13,6 +13,8 @@ from math import inf
 from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
+from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.limits import CLASSES
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
@@ -64,6 +66,20 @@ ALLOWED = Allowed(
             "claim": real(1, inf),
             "liars": real(0, 0.5),
             "level": real(0, inf),
+        },
+        GradedFederation: {
+            "source": made(Elsewhere),
+            "n_sites": SITES,
+            "discount": SHARE,
+            "steps": whole(1, 1000),
+            "looks": whole(0, 1000),
+            "products": whole(1, 1000),
+            "alpha": SHARE,
+            "patience": whole(1),
+            "most": whole(1, CLASSES),
+            "influence": SHARE,
+            "support": real(0, inf),
+            "smallest": whole(1),
         },
         Elsewhere: {"rounds": whole(1)},
         Encoding: {

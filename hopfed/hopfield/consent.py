@@ -18,13 +18,15 @@ from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import MOST
 from hopfed.hopfield.cliques import given_away
+from hopfed.hopfield.graded.agreed import AgreedClasses
+from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.relations import broken_by
 from hopfed.hopfield.released import Allowance, Question, Released
-from hopfed.kernels import PackedBits
+from hopfed.kernels import MaskedBits, PackedBits
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Owner:
     released : remembers what was answered.
     """
 
-    rows: PackedBits
+    rows: PackedBits | MaskedBits
     secret: int
     epsilon: float | None = None
     delta: float = 1e-5
@@ -55,20 +57,27 @@ class Owner:
         require(bounded, "epsilon", "above 0", self.epsilon)
         require(self.secret > 0, "secret", "a number above 0", "0")
 
-    def adapt(self, method: Method) -> Agreed:
+    def adapt(self, method: Method) -> Agreed | AgreedClasses:
         """Put the examples into a method, if their owner agrees to it.
 
         Raises
         ------
         DataError : the method is another one, asks for more than agreed, or for other columns.
         """
-        if not isinstance(method, (HopfieldFederation, PrivateFederation)):
+        graded = isinstance(method, GradedFederation)
+        if not (graded or isinstance(method, (HopfieldFederation, PrivateFederation))):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
         if not isinstance(method.source, Elsewhere):
             raise DataError("the federation does not leave the examples where they are")
         source = self._dealt(method.source.rounds)
+        if isinstance(method, GradedFederation):
+            return self._classes(method, source)
+        if isinstance(self.rows, MaskedBits):
+            raise DataError(
+                "these rows have gaps, of which operators take no account: serve --graded"
+            )
         if isinstance(method, PrivateFederation):
             if self.epsilon is None:  # its terms are not for a server to set
                 raise DataError("this client agreed to no epsilon: join --epsilon, or no noise")
@@ -91,6 +100,22 @@ class Owner:
         if not self.limits.questions:  # whatever is asked later, a round is over with its operator
             mine = replace(mine, groups=0, votes=False)
         return self._agreed(mine, source)
+
+    def _classes(self, method: GradedFederation, source: Batches) -> AgreedClasses:
+        """Answer about classes, if so many exchanges are agreed to."""
+        if self.epsilon is not None:
+            raise DataError("this client releases operators with noise only: serve --epsilon")
+        complete = isinstance(self.rows, PackedBits)
+        if complete and self.ledger is not None and self.ledger.holds(self.rows):
+            raise DataError("these examples have a privacy budget: join --epsilon")
+        asked, own = method.exchanges, self.limits.classes
+        if asked > own:
+            raise DataError(
+                f"a round has {asked} exchanges about classes, and this client answers {own} "
+                "(join --classes)"
+            )
+        mine = replace(method, source=source, smallest=self.limits.smallest_vote)
+        return AgreedClasses(mine, source, self.limits, self.released, self.secret)
 
     def _noisy(self, method: PrivateFederation, source: Batches) -> Agreed:
         """Charge the budget; rows come back in the order in which they were released first."""

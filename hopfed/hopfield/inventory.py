@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from hopfed.federation.contract import Method
 from hopfed.federation.messages import Message, nbytes
+from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.limits import CLASSES as MOST
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 
@@ -22,14 +24,22 @@ REVEALS = {
     "votes": "for every known pattern, the sum of the examples nearest to it",
     "voters": "how many examples that are",
 }
+CLASSES = {  # of a federation of graded classes
+    "counts": "for every class that the server names, how many examples are of it",
+    "signed": "for every class, the sum of every column over its examples",
+    "seen": "for every class, how many of its examples have each column",
+    "log_likelihood": "how well the classes explain the examples, as one number",
+    "products": "for every class, how its columns vary together along a direction",
+    "examples": REVEALS["examples"],
+}
 NOISY = "for every pair of columns, in how many examples they agree, with noise"
 
 
 def inventory(method: Method, message: Message) -> list[tuple[str, str, str, int, str]]:
     """Arrays of a message: name, type, shape, bytes, and what they reveal."""
-    rows = []
+    rows, graded = [], isinstance(method, GradedFederation)
     for name, array in message.items():
-        reveals = REVEALS.get(name, "")
+        reveals = (CLASSES if graded else REVEALS).get(name, "")
         if name == "counts" and isinstance(method, PrivateFederation):
             reveals = f"{NOISY}: epsilon {method.epsilon:g}, delta {method.delta:g}"
         shape = " x ".join(map(str, array.shape)) or "one number"
@@ -99,4 +109,9 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
             Worst(1, "groups, sizes", left, group, REVEALS["groups"]),
             Worst(2, "votes, voters", left, vote, "sums of the examples nearest to any patterns"),
         ]
+    if limits.classes:
+        sums = min(limits.classes * MOST * (2 * N + 1), most)
+        vote = min(limits.smallest_vote, batch)
+        told = "sums of the examples of any classes; two sets of classes can be subtracted"
+        found.append(Worst(0, "counts, signed, seen, products", sums, vote, told))
     return found

@@ -45,6 +45,8 @@ GROUP = 50  # rows of a group whose projections are sent
 VOTE = 10  # rows that a vote is a sum of
 SET = 3  # rows that a column or two may set apart from the others
 OPERATORS = 4  # operators' worth of numbers that may leave about a row
+USUAL = 20  # classes in an exchange for which numbers are allowed
+CLASSES = 200  # classes that a server may name at once
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,11 @@ class Limits:
         federations; with 0 only operators leave. Answers to two sets can be subtracted, which may
         leave single rows.
     most_numbers : numbers that may leave about a row, over all federations; 0 stands for four times
-        those of an operator, 2 N (N + 1).
+        those of an operator, 2 N (N + 1), and where classes are answered for 20 of them in each
+        exchange besides.
+    classes : different sets of classes about which a batch answers, over all federations: sums over
+        the rows of each class, and products with their residuals. Answers to two sets can be
+        subtracted, which may leave single rows.
     weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
         question about patterns that the server chooses.
 
@@ -86,11 +92,12 @@ class Limits:
     smallest_set: int = SET
     questions: int = 0
     most_numbers: int = 0
+    classes: int = 0
     weight: bool = False
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("rounds", "smallest_batch", "questions", "most_numbers"):
+        for name in ("rounds", "smallest_batch", "questions", "most_numbers", "classes"):
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         fewest = self.smallest_batch == 0 or self.smallest_batch >= 2
         require(fewest, "smallest_batch", "at least 2", self.smallest_batch)
@@ -108,7 +115,8 @@ class Limits:
 
     def numbers(self, columns: int) -> int:
         """Numbers that may leave about a row."""
-        return self.most_numbers or OPERATORS * columns * (columns + 1) // 2
+        about_classes = self.classes * USUAL * (2 * columns + 1)
+        return self.most_numbers or OPERATORS * columns * (columns + 1) // 2 + about_classes
 
     def most_rounds(self, rows: int, columns: int) -> int:
         """Rounds that the rows may be dealt over, at most; 0 where they do not make a batch."""

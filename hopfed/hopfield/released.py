@@ -26,7 +26,7 @@ import numpy as np
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError
 from hopfed.federation.messages import digest
-from hopfed.kernels import PackedBits
+from hopfed.kernels import MaskedBits, PackedBits
 
 RECORDED = "see the folder `released` in HOPFED_HOME"
 
@@ -89,9 +89,10 @@ class Released:
     _held: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path, rows: PackedBits, look: bool = False) -> Released:
+    def of(cls, folder: Path, rows: PackedBits | MaskedBits, look: bool = False) -> Released:
         """Return the record of these rows among those in `folder`; only a copy, to `look` at."""
-        name = digest({"rows": rows.words, "columns": np.array(rows.n)}).hex()
+        held = {"rows": rows.words} if isinstance(rows, PackedBits) else _planes(rows)
+        name = digest({**held, "columns": np.array(rows.n)}).hex()
         found = cls(folder / f"{name}.json")
         if look:
             return cls(None, found._read())
@@ -211,6 +212,10 @@ class Released:
         with open(os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_WRONLY, 0o600)) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _planes(rows: MaskedBits) -> dict[str, np.ndarray]:
+    return {"rows": rows.signs.words, "seen": rows.seen.words}
 
 
 def _batch(held: dict[str, Any], question: Question) -> dict[str, Any]:

@@ -17,15 +17,19 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Metrics
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.messages import Traffic
+from hopfed.federation.messages import Traffic, below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.graded import GradedFederation
+from hopfed.hopfield.graded.memory import Memory
+from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.settings import HopfieldSettings, Source
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-SETTINGS = tuple(f.name for f in fields(HopfieldSettings) if f.name not in ("source", "encoding"))
+GIVEN = ("source", "encoding", "n_sites")  # settings that follow from the examples
+CHANNELS = {"symmetric": HopfieldSettings, "graded": GradedSettings}
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,13 @@ class Simulation:
 
     Attributes
     ----------
-    patterns : int8 (K, N) of +-1, the archetypes that the server remembers.
+    patterns : int8 (K, N) of +-1, the archetypes that the server remembers; signs of the means of
+        graded classes.
     metrics : of each round, name -> number or array, as the server gave them.
     traffic : bytes and numbers each way, by client, of all rounds.
     faults : a line for each client that failed in a round.
     state : after the last round, for `hopfed.federation.rounds.play_round`.
+    classes : means, shares and rows of graded classes; None of a symmetric channel.
 
     Examples
     --------
@@ -54,6 +60,7 @@ class Simulation:
     traffic: Traffic
     faults: tuple[str, ...]
     state: FederationState = field(repr=False)
+    classes: Memory | None = field(default=None, repr=False)
 
 
 def simulate(
@@ -65,6 +72,7 @@ def simulate(
     participation: Participation | None = None,
     minimum: int = 1,
     encoding: Encoding | None = None,
+    channel: str = "symmetric",
     **settings: Any,
 ) -> Simulation:
     """Play a Hopfield federation over rounds, its clients in this process.
@@ -81,12 +89,16 @@ def simulate(
     minimum : clients that must be heard in a round.
     encoding : how operators travel; as counts of up to 2,048 columns, else as 64 leading factors,
         when left out.
+    channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
+        each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
     settings : of the federation, by name: the fields of
-        `hopfed.hopfield.settings.HopfieldSettings`.
+        `hopfed.hopfield.settings.HopfieldSettings`, or of
+        `hopfed.hopfield.graded.settings.GradedSettings`.
 
     Raises
     ------
-    DataError : examples that are not binary, have gaps, or differ in their columns.
+    DataError : examples that are not binary, have gaps that the channel cannot use, or differ in
+        their columns.
     ArgumentError : another argument breaks its rule.
     TooFewClientsError : fewer than `minimum` were heard in a round.
 
@@ -100,16 +112,19 @@ def simulate(
     >>> played = hopfed.simulate(clients, rounds=2, discount=0.9)
     >>> sorted(played.patterns.tolist()) == sorted(xi.tolist()), played.traffic.up.shape
     (True, (4,))
+    >>> clients = [np.where(rng.random(x.shape) < 0.3, 0, x) for x in clients]  # 0 is missing
+    >>> hopfed.simulate(clients, rounds=2, channel="graded").classes.means.shape
+    (3, 200)
     """
     check_seed(seed)
-    unknown = sorted(settings.keys() - set(SETTINGS))
-    if unknown:
-        raise ArgumentError("settings", f"some of {', '.join(SETTINGS)}", ", ".join(unknown))
-    source, members, rounds, columns = _source(clients, rounds)
-    if encoding is None:
-        form = "counts" if columns <= COUNTED else "factors"
-        encoding = Encoding(columns, form, min(64, columns), seed)
-    method = HopfieldFederation(source, encoding, **settings)
+    _check_settings(channel, encoding, settings)
+    graded = channel == "graded"
+    source, members, rounds, columns = _source(clients, rounds, gaps=graded)
+    method: GradedFederation | HopfieldFederation
+    if graded:
+        method = GradedFederation(source, columns, **settings)
+    else:
+        method = HopfieldFederation(source, encoding or _encoding(columns, seed), **settings)
     engine = LocalEngine() if engine is None else engine
     play = partial(
         play_round,
@@ -120,10 +135,12 @@ def simulate(
         participation=participation,
         minimum=minimum,
     )
-    return _played(play, rounds, Traffic(members))
+    return _played(play, rounds, Traffic(members), graded)
 
 
-def _played(play: Callable[..., Played], rounds: int, traffic: Traffic) -> Simulation:
+def _played(
+    play: Callable[..., Played], rounds: int, traffic: Traffic, graded: bool
+) -> Simulation:
     """Play one round and the others after it, each from the state before it."""
     metrics: list[Metrics] = []
     faults: list[str] = []
@@ -133,11 +150,30 @@ def _played(play: Callable[..., Played], rounds: int, traffic: Traffic) -> Simul
         traffic.add(played.traffic)
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
-    patterns = played.state.server["memory/patterns"]
-    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state)
+    server = played.state.server
+    classes = Memory.unflatten(below(server, "memory")) if graded else None
+    patterns = server["memory/patterns"] if classes is None else classes.patterns
+    return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state, classes)
 
 
-def _source(clients: Source | Sequence[Any], rounds: int | None) -> tuple[Source, int, int, int]:
+def _check_settings(channel: str, encoding: Encoding | None, settings: dict[str, Any]) -> None:
+    require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    none = channel == "symmetric" or encoding is None
+    require(none, "encoding", "left out where classes are graded: sums travel", encoding)
+    known = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
+    unknown = sorted(settings.keys() - set(known))
+    if unknown:
+        raise ArgumentError("settings", f"some of {', '.join(known)}", ", ".join(unknown))
+
+
+def _encoding(columns: int, seed: int) -> Encoding:
+    form = "counts" if columns <= COUNTED else "factors"
+    return Encoding(columns, form, min(64, columns), seed)
+
+
+def _source(
+    clients: Source | Sequence[Any], rounds: int | None, gaps: bool
+) -> tuple[Source, int, int, int]:
     """Where examples come from, of how many clients, for how many rounds, and their columns."""
     if not isinstance(clients, Sequence) and hasattr(clients, "examples"):
         members, most = (getattr(clients, name, None) for name in ("clients", "rounds"))
@@ -148,7 +184,7 @@ def _source(clients: Source | Sequence[Any], rounds: int | None) -> tuple[Source
         return clients, members, rounds, int(clients.examples(0, 0).shape[1])
     if not isinstance(clients, Sequence) or not len(clients):
         raise ArgumentError("clients", "examples of at least one client, in a list", clients)
-    owners = [as_examples(x, name=f"clients[{i}]") for i, x in enumerate(clients)]
+    owners = [as_examples(x, name=f"clients[{i}]", gaps=gaps) for i, x in enumerate(clients)]
     widths = sorted({rows.shape[1] for rows in owners})
     require(len(widths) == 1, "clients", "of the same columns", f"{widths} columns")
     rounds = 1 if rounds is None else rounds

@@ -33,20 +33,31 @@ def leading(
     >>> values.ravel().round(6), np.abs(vectors[:, 0]).round(6).argmax(axis=1)
     (array([3., 4.]), array([0, 2]))
     """
-    B, N = start.shape
-    steps = min(steps, N)
-    Q, images = np.zeros((B, steps, N)), np.zeros((B, steps, N))
+    N = start.shape[1]
+    basis = images = np.zeros((len(start), 0, N))
     q = start / np.linalg.norm(start, axis=1, keepdims=True)
-    for s in range(steps):
-        Q[:, s] = q
-        images[:, s] = product(q)
-        q = images[:, s].copy()
-        for _ in range(2):  # once is not enough where eigenvalues are close
-            q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", Q[:, : s + 1], q), Q[:, : s + 1])
-        norms = np.linalg.norm(q, axis=1, keepdims=True)
-        # An exhausted space goes on with zeros, which add eigenvalues 0.
-        q = np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
-    small = np.einsum("bsn,btn->bst", Q, images)
+    for _ in range(min(steps, N)):
+        basis = np.concatenate([basis, q[:, None]], axis=1)
+        images = np.concatenate([images, product(q)[:, None]], axis=1)
+        q = following(basis, images)
+    return pairs(basis, images, wanted)
+
+
+def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N).
+
+    An exhausted space goes on with zeros, which add eigenvalues 0.
+    """
+    q = images[:, -1].copy()
+    for _ in range(2):  # once is not enough where eigenvalues are close
+        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
+    norms = np.linalg.norm(q, axis=1, keepdims=True)
+    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
+
+
+def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+    small = np.einsum("bsn,btn->bst", basis, images)
     values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
     E = E[:, :, ::-1][:, :, :wanted]
-    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", Q, E)
+    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)

@@ -59,9 +59,7 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
     draw : number of the random start.
     """
     remind(owners, fit)
-    means = fit.classes.means
-    variance = np.maximum(1 - means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
-    scale = 1 / np.sqrt(variance)
+    scale = scales(fit)
 
     def product(w: np.ndarray) -> np.ndarray:
         told = {"directions": (w * scale).astype(np.float32)}
@@ -69,9 +67,20 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
         whole: np.ndarray = (found + _within_variables(fit, w * scale)) * scale
         return whole
 
-    start = stream(owners.seed, "halves", draw).standard_normal(means.shape)
+    start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
     w = leading(product, start, STEPS)[1][:, 0] * scale
-    upper = fit.prior.collect(owners.ask(upper_sums, {"directions": w.astype(np.float32)}))
+    told = {"directions": w.astype(np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+
+
+def scales(fit: Fit) -> np.ndarray:
+    """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
+    variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
+    return np.asarray(1 / np.sqrt(variance))
+
+
+def halved(fit: Fit, upper: ClassSums) -> Halves:
+    """Classes in two halves, from the sums over their upper ones."""
     whole = fit.sums
     lower = ClassSums(
         np.maximum(whole.counts - upper.counts, 0.0),
@@ -129,6 +138,12 @@ def residual_products(owner: Owner, told: Message) -> Message:
 
 def upper_sums(owner: Owner, told: Message) -> Message:
     """Sums over the rows of each class on the upper side of a direction."""
-    side = _projections(owner, told["directions"]) > 0
+    return weighted_sums(owner, owner.weights * upper_side(owner, told["directions"]))
+
+
+def upper_side(owner: Owner, directions: np.ndarray) -> Array:
+    """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
+    side = _projections(owner, directions) > 0
     xp = namespace(owner.weights)
-    return weighted_sums(owner, owner.weights * xp.astype(side, xp.float32))
+    found: Array = xp.astype(side, xp.float32)
+    return found

@@ -1,0 +1,16 @@
+"""Graded classes in rounds: latent classes of rows with gaps that come, go and drift.
+
+settings : how such a federation works.
+memory : the classes that are remembered, with the sums behind them.
+client : what a client answers from the rows of a round.
+under_way : a round at the server, between two of its exchanges.
+server : what the server makes of the answers.
+method : all of it on the contract of `hopfed.federation`.
+
+In come rows of -1, 0 (missing) and +1, at clients; out go means and shares of classes, round by
+round. Source: theory/NOTES.md, "Latent class channel".
+"""
+
+from hopfed.hopfield.graded.method import GradedFederation
+
+__all__ = ["GradedFederation"]

@@ -1,0 +1,95 @@
+"""What the owner of a file agrees to answer about classes that a server names.
+
+Sums over the rows of a class tell of it what its rows have in common. But classes are the server's
+own choice, and sums over two sets of classes can be subtracted: a server that is not honest may
+choose them so that a single row is the difference. So an owner says in how many exchanges a batch
+answers at all, none at the defaults; no sum is over fewer rows than a vote may be; and what was
+answered is recorded like everything else (`hopfed.hopfield.released`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from math import prod
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.data.batches import Batches
+from hopfed.errors import DataError
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.messages import Field, Message, digest, malformed, not_finite
+from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.limits import CLASSES, Limits
+from hopfed.hopfield.released import Allowance, Question, Released
+
+
+@dataclass(frozen=True)
+class AgreedClasses:
+    """A federation of graded classes whose clients' steps are checked before, and recorded after.
+
+    Attributes
+    ----------
+    method : holds the rows.
+    batches : the rows.
+    limits, released : of the owner of the rows.
+    secret : of the owner.
+    """
+
+    method: GradedFederation
+    batches: Batches
+    limits: Limits
+    released: Released
+    secret: int = field(repr=False)
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of a client, by which no guess of its rows can be confirmed."""
+        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
+        return {**self.method.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server, if the answer is within the limits; metrics stay here.
+
+        Raises
+        ------
+        DataError : one line, and nothing is to be sent.
+        """
+        exchange = context.exchange
+        require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
+        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
+        if exchange and not down:
+            return state, {}, {}
+        step = self.method.round_steps[exchange]
+        _check_down(step, down, self.method.n_sites)
+        spec = self.method.expects(down, context)
+        numbers = sum(prod(n for n in f.shape if isinstance(n, int)) for f in spec.values())
+        # The settings of a server change nothing in an answer, but for the step.
+        name = digest({"step": np.frombuffer(step.encode(), np.uint8), **down}).hex()
+        question = Question(self.batches.rounds, context.round, "classes", name, numbers)
+        most = self.limits.numbers(self.method.n_sites)
+        allowance = Allowance(most, {"classes": self.limits.classes})
+        self.released.check(question, allowance)
+        state, up, _ = self.method.client_step(state, down, context)
+        exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
+        self.released.add(exact, allowance, digest(up).hex())
+        return state, up, {}
+
+
+def _check_down(step: str, down: Message, n_sites: int) -> None:
+    """Fail unless a message from the server is of the form that the step reads."""
+    if step == "sums" and not down:
+        return
+    spec: dict[str, Field] = {
+        "means": Field(("classes", n_sites), "f", least=-1.0, most=1.0),
+        "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
+    }
+    if step != "sums":
+        spec["directions"] = Field(("classes", n_sites), "f")
+    wrong = malformed(down, spec) or not_finite(down)
+    if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
+        wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"
+    if wrong is not None:
+        raise DataError(f"a malformed message from the server: {wrong}")

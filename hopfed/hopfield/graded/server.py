@@ -1,0 +1,154 @@
+"""The server's side of a round of graded classes.
+
+1. *sums*: the classes that are remembered go down; of each the count, the sums and the numbers of
+   its observed entries come up, and one log-likelihood. A few steps of expectation maximisation,
+   in which what is remembered of a class counts beside its rows of this round.
+2. *products*: directions go down, their products with the residual moment of each class come up.
+   A class whose residuals stay above the edge of noise holds more than one class.
+3. *sides*: its rows are halved along that direction, and the halves are fitted as in 1. They stay
+   where the evidence of this round is for them: that is how a new class is born.
+
+Then classes that the sums do not tell apart are joined, and those of too few rows are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hopfed.archetypes.graded.mixture import Mixture, Prior, bounded
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Message, below
+from hopfed.hopfield.graded.looking import (
+    directions,
+    hear_products,
+    hear_sides,
+    hear_sums,
+    latest,
+    pooled,
+    towards,
+)
+from hopfed.hopfield.graded.memory import STRANGER, Memory
+from hopfed.hopfield.graded.settings import GradedSettings
+from hopfed.hopfield.graded.under_way import UnderWay
+
+HEAR = {"sums": hear_sums, "products": hear_products, "sides": hear_sides}
+
+Answer = tuple[State, Mapping[int, Message], Metrics]
+
+
+def hear(
+    method: GradedSettings, state: State, messages: Mapping[int, Message], context: Context
+) -> Answer:
+    """Answer the clients, in any exchange of a round."""
+    exchange, metrics = context.exchange, Metrics()
+    memory = Memory.unflatten(below(state, "memory"))
+    if exchange == 0:
+        memory = memory.faded(method.discount)
+        # Sums over the classes of an earlier round say nothing of those of this one.
+        messages = {c: m for c, m in messages.items() if not context.ages.get(c)}
+        now = begun(method, memory, messages) if messages else None
+    else:
+        now = UnderWay.unflatten(below(state, "now")) if "now/flags" in state else None
+    step = method.round_steps[exchange]
+    if now is not None and not now.quiet:
+        memory, now = HEAR[step](method, memory, now, messages, exchange)
+        if exchange + 1 == method.steps + method.products:  # before new classes explain some
+            metrics["residual"] = float(now.ratios.max())
+    last = exchange + 1 == method.exchanges
+    if now is None or last:
+        if now is not None:
+            memory, found = closed(method, memory, now, context.round)
+            metrics |= found
+        return _kept(memory, None), broadcast(memory), metrics | {"classes": memory.size}
+    now, down = question(method, now, context)
+    return _kept(memory, now), down, metrics
+
+
+def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message]) -> UnderWay:
+    """Start a round: the rates of its columns, and the classes that its clients were told last."""
+    clients = np.array(list(messages))
+    rows = np.array([float(m["examples"]) for m in messages.values()])
+    influence = bounded(rows, method.influence)
+    signed, seen = (
+        influence @ np.array([m[name].sum(axis=0, dtype=np.float64) for m in messages.values()])
+        for name in ("signed", "seen")
+    )
+    observed = np.clip(seen / (influence @ rows), 0.0, 1.0)
+    signed, seen = signed + memory.signed.sum(axis=0), seen + memory.seen.sum(axis=0)
+    rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
+    prior = Prior(rates, observed, influence)
+    shares = np.array([memory.shares_of(c) for c in clients])
+    return UnderWay(clients, prior, Mixture(memory.means, shares), np.arange(memory.size))
+
+
+def question(
+    method: GradedSettings, now: UnderWay, context: Context
+) -> tuple[UnderWay, dict[int, Message]]:
+    """What to ask next, each client with its own shares; nothing, once there is no more to ask."""
+    step = method.round_steps[context.exchange + 1]
+    if now.quiet:
+        return now, {EVERYONE: {}}
+    told: Message = {"means": now.asked.means.astype(np.float32)}
+    if step == "products":
+        now = directions(method, now, context.rng("residuals"))
+        told["directions"] = latest(now).astype(np.float32)
+    elif step == "sides":
+        told["directions"] = towards(now).astype(np.float32)
+    shares = now.asked.shares.astype(np.float32)
+    return now, {int(c): {**told, "shares": shares[i]} for i, c in enumerate(now.clients)}
+
+
+def closed(method: GradedSettings, memory: Memory, now: UnderWay, t: int) -> tuple[Memory, Metrics]:
+    """End round t: remember its classes, join those that are alike, drop those of too few rows."""
+    fit, parent = now.best, now.fit_parent
+    prior, total, weights = pooled(memory, parent, fit.sums, now.fit_clients, now.prior)
+    known = parent != STRANGER
+    clients = np.union1d(memory.clients, now.clients)
+    counts = np.zeros((len(clients), len(parent)))
+    before = np.searchsorted(clients, memory.clients)
+    counts[np.ix_(before, known)] = memory.counts[:, parent[known]] * weights[known]
+    counts[np.searchsorted(clients, now.fit_clients)] = total.counts
+    numbers, born, loud = (np.zeros(len(parent), dtype=np.int64) for _ in range(3))
+    numbers[~known] = memory.used + np.arange((~known).sum())
+    born[~known] = t
+    for held, whole in ((numbers, memory.numbers), (born, memory.born), (loud, memory.loud)):
+        held[known] = whole[parent[known]]
+    new = Memory(
+        means=prior.mixture(total).means,
+        signed=total.signed,
+        seen=total.seen,
+        clients=clients,
+        counts=counts,
+        numbers=numbers,
+        born=born,
+        loud=loud,
+        used=memory.used + (~known).sum(),
+    )
+    new = new.select(np.argsort(new.numbers))
+    joined = new.joined(prior)
+    kept = joined.supported(method.support)
+    entries = float(fit.sums.seen.sum())
+    metrics = {
+        "born": int(np.isin(kept.numbers, numbers[~known]).sum()),
+        "joined": new.size - joined.size,
+        "dropped": joined.size - kept.size,
+        "carried": float(weights[known].mean()) if known.any() else 0.0,
+        "moved": kept.moved(memory),
+        "examples": float(fit.sums.counts.sum()),
+        "log_likelihood": fit.sums.log_likelihood / max(entries, 1.0),
+    }
+    return kept, metrics
+
+
+def broadcast(memory: Memory) -> dict[int, Message]:
+    """What is told of the classes: means to all, and to each client its own shares."""
+    means = memory.means.astype(np.float32)
+    each = {EVERYONE: memory.shares} | {int(c): memory.shares_of(int(c)) for c in memory.clients}
+    return {c: {"means": means, "shares": own.astype(np.float32)} for c, own in each.items()}
+
+
+def _kept(memory: Memory, now: UnderWay | None) -> State:
+    state = {f"memory/{k}": v for k, v in memory.flatten().items()}
+    return state if now is None else state | {f"now/{k}": v for k, v in now.flatten().items()}

@@ -1,0 +1,75 @@
+"""Settings of a federation of graded classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hopfed._lib.settings import check_types, require
+from hopfed.hopfield.settings import Source
+
+
+@dataclass(frozen=True)
+class GradedSettings:
+    """How classes are followed over rounds.
+
+    Attributes
+    ----------
+    source : the clients' rows of each round; entries may be missing.
+    n_sites : columns N.
+    discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
+        that moved less is left, whatever its rows of this round say (`memory.carried`).
+    steps : steps of expectation maximisation before, and after each, search for new classes.
+    looks : searches in a round; each can at most double the number of classes.
+    products : products by which the residuals of every class are looked at.
+    alpha : false-alarm rate of the residuals of a class that holds nothing new.
+    patience : rounds in a row that the residuals of a class must be above noise before it is split.
+    most : classes at most.
+    influence : part of all rows of a round that one client may stand for.
+    support : rows that a class must have, in the sums that are remembered; one of fewer is dropped.
+    smallest : rows of a class at a client below which the client sends no sums over them.
+
+    Raises
+    ------
+    ArgumentError : a setting outside of its range.
+
+    Examples
+    --------
+    >>> from hopfed.data.batches import Elsewhere
+    >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).round_steps
+    ('sums', 'products', 'products', 'sides', 'sums')
+    """
+
+    source: Source
+    n_sites: int
+    discount: float = 0.7
+    steps: int = 3
+    looks: int = 3
+    products: int = 5
+    alpha: float = 1e-3
+    patience: int = 1
+    most: int = 50
+    influence: float = 1.0
+    support: float = 5.0
+    smallest: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
+        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
+        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
+        require(self.support > 0, "support", "above 0", self.support)
+        require(self.looks >= 0, "looks", "at least 0", self.looks)
+        for name in ("steps", "products", "patience", "most", "smallest"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+
+    @property
+    def round_steps(self) -> tuple[str, ...]:
+        """Names of a round's exchanges."""
+        look = (*(("products",) * self.products), "sides", *(("sums",) * self.steps))
+        return ("sums",) * self.steps + look * self.looks
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round."""
+        return len(self.round_steps)

@@ -1,0 +1,171 @@
+"""Graded classes across machines: what an owner answers about them, and whole federations."""
+
+import json
+
+import numpy as np
+import pytest
+from asking import N, ask, method, refused, signs, site
+from graded_tables import classes, error
+from machines import COLUMNS, Machines
+
+from hopfed.cli import main
+from hopfed.data.batches import Elsewhere
+from hopfed.experiments import serve
+from hopfed.hopfield.graded import GradedFederation
+
+E = 19  # exchanges of a round
+
+
+def asked(rounds=1, columns=N, **settings):
+    given = {"looks": 2, "products": 4, **settings}
+    return GradedFederation(Elsewhere(rounds), columns, **given)
+
+
+def told(K=2, **more):
+    rng = np.random.default_rng(1)
+    means = rng.uniform(-0.9, 0.9, (K, N)).astype(np.float32)
+    return {"means": means, "shares": np.full(K, 1 / max(K, 1), np.float32), **more}
+
+
+def gappy(rows=400):
+    x = signs(rows).copy()
+    x[np.random.default_rng(2).random(x.shape) < 0.3] = 0
+    return x
+
+
+def test_a_client_answers_nothing_about_classes_unless_its_owner_says_so(tmp_path):
+    refused(ask(site(tmp_path), asked()), f"{E} exchanges about classes, and this client answers 0")
+    refused(ask(site(tmp_path, classes=E - 1), asked()), f"answers {E - 1} (join --classes)")
+    reply = ask(site(tmp_path, classes=E), asked())
+    assert set(reply.up) == {"counts", "signed", "seen", "log_likelihood", "examples"}
+
+
+def test_rows_with_gaps_answer_about_classes_and_send_no_operator(tmp_path):
+    node = site(tmp_path, gappy(), classes=E)
+    refused(ask(node, method()), "have gaps")
+    reply = ask(node, asked())
+    assert 0.65 < reply.up["seen"].sum() / (400 * N) < 0.75
+    reply = ask(node, asked(), 0, 3, reply.state, told(directions=np.ones((2, N), np.float32)))
+    assert set(reply.up) == {"products", "examples"}
+    private = site(tmp_path / "private", signs(400), epsilon=1.0, classes=E)
+    refused(ask(private, asked()), "operators with noise only")
+
+
+def test_so_many_exchanges_are_answered_and_no_more_and_repeats_are_free(tmp_path):
+    node = site(tmp_path, gappy(), classes=E)
+    first = ask(node, asked())
+    replies = []
+    for i in range(E + 2):
+        down = told()
+        down["means"] *= 1 - 0.01 * i
+        replies.append(ask(node, asked(), 0, 1, first.state, down))
+    assert [bool(r.fault) for r in replies] == [False] * (E - 1) + [True] * 3
+    refused(replies[-1], f"answer {E} different question(s) by classes")
+    again = ask(node, asked(), 0, 1, first.state, told(), run="another")
+    assert again.fault  # of another run there is no such state
+    started = ask(node, asked(), run="another")
+    again = ask(node, asked(discount=0.1), 0, 1, started.state, told(), run="another")
+    np.testing.assert_array_equal(again.up["signed"], replies[0].up["signed"])
+    (path,) = (tmp_path / "released").glob("*.json")
+    assert len(json.loads(path.read_text())["batches"]["0"]["answers"]) == E
+
+
+def test_no_sum_is_over_few_rows(tmp_path):
+    rows = gappy()
+    rows[:, 7] = 0
+    rows[:9, 7] = 1  # a column that nine rows have
+    node = site(tmp_path, rows, classes=E)
+    first = ask(node, asked(smallest=1))  # the server does not set it
+    assert first.up["seen"][0, 7] == first.up["signed"][0, 7] == 0
+    down = told()
+    down["means"][1] = np.where(rows[0] == 0, 0, rows[0] * np.float32(0.999))  # one row's own class
+    reply = ask(node, asked(smallest=1), 0, 1, first.state, down)
+    assert reply.up["counts"][0] > 380
+    assert reply.up["counts"][1] == 0
+    assert not reply.up["signed"][1].any()
+
+
+@pytest.mark.parametrize(
+    "down",
+    [
+        {},
+        told(K=0),
+        told(K=201),
+        told() | {"shares": np.ones(3, np.float32)},
+        told() | {"means": np.full((2, N), 1.5, np.float32)},
+        told() | {"means": np.full((2, N), np.nan, np.float32)},
+        told() | {"means": np.zeros((2, N + 1), np.float32)},
+        told(directions=np.ones((2, N), np.float32)),
+        told(more=np.ones(3)),
+    ],
+    ids=lambda down: ",".join(f"{k}{v.shape}" for k, v in down.items()) or "nothing",
+)
+def test_what_is_no_question_gets_no_answer(tmp_path, down):
+    node = site(tmp_path, gappy(), classes=E)
+    state = ask(node, asked()).state
+    reply = ask(node, asked(), 0, 1, state, down)
+    if down:
+        refused(reply, "a malformed message from the server")
+    assert not reply.up
+
+
+def test_a_dry_run_says_what_sums_over_classes_reveal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    np.save(tmp_path / "mine.npy", gappy(900))
+    arguments = ["join", "--data", str(tmp_path / "mine.npy"), "--dry-run"]
+
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "missing" in capsys.readouterr().err
+    main([*arguments, "--classes", str(E)])
+    words = " ".join(capsys.readouterr().out.split())
+    for part in ("how many examples are of it", "can be subtracted", "Nothing was sent"):
+        assert part in words
+
+
+def fill(machines, rows=500):
+    """Give the clients rows of three graded classes, each with gaps of its own."""
+    T, y, x = classes(3, COLUMNS, rows * machines.clients, 3)
+    rng = np.random.default_rng(4)
+    for c, part in enumerate(np.array_split(x, machines.clients)):
+        gaps = rng.random(part.shape) < rng.uniform(0.05, 0.4, COLUMNS)
+        np.save(machines.folder / f"{c}.npy", np.where(gaps, np.nan, part.astype(float)))
+    return T
+
+
+def assert_as_alone(machines, run):
+    for name, array in machines.alone(run).items():
+        np.testing.assert_array_equal(run.arrays[name], array, err_msg=name)
+
+
+def test_three_owners_of_tables_with_gaps(tmp_path):
+    with Machines(tmp_path, clients=3) as machines:
+        T = fill(machines)
+        machines.serve("--rounds", "2", "--minimum", "3", "--graded")
+        machines.join(0, "--classes", "40", "--out", "found.npy")
+        machines.join(1, "--classes", "40")
+        machines.join(2, "--classes", "40")
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
+    assert_as_alone(machines, run)
+    found = np.load(tmp_path / "found.npy")
+    assert found.shape == (3, COLUMNS)
+    assert error(found, T) < 0.09
+    np.testing.assert_array_equal(found, serve.means(serve.Config(graded=True), run.arrays))
+
+
+@pytest.mark.slow
+def test_a_server_of_classes_killed_and_resumed_loses_nothing(tmp_path):
+    with Machines(tmp_path, clients=2) as machines:
+        fill(machines)
+        machines.serve("--rounds", "3", "--minimum", "2", "--graded")
+        machines.join(0, "--classes", "40")
+        machines.join(1, "--classes", "40")
+        machines.wait("server", "round 1 exchange 0")
+        machines.kill("server")
+        machines.serve("--resume")
+        run = machines.run()
+        assert [machines.end(f"client-{c}") for c in range(2)] == [0, 0]
+    assert machines.log("server").count("round 0 exchange 0") == 1, "a committed round again"
+    assert_as_alone(machines, run)

@@ -1,0 +1,304 @@
+"""Classes of rows with gaps over rounds: evidence carried, novelty, drift, departures."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from graded_tables import error, known
+
+import hopfed
+from hopfed.data.batches import Batches
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.participation import Participation
+from hopfed.federation.rounds import FederationState, play_round
+from hopfed.hopfield.graded import GradedFederation, client
+from hopfed.hopfield.graded.memory import Memory
+
+GAPS = (0.1, 0.2, 0.3, 0.5)  # of each client, on average; each misses columns of its own more often
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Drawn:
+    """Rows of classes for four clients, whose shares (T, K) and means change over rounds."""
+
+    T: np.ndarray
+    shares: np.ndarray
+    rows: int = 200
+    drift: float = 0.0
+    seed: int = 0
+    clients = len(GAPS)
+
+    @property
+    def rounds(self):
+        return len(self.shares)
+
+    def means(self, t):
+        way = np.random.default_rng(self.seed).choice([-1, 1], self.T.shape)
+        return np.clip(self.T + self.drift * t * way, -0.98, 0.98)
+
+    def draw(self, t, who):
+        rng, T = np.random.default_rng([self.seed, t, who]), self.means(t)
+        own = self.shares[t] * np.random.default_rng([1, who]).uniform(0.3, 1.7, len(T))
+        y = rng.choice(len(T), self.rows, p=own / own.sum())
+        x = np.where(rng.random((self.rows, T.shape[1])) < (1 + T[y]) / 2, 1, -1).astype(np.int8)
+        gaps = GAPS[who] * np.random.default_rng([2, who]).uniform(0.5, 1.5, T.shape[1])
+        x[rng.random(x.shape) < gaps] = 0
+        return x, y
+
+    def examples(self, t, who):
+        return self.draw(t, who)[0]
+
+    def known(self, t):
+        """Means of the rows of one round, of all clients, with the labels known."""
+        x, y = (
+            np.concatenate(part) for part in zip(*map(self.draw, [t] * 4, range(4)), strict=True)
+        )
+        return known(x, y, len(self.T))
+
+
+def planted(K, N, shares, **settings):
+    T = np.random.default_rng(settings.get("seed", 0)).uniform(-1, 1, (K, N))
+    return Drawn(T, np.asarray(shares), **settings)
+
+
+def played(source, rounds=None, clients=4, **settings):
+    """Memory and metrics after each round."""
+    method, state, found = GradedFederation(source, source.T.shape[1], **settings), None, []
+    for t in range(rounds or source.rounds):
+        result = play_round(method, state, t, seed=0, clients=clients, engine=LocalEngine())
+        assert not result.faults.words()
+        state = result.state
+        arrays = {k.removeprefix("memory/"): v for k, v in state.server.items()}
+        found.append((Memory.unflatten(arrays), result.server_metrics))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_are_found_and_rounds_add_up(seed):
+    source = planted(5, 100, np.full((5, 5), 0.2), seed=seed)
+    found = played(source)
+    assert [memory.size for memory, _ in found] == [5] * 5
+    errors = [error(memory.means, source.T) for memory, _ in found]
+    alone = [error(source.known(t), source.T) for t in range(5)]
+    assert errors[0] < 1.05 * alone[0]
+    assert errors[-1] < 0.65 * np.mean(alone)  # as of 2.8 rounds: the sum of .7^t, or nearly
+    assert all((memory.numbers == range(5)).all() for memory, _ in found)
+    assert all(metrics["born"] == 0 for _, metrics in found[1:])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
+    shares = np.full((6, 5), 0.2)
+    shares[:3] = [1 / 3, 1 / 3, 1 / 3, 0, 0]
+    source = planted(5, 100, shares, seed=seed)
+    found = played(source)
+    assert [memory.size for memory, _ in found] == [3, 3, 3, 5, 5, 5]
+    assert found[3][1]["residual"] > 1.5
+    assert max(found[t][1]["residual"] for t in (1, 2, 5)) < 1.1
+    last = found[-1][0]
+    assert last.born.tolist() == [0, 0, 0, 3, 3]
+    assert error(found[3][0].means[:3], source.T) < 0.08  # those known before are known better
+    assert error(last.means, source.T) < 0.07
+
+
+def test_a_class_is_split_only_after_as_many_loud_rounds_as_are_asked_for():
+    shares = np.full((6, 4), 0.25)
+    shares[:3] = [0.5, 0.5, 0, 0]
+    found = played(planted(4, 100, shares), patience=2)
+    assert [memory.size for memory, _ in found][:5] == [1, 2, 2, 2, 4]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_means_that_drift_are_followed(seed):
+    source = planted(4, 100, np.full((7, 4), 0.25), drift=0.08, seed=seed)
+    found = played(source)
+    assert [memory.size for memory, _ in found] == [4] * 7
+    assert (found[-1][0].numbers == range(4)).all()
+    follow = [error(memory.means, source.means(t)) for t, (memory, _) in enumerate(found)]
+    alone = [error(source.known(t), source.means(t)) for t in range(7)]
+    assert np.mean(follow[1:]) < np.mean(alone[1:])  # evidence is carried, and is not behind
+    assert error(found[-1][0].means, source.T) > 0.3  # where they were
+    assert found[-1][1]["carried"] < 0.8
+    assert 0.05 < found[-1][1]["moved"] < 0.15
+
+
+def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
+    one = planted(3, 100, np.full((4, 3), 1 / 3))
+    other = dataclasses.replace(one, T=one.T * np.array([[1.0], [1.0], [-1.0]]))
+
+    class Turning(Drawn):
+        def examples(self, t, who):
+            return (one if t < 3 else other).examples(t, who)
+
+    found = played(Turning(one.T, one.shares), discount=1.0)
+    memory = found[-1][0]
+    assert error(other.T, memory.means) < 0.12  # the new one among them
+    assert memory.size in (3, 4)  # the old one may be remembered still
+
+
+def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
+    shares = np.full((12, 4), 0.25)
+    shares[2:, 3] = 0
+    source = planted(4, 100, shares / shares.sum(axis=1, keepdims=True), rows=60)
+    found = played(source, discount=0.5)
+    sizes = [memory.size for memory, _ in found]
+    assert sizes[:4] == [4] * 4
+    assert sizes[-1] == 3
+    assert sum(metrics["dropped"] for _, metrics in found) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_owners_of_different_gaps_and_shares_are_no_classes(seed):
+    found = played(planted(1, 100, np.ones((4, 1)), rows=300, seed=seed))
+    assert [memory.size for memory, _ in found] == [1] * 4
+    found = played(planted(2, 80, np.full((4, 2), 0.5), rows=300, seed=seed))
+    assert [memory.size for memory, _ in found] == [2] * 4
+
+
+def test_many_classes_come_out_within_a_few_rounds():
+    source = planted(12, 200, np.full((3, 12), 1 / 12), rows=400)
+    memory, _ = played(source)[-1]
+    assert memory.size == 12
+    assert error(memory.means, source.T) < np.mean(
+        [error(source.known(t), source.T) for t in range(3)]
+    )
+
+
+def test_shares_are_those_of_each_client():
+    source = planted(3, 100, np.full((6, 3), 1 / 3), rows=400)
+    memory, _ = played(source)[-1]
+    place = np.argmin(((memory.means[:, None] - source.T) ** 2).sum(axis=2), axis=1)
+    for who in range(4):
+        true = np.bincount(source.draw(5, who)[1], minlength=3)[place] / 400
+        assert np.abs(memory.shares_of(who) - true).max() < 0.06
+    assert memory.shares_of(77) == pytest.approx(memory.shares)
+
+
+def test_a_run_that_is_stopped_goes_on_to_the_same_bits_in_any_engine():
+    source = planted(4, 60, np.full((3, 4), 0.25), rows=100)
+    method = GradedFederation(source, 60)
+    states = []
+    with PoolEngine(2) as pool:
+        for engine in (LocalEngine(), pool):
+            state = None
+            for t in range(3):
+                if state is not None:
+                    state = FederationState.unflatten(state.flatten())
+                state = play_round(method, state, t, seed=3, clients=4, engine=engine).state
+            states.append(state.flatten())
+    assert states[0].keys() == states[1].keys()
+    for name, array in states[0].items():
+        np.testing.assert_array_equal(array, states[1][name])
+
+
+def test_absent_late_and_failing_clients_do_not_stop_the_round():
+    source = planted(4, 100, np.full((6, 4), 0.25))
+
+    class Failing(LocalEngine):
+        def step(self, method, calls):
+            outcomes = super().step(method, calls)
+            for call, outcome in zip(calls, outcomes, strict=True):
+                if call.context.client == 1 and call.context.exchange == 4 * call.context.round:
+                    outcome.message.clear()
+            return outcomes
+
+    some, faults = Participation(rate=0.8, late=0.3, delay=2), set()
+    method, state = GradedFederation(source, 100), None
+    for t in range(6):
+        result = play_round(
+            method, state, t, seed=5, clients=4, engine=Failing(), participation=some
+        )
+        state, faults = result.state, faults | set(result.faults.codes.tolist())
+    assert {Fault.ABSENT, Fault.LATE, Fault.MALFORMED} <= faults
+    assert len(state.server["memory/means"]) == 4
+    assert error(state.server["memory/means"], source.T) < 0.09
+
+
+def test_one_client_that_lies_about_its_sums_is_refused():
+    source = planted(3, 60, np.full((2, 3), 1 / 3))
+
+    class Lying(LocalEngine):
+        def step(self, method, calls):
+            outcomes = super().step(method, calls)
+            for call, outcome in zip(calls, outcomes, strict=True):
+                if call.context.client == 2 and "signed" in outcome.message:
+                    outcome.message["signed"] = outcome.message["seen"] + np.float32(20)
+            return outcomes
+
+    result = play_round(GradedFederation(source, 60), None, 0, seed=0, clients=4, engine=Lying())
+    assert result.faults.words() == ["client 2 malformed: sums of entries beyond their number"]
+    assert len(result.state.server["memory/means"]) == 3
+
+
+def test_a_client_of_many_rows_stands_for_its_part_alone():
+    T = np.random.default_rng(0).uniform(-1, 1, (2, 80))
+    rng = np.random.default_rng(1)
+    tables = [
+        np.where(rng.random((m, 80)) < (1 + T[k]) / 2, 1, -1) for m, k in ((400, 0), (8000, 1))
+    ]
+    free, bound = (
+        hopfed.simulate(tables, channel="graded", influence=part).classes for part in (1.0, 0.5)
+    )
+    assert sorted(free.shares.round(2)) == [0.05, 0.95]
+    assert sorted(bound.shares.round(2)) == [0.5, 0.5]
+
+
+def test_sums_over_few_rows_are_not_sent():
+    source = planted(3, 60, np.full((1, 3), 1 / 3))
+    rows = as_examples(source.examples(0, 0)[:30], gaps=True)
+    down = {"means": np.float32(source.T), "shares": np.float32([0.4, 0.4, 0.2])}
+    plain, careful = (client.answer("sums", rows, down, least) for least in (1, 12))
+    few = plain["counts"] < 12
+    assert few.any()
+    assert not few.all()
+    assert (careful["counts"] == np.where(few, 0, plain["counts"])).all()
+    assert not careful["signed"][few].any()
+    assert not careful["seen"][few].any()
+    down["directions"] = np.float32(np.random.default_rng(0).standard_normal((3, 60)))
+    whole, sides = (client.answer("sides", rows, down, least) for least in (1, 12))
+    told = sides["counts"] > 0
+    assert (plain["counts"][told] - whole["counts"][told] >= 12).all()
+    assert (whole["counts"][told] >= 12).all()
+
+
+def test_simulate_takes_gaps_where_classes_are_graded():
+    source = planted(3, 100, np.full((2, 3), 1 / 3), rows=400)
+    tables = [source.examples(0, who) for who in range(4)]
+    found = hopfed.simulate(tables, 2, seed=1, channel="graded", discount=1.0)
+    assert found.classes.means.shape == found.patterns.shape == (3, 100)
+    assert (np.sign(found.classes.means) == found.patterns).all()
+    assert error(found.classes.means, source.T) < 0.06
+    assert found.traffic.up.min() > 0
+    holes = [np.where(x == 0, np.nan, x.astype(float)) for x in tables]
+    same = hopfed.simulate(holes, 2, seed=1, channel="graded", discount=1.0)
+    np.testing.assert_array_equal(same.classes.means, found.classes.means)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"channel": "noisy"}, "channel must be one of symmetric, graded, got noisy"),
+        ({"votes": True}, "settings must be some of discount, .*, got votes"),
+        ({"discount": 1.5}, "discount must be in"),
+        ({"support": 0.0}, "support must be above 0"),
+        ({"steps": 0}, "steps must be at least 1"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_line(arguments, words):
+    tables = [np.tile([1, 0, -1, 1], (10, 5))]
+    with pytest.raises(ArgumentError, match=words):
+        hopfed.simulate(tables, **{"channel": "graded", **arguments})
+    with pytest.raises(DataError, match="missing"):
+        hopfed.simulate(tables)
+
+
+def test_columns_of_another_number_are_a_fault_of_the_client():
+    rows = as_examples(np.tile([1, -1, 0], (6, 1)), gaps=True)
+    method = GradedFederation(Batches((rows,)), 4)
+    with pytest.raises(DataError, match="3 columns, not 4"):
+        method.client_step({}, {}, Context(0, 0, 0, 0))
