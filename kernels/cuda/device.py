@@ -151,6 +151,10 @@ class Cuda:
             times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
         return min(times)
 
+    def current(self) -> Any:
+        """Context in which new arrays lie on this device."""
+        return self.xp.cuda.Device(self.ordinal)
+
     @contextmanager
     def stream(self) -> Iterator[Any]:
         """Make a new stream the current one, which is given."""
