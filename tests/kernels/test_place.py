@@ -34,7 +34,9 @@ def no_cupy(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
 
 
-@pytest.mark.parametrize("word", ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CUDA", "cuda:1 ", "cpu:0"])
+@pytest.mark.parametrize(
+    "word", ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CUDA", "cuda:1 ", "cpu:0"]
+)
 def test_other_words_are_refused(word):
     with pytest.raises(ArgumentError, match=r"device must be cpu, cuda or cuda:N"):
         place(word)
@@ -112,8 +114,9 @@ def test_the_examples_are_moved_once_as_bits(monkeypatch):
     assert moved == [(150, 2), (250, 2)]
 
 
+@pytest.mark.slow
 def test_rows_with_gaps_are_recovered_there_too(opened):
-    x = sample(3, 60, 400, 0.9, 1)[1]
+    x = sample(2, 16, 120, 0.9, 1)[1]
     x[np.random.default_rng(0).random(x.shape) < 0.1] = 0
     here = recover(x, seed=1)
     there = recover(x, seed=1, device="cuda")
@@ -123,6 +126,8 @@ def test_rows_with_gaps_are_recovered_there_too(opened):
 
 def test_without_cupy_one_line_says_what_to_install(no_cupy):
     x = np.array([[1, -1], [1, 7]])  # what is wrong with the examples comes second
-    with pytest.raises(BackendError, match=r"a CUDA device needs CuPy.*pip install 'hopfed\[cuda") as e:
+    with pytest.raises(
+        BackendError, match=r"a CUDA device needs CuPy.*pip install 'hopfed\[cuda"
+    ) as e:
         recover(x, device="cuda")
     assert "\n" not in str(e.value)
