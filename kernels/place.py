@@ -22,6 +22,30 @@ VARIABLE = "HOPFED_DEVICE"
 RULE = "cpu, cuda or cuda:N, N the number of a device"
 
 
+_DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
+
+
+def adopted(x: Any) -> Any:
+    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is.
+
+    Tensors of PyTorch are taken without their gradients.
+
+    Raises
+    ------
+    BackendError : CuPy or the device is not there.
+
+    Examples
+    --------
+    >>> adopted([[1, -1]])
+    [[1, -1]]
+    """
+    if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
+        return x
+    x = x.detach() if hasattr(x, "detach") else x
+    kind, ordinal = x.__dlpack_device__()
+    return Place(int(ordinal)).open().xp.from_dlpack(x) if int(kind) == _DLPACK_CUDA else x
+
+
 @dataclass(frozen=True)
 class Place:
     """The processor, or a CUDA device.

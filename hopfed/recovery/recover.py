@@ -50,9 +50,9 @@ def recover(
         NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
         `hopfed.read_table`, or what that makes a table of and is no path, or a list of those:
         columns are matched by name then, and the result knows their names. Owners exchange
-        operators, sums over classes and small matrices with the server, never examples. CuPy arrays
-        and bits packed on a device stay there, all owners' on one, unless `device` says otherwise;
-        the result is on the host.
+        operators, sums over classes and small matrices with the server, never examples. Arrays on a
+        device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
+        says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
     method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`. Where

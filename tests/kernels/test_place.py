@@ -8,9 +8,11 @@ from emulator.device import Emulated, HostArray
 from helpers import sample
 
 from hopfed import kernels, recover
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.kernels.cuda import device as devices
-from hopfed.kernels.place import Place, asked, place
+from hopfed.kernels.place import Place, adopted, asked, place
+from hopfed.spectral.operators import FactorOperator
 
 
 @pytest.fixture
@@ -122,6 +124,63 @@ def test_rows_with_gaps_are_recovered_there_too(opened):
     there = recover(x, seed=1, device="cuda")
     assert there.status == here.status
     np.testing.assert_array_equal(there.patterns, here.patterns)
+
+
+class Tensor:
+    """A tensor of PyTorch on a device, as far as others see it."""
+
+    is_cuda = True
+
+    def __init__(self, held, free=False):
+        self.held, self.free, self.shape = held, free, held.shape
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **_):
+        if not self.free:
+            raise BufferError("Can't export tensors that require gradient")
+        return self.held.__dlpack__()
+
+    def detach(self):
+        return Tensor(self.held, free=True)
+
+
+def test_tensors_on_a_device_stay_there(monkeypatch):
+    device = Emulated()
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: device)
+    x = sample(3, 120, 400, 0.9, 1)[1]
+    for dtype in (np.int8, np.float32):
+        tensor = Tensor(x.astype(dtype))
+        rows = as_examples(tensor)
+        assert isinstance(rows.words, HostArray)
+        np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+    assert FactorOperator.from_examples(tensor).rows.device is device
+    there = recover([Tensor(x[:150]), Tensor(x[150:])], seed=1)
+    np.testing.assert_array_equal(there.patterns, recover([x[:150], x[150:]], seed=1).patterns)
+    x[3, 5] = 7
+    with pytest.raises(DataError, match="got 7 at row 4, column 6"):
+        recover(Tensor(x))
+
+
+@pytest.mark.gpu
+def test_tensors_of_pytorch_on_a_gpu_stay_there(device):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no device")
+    x = sample(3, 120, 400, 0.9, 1)[1]
+    rows = as_examples(torch.tensor(x, dtype=torch.float32, device="cuda", requires_grad=True))
+    np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+
+
+def test_what_lies_on_the_host_is_left_to_numpy():
+    x = sample(2, 20, 30, 0.9, 1)[1]
+    assert adopted(x) is x
+    torch = pytest.importorskip("torch")
+    np.testing.assert_array_equal(as_examples(torch.tensor(x)).words, kernels.pack(x).words)
 
 
 def test_without_cupy_one_line_says_what_to_install(no_cupy):
