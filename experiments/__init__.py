@@ -6,10 +6,11 @@ A module of this package offers
 - `PRESETS`: configs with the names quick, default and paper;
 - `RECORD`: the claim, its source, and the values with which the summary is compared;
 - `run(config, seed)`: the results of one seed, a dict of arrays that have the same shapes for every
-  seed; or, for a federation, `run_round(config, seed, t, state, engine)`: the arrays of round t and
-  the new state, from the state after round t - 1. The first state is None; the new state is None
-  after the last round. A state is a dict of arrays, or a `FederationState`, in which unchanged
-  clients are not copied;
+  seed; one that can recover on a device takes `device` too, "cpu" unless given; or, for a
+  federation, `run_round(config, seed, t, state, engine)`: the arrays of round t and the new state,
+  from the state after round t - 1. The first state is None; the new state is None after the last
+  round. A state is a dict of arrays, or a `FederationState`, in which unchanged clients are not
+  copied;
 - `summarise(config, arrays)`: the numbers of the summary, from the arrays of all seeds;
 - if it compares many methods, `tables(config, summary)`: the `Table`s to print;
 - if its settings may name code outside of hopfed, `code_of(config)`: these names, which are
@@ -59,6 +60,8 @@ NAMES = (
     "knnper",
     "oneshot",
 )
+
+ON_DEVICE = ("load", "plan", "scale")  # those whose `run` takes a device
 
 OTHERS = ("fl", "serve")  # experiments with their own commands
 

@@ -156,15 +156,15 @@ RECORD = Record(
 )
 
 
-def run(config: Config, seed: int) -> Arrays:
+def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
     """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
     arrays = {name: np.full(shape, np.nan) for name in ("found", "false", "seconds", "stop")}
     for i, mode in enumerate(MODES):
-        _recover(config, mode, 50, 0.04, seed)  # compile before the first timing
+        _recover(config, mode, 50, 0.04, seed, device)  # compile before the first timing
         for j, N in enumerate(config.N):
             for k, load in enumerate(config.loads):
-                point = _recover(config, mode, N, load, seed)
+                point = _recover(config, mode, N, load, seed, device)
                 for name, value in point.items():
                     arrays[name][i, j, k] = value
                 if point["found"] < HOPELESS:
@@ -172,7 +172,9 @@ def run(config: Config, seed: int) -> Arrays:
     return arrays
 
 
-def _recover(config: Config, mode: str, N: int, load: float, seed: int) -> dict[str, float]:
+def _recover(
+    config: Config, mode: str, N: int, load: float, seed: int, device: str
+) -> dict[str, float]:
     """Part of the archetypes found, false discoveries, seconds and limit, at one point."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
@@ -185,7 +187,8 @@ def _recover(config: Config, mode: str, N: int, load: float, seed: int) -> dict[
         clients.append(rows)
         counts += np.bincount(labels, minlength=K)
     start = time.process_time()
-    patterns = recover(clients, seed=seed, method=method, channel="symmetric").patterns
+    options: dict[str, Any] = {"method": method, "channel": "symmetric", "device": device}
+    patterns = recover(clients, seed=seed, **options).patterns
     seconds = time.process_time() - start
     score = retrieval(patterns, xi)
     done = score.found(LEVEL) == K and score.false_discoveries == 0

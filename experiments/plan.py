@@ -95,7 +95,7 @@ def planned(N: int, K: int, r: float, power: float) -> Promises:
     return promises(r, np.full(K, 1 / K), N, power)
 
 
-def run(config: Config, seed: int) -> Arrays:
+def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
     """Planned sizes and powers (kinds, promises), and what one table of each shows."""
     kinds = grid(config)
     sizes, powers, shown = (np.zeros((len(kinds), len(PROMISES))) for _ in range(3))
@@ -109,7 +109,7 @@ def run(config: Config, seed: int) -> Arrays:
                 rademacher(K, N, rng), int(sizes[i, j]), r, rng, exposures=exposures
             )
             if promise == "resolved":
-                shown[i, j] = recover(rows, seed=seed).status == "ok"
+                shown[i, j] = recover(rows, seed=seed, device=device).status == "ok"
             else:
                 count = min(_counted(rows), K)
                 shown[i, j] = count / K if promise == "seen" else count == K

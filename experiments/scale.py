@@ -82,14 +82,15 @@ RECORD = Record(
 )
 
 
-def run(config: Config, seed: int) -> Arrays:
+def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
-    points = [_measure(config, N, M, seed) for N, M in zip(config.N, config.M, strict=True)]
+    sizes = zip(config.N, config.M, strict=True)
+    points = [_measure(config, N, M, seed, device) for N, M in sizes]
     return {name: np.array([p[name] for p in points]) for name in points[0]}
 
 
-def _measure(config: Config, N: int, M: int, seed: int) -> dict[str, float]:
-    settings = json.dumps([N, M, config.archetypes, config.quality, seed])
+def _measure(config: Config, N: int, M: int, seed: int, device: str) -> dict[str, float]:
+    settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
     code = f"from hopfed.experiments.scale import point; point(*{settings})"
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
@@ -102,7 +103,7 @@ def _measure(config: Config, N: int, M: int, seed: int) -> dict[str, float]:
     return json.loads(answer.stdout)
 
 
-def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
+def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu") -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
     from hopfed.bench.harness.machine import peak_bytes
 
@@ -111,7 +112,7 @@ def point(N: int, M: int, K: int, quality: float, seed: int) -> None:
     bits = kernels.concatenate([kernels.pack(b) for b in _batches(xi, M, quality, rng)])
     drawn = peak_bytes()
     start = time.perf_counter()
-    recovery = run_recovery(bits, seed=seed, method="joint")
+    recovery = run_recovery(bits, seed=seed, method="joint", device=device)
     seconds = time.perf_counter() - start
     score = retrieval(recovery.archetypes.patterns, xi)
     result = {

@@ -260,7 +260,7 @@ def first_seed(config: Mapping[str, Any]) -> int:
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the experiment alone: all but the first seed.
+    """Settings of the experiment alone: all but the first seed and the device.
 
     Parameters
     ----------
@@ -268,10 +268,10 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> settings_of({"seeds": 3, "first_seed": 100})
+    >>> settings_of({"seeds": 3, "first_seed": 100, "device": "cuda:0"})
     {'seeds': 3}
     """
-    return {name: value for name, value in config.items() if name != "first_seed"}
+    return {name: value for name, value in config.items() if name not in ("first_seed", "device")}
 
 
 def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None:

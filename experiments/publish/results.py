@@ -99,6 +99,8 @@ def command(row: Mapping[str, str]) -> str:
         words += f" --seeds {first}:{first + kept['config']['seeds']}"
     elif number is not None:
         words += f" --seeds {number}"
+    if "device" in changed:
+        words += f" --device {changed.pop('device')}"
     for key, value in changed.items():
         text = f"{key}={'FILE' if str(value).endswith('.npz') else describe(value)}"
         words += f" --set {shlex.quote(text)}"

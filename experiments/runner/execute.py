@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hopfed._lib.outputs import check_writable
 from hopfed._lib.processes import begin_worker, end_pool
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
+from hopfed.experiments import ON_DEVICE
 from hopfed.experiments.runner.ledger import Ledger, State
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
@@ -46,6 +48,7 @@ def execute(
     at_once: bool = False,
     report: Report | None = None,
     first: int = 0,
+    device: str = "cpu",
 ) -> Run:
     """Run `experiment` over ``config.seeds`` seeds, from `first` on.
 
@@ -64,6 +67,7 @@ def execute(
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
+    device : where an experiment recovers whose `run` takes a `device`; "cpu" for all others.
 
     Raises
     ------
@@ -79,7 +83,8 @@ def execute(
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
     _check_fits(config)
-    ledger = _begun(experiment, config, out, resume, memory, first)
+    more = _elsewhere(experiment, device) | ({"first_seed": first} if first else {})
+    ledger = _begun(experiment, config, out, resume, memory, more)
     if not ledger.pending():
         return ledger.run()
     new = out is not None and not Path(out).exists()
@@ -124,6 +129,22 @@ def _check_fits(config: Any) -> None:
     require_memory(rows * max(1, counts["N"]) // 8, f"{rows} examples of N = {counts['N']} sites")
 
 
+def _elsewhere(experiment: Any, device: str) -> dict[str, str]:
+    """The device as a further setting of a run, empty for the processor."""
+    if device == "cpu":
+        return {}
+    if "device" not in signature(getattr(experiment, "run", _silent)).parameters:
+        name = experiment.__name__.rpartition(".")[2]
+        rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+        raise ArgumentError("device", rule, device)
+    return {"device": device}
+
+
+def _place(ledger: Ledger) -> dict[str, str]:
+    """Argument of `run` that says where, if it is not the processor."""
+    return {name: ledger.config[name] for name in ("device",) if name in ledger.config}
+
+
 def _most(value: Any) -> int:
     """Largest whole number in a setting; 0 for settings of another type."""
     values = value if isinstance(value, tuple) else (value,)
@@ -131,13 +152,18 @@ def _most(value: Any) -> int:
 
 
 def _begun(
-    experiment: Any, config: Any, out: str | Path | None, resume: bool, memory: int, first: int
+    experiment: Any,
+    config: Any,
+    out: str | Path | None,
+    resume: bool,
+    memory: int,
+    more: dict[str, Any],
 ) -> Ledger:
     """Ledger of a run, with the results in `out` if the run is continued."""
     by_round = hasattr(experiment, "run_round")
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
-        to_plain(config) | ({"first_seed": first} if first else {}),
+        to_plain(config) | more,
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
         rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
@@ -168,7 +194,15 @@ def _silent(done: int, planned: int) -> None:
     """Ignore a report."""
 
 
-def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engine: Engine) -> Any:
+def _unit(
+    module: str,
+    config: Any,
+    seed: int,
+    t: int,
+    state: State | None,
+    engine: Engine,
+    place: dict[str, str],
+) -> Any:
     """One seed, or one round of it: (arrays, state after it or None)."""
     from threadpoolctl import threadpool_limits
 
@@ -176,7 +210,7 @@ def _unit(module: str, config: Any, seed: int, t: int, state: State | None, engi
     with threadpool_limits(1):  # the order of summation depends on the number of threads
         if hasattr(experiment, "run_round"):
             return experiment.run_round(config, seed, t, state, engine)
-        return experiment.run(config, seed), None
+        return experiment.run(config, seed, **place), None
 
 
 def _serial(
@@ -185,7 +219,8 @@ def _serial(
     for seed in ledger.pending():
         while seed not in ledger.done:
             with ledger.blamed(seed):
-                made = _unit(module, config, seed, *ledger.position(seed), engine)
+                position = ledger.position(seed)
+                made = _unit(module, config, seed, *position, engine, _place(ledger))
             ledger.commit(seed, *made)
             if at_once:
                 ledger.flush()
@@ -236,12 +271,15 @@ def _feed(
 def _submit(
     pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, seed: int
 ) -> Future[Any]:
-    return pool.submit(_unit_in_worker, module, config, seed, *ledger.position(seed))
+    position = ledger.position(seed)
+    return pool.submit(_unit_in_worker, module, config, seed, *position, _place(ledger))
 
 
-def _unit_in_worker(module: str, config: Any, seed: int, t: int, state: State | None) -> Any:
+def _unit_in_worker(
+    module: str, config: Any, seed: int, t: int, state: State | None, place: dict[str, str]
+) -> Any:
     """Run `_unit`; return hopfed's errors as messages, since not all of them can be pickled."""
     try:
-        return _unit(module, config, seed, t, state, LocalEngine())
+        return _unit(module, config, seed, t, state, LocalEngine(), place)
     except HopfedError as error:
         raise HopfedError(str(error)) from None

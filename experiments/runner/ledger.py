@@ -259,6 +259,9 @@ class Ledger:
         first = first_seed(run.config)
         if first != self.seeds.start:
             raise ArgumentError("seeds", f"from {first} on, as in {self.path}", self.seeds.start)
+        here, there = (config.get("device", "cpu") for config in (self.config, run.config))
+        if here != there:
+            raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
         for name, mine in json.loads(json.dumps(self.config)).items():
             held = run.config.get(name)
             if name == "seeds":  # the number of seeds may only grow

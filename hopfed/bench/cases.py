@@ -77,32 +77,40 @@ def steps(sizes: str, silhouettes: Path | None) -> int:
 
 
 def measure_recovery(
-    sizes: str, seeds: int, silhouettes: Path | None, tell: Callable[[str], Any]
+    sizes: str,
+    seeds: int,
+    silhouettes: Path | None,
+    tell: Callable[[str], Any],
+    device: str = "cpu",
 ) -> dict[str, Any]:
-    """Measure "recovery", "ratio", "memory", "machine" and, if `sizes` is "full", "targets"."""
+    """Measure "recovery", "ratio", "memory", "machine" and, if `sizes` is "full", "targets".
+
+    Times on a device include the way of the bits there; memory is that of the host, and the paper's
+    algorithm runs on the processor always.
+    """
     rows, targets = [], []
     tell("recover: warming up")
-    _compile()
-    for row in recovery_rows(seeds, silhouettes):
+    _compile(device)
+    for row in recovery_rows(seeds, silhouettes, device):
         rows.append(row)
         tell(f"recover: {len(rows)} cases done")
     tell("recover: against the paper's algorithm")
-    ratio = ratio_row(min(seeds, 3))
+    ratio = ratio_row(min(seeds, 3), device)
     tell("recover: peak memory")
-    memory = _alone(MEMORY_CASE, packed=False)
+    memory = _alone(MEMORY_CASE, packed=False, device=device)
     del memory["seconds_drawing"]
     for limits in TARGETS if sizes == "full" else ():
         tell(f"recover: N = {limits.case.N:,}, M = {limits.case.M:,}")
-        targets.append(target_row(limits))
+        targets.append(target_row(limits, device))
     found = {"recovery": rows, "ratio": ratio, "memory": memory, "targets": targets}
-    return {**found, "machine": describe()}
+    return {**found, "device": device, "machine": describe()}
 
 
-def _compile() -> None:
+def _compile(device: str) -> None:
     """Recover small data by every method and route, so that no timing includes compilation."""
     for method in {case.method for case in CASES}:
         for N, K, M in ((100, 3, 300), (300, 3, 100)):
-            recover(_data(Case(N, K, M, 0.9, 2), 0)[1], seed=0, method=method)
+            recover(_data(Case(N, K, M, 0.9, 2), 0)[1], seed=0, method=method, device=device)
 
 
 def _timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, float]:
@@ -112,14 +120,17 @@ def _timed(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[An
     return found, time.perf_counter() - start
 
 
-def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, Any]]:
+def recovery_rows(
+    seeds: int, silhouettes: Path | None, device: str = "cpu"
+) -> Iterator[dict[str, Any]]:
     """Recover every case in every seed, and yield a row for each case."""
     for case in CASES + (SILHOUETTE_CASES if silhouettes else ()):
         complete = false = 0
         seconds = []
         for seed in range(seeds):
             xi, clients = _data(case, seed, silhouettes)
-            found, taken = _timed(recover, clients, seed=seed, method=case.method)
+            options = {"seed": seed, "method": case.method, "device": device}
+            found, taken = _timed(recover, clients, **options)
             seconds.append(taken)
             score = retrieval(found.patterns, xi)
             complete += score.found() == case.K
@@ -134,12 +145,12 @@ def recovery_rows(seeds: int, silhouettes: Path | None) -> Iterator[dict[str, An
         }
 
 
-def ratio_row(seeds: int) -> dict[str, Any]:
+def ratio_row(seeds: int, device: str = "cpu") -> dict[str, Any]:
     """Time `recover` and the published dense algorithm on the same data, in this process."""
     taken, kept = [], []
     for seed in range(seeds):
         xi, clients = _data(RATIO_CASE, seed)
-        found, thin = _timed(recover, clients, seed=seed)
+        found, thin = _timed(recover, clients, seed=seed, device=device)
         published, dense = _timed(recover_densely, clients[0], RATIO_CASE.K, seed=seed)
         taken.append((thin, dense))
         kept.append([retrieval(p, xi).magnetisation.mean() for p in (found.patterns, published)])
@@ -156,9 +167,9 @@ def ratio_row(seeds: int) -> dict[str, Any]:
     }
 
 
-def target_row(limits: Limits) -> dict[str, Any]:
+def target_row(limits: Limits, device: str = "cpu") -> dict[str, Any]:
     """Compare a large recovery from packed bits, in a separate process, with its limits."""
-    row = _alone(limits.case, packed=True)
+    row = _alone(limits.case, packed=True, device=device)
     complete = row["found"] == limits.case.K and row["false_discoveries"] == 0
     in_time = limits.most_seconds is None or row["seconds"] < limits.most_seconds
     reached = complete and in_time and row["peak_bytes"] < limits.most_bytes
@@ -166,10 +177,10 @@ def target_row(limits: Limits) -> dict[str, Any]:
     return {**row, **most, "reached": reached}
 
 
-def _alone(case: Case, *, packed: bool) -> dict[str, Any]:
+def _alone(case: Case, *, packed: bool, device: str) -> dict[str, Any]:
     """Recover `case` from packed bits or int8 in a separate process, and measure its memory."""
     code = "from hopfed.bench.cases import alone; alone()"
-    asked = json.dumps({"case": asdict(case), "packed": packed})
+    asked = json.dumps({"case": asdict(case), "packed": packed, "device": device})
     command = [sys.executable, "-c", code, asked]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     return {"case": asdict(case), **json.loads(answer.stdout)}
@@ -180,7 +191,7 @@ def alone() -> None:
     asked = json.loads(sys.argv[1])
     draw = _packed_data if asked["packed"] else _data
     (xi, clients), drawing = _timed(draw, Case(**asked["case"]), 0)
-    found, seconds = _timed(recover, clients, seed=0)
+    found, seconds = _timed(recover, clients, seed=0, device=asked["device"])
     answer = {"peak_bytes": peak_bytes(), "seconds": seconds, "seconds_drawing": drawing}
     score = retrieval(found.patterns, xi)
     answer |= {"found": score.found(), "false_discoveries": score.false_discoveries}

@@ -12,9 +12,11 @@ from typing import Any
 import click
 
 from hopfed.bench import NAMES, PAIRS, check_name, load
+from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import Whole
 from hopfed.cli.output import Screen, err, human_bytes, named, out, shown, table
 from hopfed.errors import ArgumentError
+from hopfed.kernels.place import place
 
 SEEDS = 10
 WIDTH = 140  # width of tables that are not printed on a terminal
@@ -29,6 +31,7 @@ WIDTH = 140  # width of tables that are not printed on a terminal
     show_default=True,
     help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
 )
+@device_option("both ways run")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--seeds", type=Whole(1), help=f"For recover: seeds per case. [default: {SEEDS}]")
@@ -50,8 +53,8 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
         _list(as_json)
         return
     _check(check_name(name), figure, options)
-    pairs = [n for n in PAIRS if name in (n, "all")]
-    with _progress(_steps(name, pairs, options)) as tell:
+    pairs = _pairs(name, options["device"])
+    with place(options["device"]).current(), _progress(_steps(name, pairs, options)) as tell:
         run, recovery = _measure(name, pairs, options, tell)
     result: dict[str, Any] = dict(run.summary) if run else {}
     if figure:
@@ -77,15 +80,27 @@ def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) ->
     """Return the run of the `pairs` and the report of the recovery; None if not requested."""
     run = recovery = None
     if pairs:
+        from hopfed.bench.harness.devices import named as device_named
         from hopfed.bench.harness.report import measure
 
-        run = measure([load(n) for n in pairs], options["sizes"], tell)
+        device = device_named(options["device"])
+        run = measure([load(n) for n in pairs], options["sizes"], tell, device)
     if name in ("recover", "all"):
         from hopfed.bench.cases import measure_recovery
 
         seeds = options["seeds"] or SEEDS
-        recovery = measure_recovery(options["sizes"], seeds, options["silhouettes"], tell)
+        files, device = options["silhouettes"], options["device"]
+        recovery = measure_recovery(options["sizes"], seeds, files, tell, device)
     return run, recovery
+
+
+def _pairs(name: str, device: str) -> list[str]:
+    """Pairs that `name` asks for, of "all" those that can run on the device."""
+    if name == "all":
+        return [n for n in PAIRS if device == "cpu" or load(n).cuda]
+    if name in PAIRS and not load(name).cuda:
+        on_the_processor(device, f"the pair {name} has no way to run there")
+    return [name] if name in PAIRS else []
 
 
 def _steps(name: str, pairs: list[str], options: dict[str, Any]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hopfed.cli.device import device_option
 from hopfed.cli.numbers import WHOLE, Whole
 from hopfed.cli.output import err, out, shown
 
@@ -21,7 +22,8 @@ from hopfed.cli.output import err, out, shown
     show_default=True,
     help="File of the picture: .png, .pdf or .svg.",
 )
-def demo_command(seed: int, size: int, figure: Path) -> None:
+@device_option("it is computed")
+def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     """Hide the 26 capital letters in noise, spread them over five clients, and recover them.
 
     Example: hopfed demo --figure letters.png
@@ -42,7 +44,7 @@ def demo_command(seed: int, size: int, figure: Path) -> None:
 
         status.update("recovering")
         seconds = -time.perf_counter()
-        recovery = run_recovery(examples, seed=seed, refit=True)
+        recovery = run_recovery(examples, seed=seed, refit=True, device=device)
         seconds += time.perf_counter()
         status.update("drawing")
         patterns = recovery.archetypes.patterns

@@ -7,19 +7,28 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from hopfed.cli.output import out, table
+from hopfed.errors import BackendError, HopfedError
+from hopfed.experiments import ON_DEVICE
+from hopfed.kernels.place import VARIABLE, Place, asked
 
 CORE = ("numpy", "scipy", "numba", "h5py", "matplotlib", "scikit-learn", "click", "rich")
+# In words, since finding out would import every experiment and every benchmark; tests hold it true.
+ON_CUDA = (
+    f"recover, demo, run {'|'.join(ON_DEVICE)}, bench recover and of the kernels; not yet fl run "
+    "and other experiments"
+)
 OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dp-accounting")
 
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Show versions, BLAS and threads, and the GPU or the package that it needs.
+    """Show versions, BLAS and threads, the GPU or the package that it needs, and what runs where.
 
     Example: hopfed doctor
     """
@@ -36,6 +45,8 @@ def doctor_command() -> None:
     for library in _blas():
         grid.add_row("threads", library)
     grid.add_row("GPU", _gpu())
+    for row in _places():
+        grid.add_row(*row)
     out.print(grid)
 
 
@@ -74,6 +85,24 @@ def _gpu() -> str:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CuPy {cupy.__version__}, but no usable device: {error}"
     return f"{', '.join(names)} (CuPy {cupy.__version__})"
+
+
+def _places() -> Iterator[tuple[str, str]]:
+    """What works with each `--device`, and what HOPFED_DEVICE asks for."""
+    yield "--device cpu", "everything; taken where nothing is said"
+    try:
+        name = Place(0).open().name
+    except BackendError as error:
+        yield "--device cuda", f"nothing: {error}"
+    else:
+        yield "--device cuda", f"on {name}: {ON_CUDA}"
+    if word := os.environ.get(VARIABLE):
+        try:
+            asked(None).open()
+        except HopfedError as error:
+            yield VARIABLE, f"{word}: {error}"
+        else:
+            yield VARIABLE, word
 
 
 def _driver() -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs
+from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, table
 from hopfed.cli.run import carry_out
@@ -42,6 +43,7 @@ def fl_command() -> None:
     help="Where clients run: in this process, in worker processes, or as nodes of Flower.",
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+@device_option("networks are trained; so far on the processor only")
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
@@ -58,6 +60,9 @@ def run_command(
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
+    on_the_processor(
+        options.pop("device"), "clients keep their weights in main memory, and train there only"
+    )
     inputs = [] if config_file is None else [config_file]
     if options["data"] is not None:
         inputs.append(Path(options["data"]))

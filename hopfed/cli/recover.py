@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import real
+from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, FINITE, WHOLE
 from hopfed.cli.output import err, human_bytes, out, shown, table
 from hopfed.cli.reading import (
@@ -71,6 +72,7 @@ class Method(click.Choice):
     "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
 )
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@device_option("it is computed")
 @click.option(
     "--out",
     "out_file",
@@ -114,6 +116,7 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
             refit=options["refit"],
             support=options["support"],
             channel=options["channel"],
+            device=options["device"],
         )
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}

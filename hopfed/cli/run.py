@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs
+from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
@@ -34,6 +35,7 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
     help="Where clients of a federation run: in process, in worker processes, or on Flower.",
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+@device_option("recoveries run, in the experiments that make some")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
@@ -64,6 +66,7 @@ def carry_out(
     workers: int,
     memory: float | None = None,
     first: int = 0,
+    device: str = "cpu",
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
@@ -84,6 +87,7 @@ def carry_out(
             memory=BUDGET if memory is None else int(memory * 1e9),
             report=report,
             first=first,
+            device=device,
         )
     seconds += time.perf_counter()
     if as_json:

@@ -26,6 +26,7 @@ from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.masked import first_bad
+from hopfed.kernels.place import adopted
 
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
@@ -105,7 +106,8 @@ def as_examples(
 
     Parameters
     ----------
-    array : (M, ...) of +-1, 0/1 or booleans. Entries that are missing are NaN, None,
+    array : (M, ...) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
+        (PyTorch), it stays there. Entries that are missing are NaN, None,
         masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.gaps.Gaps`).
     name : what to call it in an error.
     gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
@@ -132,6 +134,7 @@ def as_examples(
 
 def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
     """Pack rows of any number of axes, or name what is not binary."""
+    array = adopted(array)
     array = array if on_device(array) else np.asanyarray(array)
     if array.ndim < 2:
         raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")

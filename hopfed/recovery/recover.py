@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
+from hopfed.kernels.place import place
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
@@ -38,6 +40,7 @@ def recover(
     channel: str = "auto",
     masked: bool = False,
     support: int = 5,
+    device: str | None = None,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -47,8 +50,9 @@ def recover(
         NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
         `hopfed.read_table`, or what that makes a table of and is no path, or a list of those:
         columns are matched by name then, and the result knows their names. Owners exchange
-        operators, sums over classes and small matrices with the server, never examples. CuPy arrays
-        and bits packed on a device stay there, all owners' on one; the result is on the host.
+        operators, sums over classes and small matrices with the server, never examples. Arrays on a
+        device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
+        says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
     method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`. Where
@@ -67,6 +71,8 @@ def recover(
         different noise are then not told apart.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
         and is not shown to anyone.
+    device : "cpu", "cuda" or "cuda:N", where the work is done: examples from elsewhere are packed
+        where they are, and their bits are moved once. None is where the examples are.
 
     Returns
     -------
@@ -77,6 +83,7 @@ def recover(
     ------
     DataError : examples that are not binary, or fewer than two.
     ArgumentError : another argument breaks its rule.
+    BackendError : the device, or what it needs, is not there.
 
     Examples
     --------
@@ -101,15 +108,18 @@ def recover(
         channel=channel,
         masked=masked,
         support=support,
+        device=device,
     ).archetypes
 
 
-def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
+def run_recovery(
+    examples: Any, *, seed: int = 0, device: str | None = None, **options: Any
+) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters
     ----------
-    examples, seed : as in `recover`.
+    examples, seed, device : as in `recover`.
     options : the fields of `Settings`.
 
     Examples
@@ -123,12 +133,18 @@ def run_recovery(examples: Any, *, seed: int = 0, **options: Any) -> Recovery:
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
+    there = None if device is None else place(device)
+    if there is not None:
+        there.open()  # that it is not there is said before anything is packed
     tables = tables_of(examples)
     if tables is not None:
         examples = [table.rows for table in tables]
     clients = _clients(examples, gaps=not settings.only_symmetric)
     coding = None if tables is None else tables[0].coding
-    recovery = _recovered(clients, rule, settings, seed, coding)
+    with nullcontext() if there is None else there.current():
+        if there is not None:
+            clients = [there.put(rows) for rows in clients]
+        recovery = _recovered(clients, rule, settings, seed, coding)
     if tables is None:
         return recovery
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)

@@ -14,6 +14,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.place import adopted
 
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits
@@ -116,7 +117,7 @@ def concatenate(parts: Sequence[Bits | Array]) -> Bits | Array:
 
 def packed(part: Any) -> Bits:
     """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
-    return part if isinstance(part, Bits) else kernels.pack_masked(part)
+    return part if isinstance(part, Bits) else kernels.pack_masked(adopted(part))
 
 
 def held(rows: Bits | Array) -> Array:

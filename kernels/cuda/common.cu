@@ -2,7 +2,8 @@
 //
 // Compiled by NVRTC through CuPy, by nvcc, and, for tests on machines without a GPU, by a C++
 // compiler together with emulate.cu of the tests. Build with -fmad=false: a multiplication and an
-// addition are fused only where fmaf says so, so that all three compute the same numbers.
+// addition are fused only where fmaf says so. So all three compute the same numbers, but for those
+// of float32 below 1.2e-38: CuPy builds with -ftz=true, which makes them 0.
 #ifndef HOPFED_COMMON
 #define HOPFED_COMMON
 

@@ -20,7 +20,10 @@ from hopfed.errors import ArgumentError, BackendError
 
 FOLDER = Path(__file__).parent
 WORKSPACE = 32 << 20  # bytes; what cuBLAS is said to want on Hopper
-OPTIONS = ("-std=c++17", "-fmad=false")  # fused only where fmaf says so, also when emulated
+# Fused only where fmaf says so, also when emulated. CuPy adds -ftz=true: on a device a float32 that
+# is not 0 and below 1.2e-38 becomes 0, which on the CPU and emulated it does not.
+OPTIONS = ("-std=c++17", "-fmad=false")
+PLAIN_SHARED = 48 << 10  # bytes of shared memory that a block has unasked, static and dynamic
 BLOCK = 256  # threads of a block, where a kernel does not ask for another number
 
 
@@ -77,13 +80,17 @@ class Cuda:
         self._capturing = False
 
     def kernel(self, module: str, name: str, shared: int = 0) -> Any:
-        """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory."""
+        """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory.
+
+        A block has `PLAIN_SHARED` bytes unless it asks for more, and those that the kernel declares
+        for itself are among them.
+        """
         found = self._kernels.get((module, name))
         if found is None:
             if module not in self._modules:
                 self._modules[module] = self.xp.RawModule(code=source(module), options=OPTIONS)
             found = self._kernels[module, name] = self._modules[module].get_function(name)
-        if shared > 48 << 10:  # beyond this a kernel must ask
+        if shared + found.shared_size_bytes > PLAIN_SHARED:
             found.max_dynamic_shared_size_bytes = shared
         return found
 
@@ -150,6 +157,10 @@ class Cuda:
             stop.synchronize()
             times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
         return min(times)
+
+    def current(self) -> Any:
+        """Context in which new arrays lie on this device."""
+        return self.xp.cuda.Device(self.ordinal)
 
     @contextmanager
     def stream(self) -> Iterator[Any]:

@@ -29,9 +29,10 @@ METHODS = ("popcount", "bits", "int8")
 Seen = tuple[DevicePacked, DevicePacked] | None  # where a and b have an entry; everywhere
 TILES = {"popcount": (64, 64), "bits": (128, 64)}  # rows of a and b of one block, as in gram.cu
 PANEL = 4096  # rows of a tile of the int8 products
-COLUMNS = 1 << 14  # columns unpacked at a time
+COLUMNS = 1 << 14  # columns unpacked at a time, where the rows are few
 LEAST = 1 << 8
-_BLOCK = 1 << 26  # entries unpacked at a time for arbitrary weights
+BLOCK_BYTES = 256 << 20  # unpacked at a time for arbitrary weights; as many once more, weighted
+TILE_BYTES = 256 << 20  # of the columns unpacked for one side of an int8 product
 _fastest: dict[Any, str] = {}  # by device, and whether there are gaps
 
 
@@ -112,7 +113,7 @@ def weighted_sum(p: DevicePacked, weights: Any, unpacked: Callable[[slice], Any]
 
     if n == 0 or m == 0:
         return total
-    return shrinking(device, "a weighted second moment", max(1, _BLOCK // n), 1, work)
+    return shrinking(device, "a weighted second moment", max(1, BLOCK_BYTES // (8 * n)), 1, work)
 
 
 def fastest(device: Any, gaps: bool = False) -> str:
@@ -158,7 +159,8 @@ def add(
     if out.size == 0 or a.n == 0:
         return
     if method == "int8":
-        columns = min(COLUMNS, WORD * a.words.shape[1])
+        room = max(LEAST, TILE_BYTES // _up(max(len(a), len(b))) // WORD * WORD)
+        columns = min(COLUMNS, room, WORD * a.words.shape[1])
         work = _Bytes(device, out, a, b, symmetric, seen)
         shrinking(device, "an int8 Gram matrix", columns, min(columns, LEAST), work)
         if symmetric:

@@ -18,7 +18,7 @@ from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import DevicePacked, check_packed, unpack_into
 from hopfed.kernels.cuda.device import same_device, shrinking
 
-ENTRIES = 1 << 23  # of a tile: 32 MB in float32, within the 50 MB cache of a Hopper chip
+BYTES = 32 << 20  # of a tile, in float32 or float64: within the 50 MB cache of a Hopper chip
 ROWS = 1 << 14  # of the result that a tile gives, if it has as many: 128 blocks of 128 for cuBLAS
 
 
@@ -83,7 +83,7 @@ def _by_tiles(
             add(tile, span, columns, out)
         return out
 
-    size = min(ENTRIES, m * WORD * p.words.shape[1])
+    size = min(max(WORD, BYTES // X.itemsize), m * WORD * p.words.shape[1])
     return shrinking(p.device, "a product of packed data", size, WORD, work)
 
 

@@ -10,7 +10,7 @@ from hopfed.kernels.cuda.device import blocks, shrinking
 from hopfed.kernels.philox import key
 from hopfed.kernels.shuffle import check_null
 
-SCRATCH = 1 << 28  # positions held while rows are permuted, four bytes each
+SCRATCH = 1 << 30  # bytes of the positions held while rows are permuted
 THREADS = 128  # of a block that permutes: one thread has a row, so small blocks spread better
 
 
@@ -52,6 +52,6 @@ def _permuted(p: DevicePacked, k0: np.uint32, k1: np.uint32) -> DevicePacked:
             done += count
 
     if words.size:
-        size = min(m, max(THREADS, SCRATCH // n))
+        size = min(m, max(THREADS, SCRATCH // (4 * n)))
         shrinking(p.device, "a permutation of columns", size, 1, work)
     return DevicePacked(words, n)

@@ -118,7 +118,7 @@ def test_gram_arguments(device):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_products(device, monkeypatch, shape, dtype):
-    monkeypatch.setattr(products, "ENTRIES", 4000)  # several tiles
+    monkeypatch.setattr(products, "BYTES", 16_000)  # several tiles
     monkeypatch.setattr(products, "ROWS", 64)
     x, rng = signs(shape), np.random.default_rng(2)
     p, host = bits.pack(device.xp.asarray(x)), kernels.pack(x)

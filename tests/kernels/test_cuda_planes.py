@@ -103,7 +103,7 @@ def test_the_public_functions(device):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_products(device, monkeypatch, shape, dtype):
-    monkeypatch.setattr("hopfed.kernels.cuda.products.ENTRIES", 1 << 13)  # several tiles
+    monkeypatch.setattr("hopfed.kernels.cuda.products.BYTES", 1 << 15)  # several tiles
     x, rng = gappy(shape), np.random.default_rng(0)
     X, U = (rng.integers(-9, 9, (n, 5)).astype(dtype) for n in shape[::-1])
     p, there = packed(device, x), (x != 0).astype(int)

@@ -14,6 +14,7 @@ from hopfed import kernels, recover
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import DataError
+from hopfed.hopfield.plasticity.agreement import sign_agreement
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -129,6 +130,12 @@ def test_only_small_things_come_to_the_host(device, monkeypatch):
     assert recover(there, seed=0).status == "ok"
     # V and sums of candidates are N x K; eigenvalues M; candidates come and go, 64 at a time.
     assert max(fetched) <= 64 * 1300 < x.size / 10
+
+
+def test_the_signs_of_memory_and_batch_are_compared_there(device):
+    xi, x = sample(3, 90, 60, 0.8, 4)
+    there = kernels.pack(device.xp.asarray(x))
+    assert sign_agreement(there, xi) == sign_agreement(kernels.pack(x), xi)
 
 
 def test_bad_values_are_named_from_the_device_too(device):

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from hopfed.bench.harness.record import Data
+from hopfed.errors import BackendError
+from hopfed.kernels.place import place
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,32 @@ class Device:
 CPU = Device("cpu", np, lambda: None)
 
 
-def cuda() -> tuple[Device | None, str]:
-    """Return the CUDA device and its name, or None and the reason why there is none."""
+def cuda(ordinal: int = 0) -> tuple[Device | None, str]:
+    """Return a CUDA device and its name, or None and the reason why there is none."""
     if importlib.util.find_spec("cupy") is None:
         return None, "CuPy is not installed"
     import cupy
 
     try:
-        if cupy.cuda.runtime.getDeviceCount() == 0:
-            return None, f"CuPy {cupy.__version__} finds no CUDA device"
-        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        if cupy.cuda.runtime.getDeviceCount() <= ordinal:
+            return None, f"CuPy {cupy.__version__} finds no CUDA device {ordinal}"
+        name = cupy.cuda.runtime.getDeviceProperties(ordinal)["name"].decode()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return None, f"CuPy {cupy.__version__} finds no CUDA device ({error})"
-    return Device("cuda", cupy, cupy.cuda.Device(0).synchronize), name
+    return Device("cuda", cupy, cupy.cuda.Device(ordinal).synchronize), name
+
+
+def named(word: str) -> Device:
+    """Return the device that `--device` names: "cpu" or "cuda:N".
+
+    Raises
+    ------
+    BackendError : it is not there.
+    """
+    ordinal = place(word).ordinal
+    if ordinal is None:
+        return CPU
+    device, why = cuda(ordinal)
+    if device is None:
+        raise BackendError(f"device {word}: {why}")
+    return device

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.bench.harness.ceilings import ceilings
-from hopfed.bench.harness.devices import CPU, Device, cuda
+from hopfed.bench.harness.devices import CPU, Device
 from hopfed.bench.harness.machine import describe
 from hopfed.bench.harness.measure import Row, measure_point, words
 from hopfed.bench.harness.record import Pair, Sweep
@@ -22,27 +22,25 @@ Tell = Callable[[str], Any]
 
 def steps(pairs: Sequence[Pair], sizes: str) -> int:
     """Return how often `measure` will call `tell`."""
-    devices = 1 + (cuda()[0] is not None)
-    return devices + sum(len(p.points(sizes)) * (devices if p.cuda else 1) for p in pairs)
+    return 1 + sum(len(p.points(sizes)) for p in pairs)
 
 
-def measure(pairs: Sequence[Pair], sizes: str, tell: Tell = lambda _: None) -> Run:
-    """Measure the ceilings, then `pairs`, on the CPU and on a CUDA device if there is one.
+def measure(
+    pairs: Sequence[Pair], sizes: str, tell: Tell = lambda _: None, device: Device = CPU
+) -> Run:
+    """Measure the ceilings of a device, then `pairs`, all of which can run there.
 
     Returns
     -------
     A run of kind "bench". Its summary holds "machine", "ceilings" by device, and "benchmarks", a
     dict from name to the result of `measure_pair`.
     """
-    device, _ = cuda()
-    devices = []
-    for each in (CPU, *([device] if device else [])):
-        tell(f"ceilings of {each.name}")
-        devices.append((each, ceilings(each)))
-    found = {p.name: measure_pair(p, sizes, devices, tell) for p in pairs}
+    tell(f"ceilings of {device.name}")
+    ceiling = ceilings(device)
+    found = {p.name: measure_pair(p, sizes, [(device, ceiling)], tell) for p in pairs}
     summary = {
         "machine": describe(),
-        "ceilings": {each.name: ceiling for each, ceiling in devices},
+        "ceilings": {device.name: ceiling},
         "benchmarks": found,
     }
     return Run("bench", {"names": list(found), "sizes": sizes}, {}, plain(summary))

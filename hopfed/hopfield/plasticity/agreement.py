@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import betainc, entr
 
 from hopfed import kernels
+from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.kernels import PackedBits
@@ -237,11 +238,12 @@ def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
 def _pair_sums(rows: PackedBits, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """``sum_m eta_mi eta_mj`` of each pair, int64: a product of signs is an exclusive or."""
     columns = kernels.transpose(rows)
+    words = to_host(columns.words)
     sums = np.empty(len(i), dtype=np.int64)
-    step = max(1, _WORDS // columns.words.shape[1])
+    step = max(1, _WORDS // words.shape[1])
     for a in range(0, len(i), step):
         part = slice(a, a + step)
-        unequal = np.bitwise_count(columns.words[i[part]] ^ columns.words[j[part]])
+        unequal = np.bitwise_count(words[i[part]] ^ words[j[part]])
         sums[part] = columns.n - 2 * unequal.sum(axis=1, dtype=np.int64)
     return sums
 

@@ -1,0 +1,51 @@
+"""The option `--device` of the commands that compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hopfed.errors import BackendError
+from hopfed.kernels.place import Place, asked
+
+
+def device_option(what: str) -> Any:
+    """Return the option, whose value is "cpu" or "cuda:N", a device that is there.
+
+    A device that is not there is refused before anything is read.
+
+    Parameters
+    ----------
+    what : is done there, in the words of its help.
+    """
+    return click.option(
+        "--device",
+        metavar="cpu|cuda[:N]",
+        callback=_opened,
+        help=f"Where {what}. [default: HOPFED_DEVICE, else cpu]",
+    )
+
+
+def _opened(ctx: click.Context, param: click.Parameter, value: str | None) -> str:  # noqa: ARG001
+    place = asked(value)
+    place.open()
+    return str(place)
+
+
+def on_the_processor(device: str, why: str) -> None:
+    """Refuse a device for what has no way to run there yet, and say why.
+
+    Raises
+    ------
+    BackendError : `device` is not the processor.
+
+    Examples
+    --------
+    >>> on_the_processor("cuda:0", "there is no kernel for it")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.BackendError: device cuda:0: there is no kernel for it; say --device cpu
+    """
+    if device != str(Place()):
+        raise BackendError(f"device {device}: {why}; say --device cpu")

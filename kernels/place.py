@@ -1,0 +1,150 @@
+"""Where work is done: what `--device` and HOPFED_DEVICE say, and the way of rows to that place.
+
+Arrays decide where a kernel runs. A place decides where arrays are put before: nothing said is the
+processor, or, for a function that takes arrays, the place where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import has_gaps, on_device
+
+if TYPE_CHECKING:
+    from hopfed.kernels import MaskedBits, PackedBits
+
+VARIABLE = "HOPFED_DEVICE"
+RULE = "cpu, cuda or cuda:N, N the number of a device"
+
+
+_DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
+
+
+def adopted(x: Any) -> Any:
+    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is.
+
+    Tensors of PyTorch are taken without their gradients.
+
+    Raises
+    ------
+    BackendError : CuPy or the device is not there.
+
+    Examples
+    --------
+    >>> adopted([[1, -1]])
+    [[1, -1]]
+    """
+    if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
+        return x
+    x = x.detach() if hasattr(x, "detach") else x
+    kind, ordinal = x.__dlpack_device__()
+    return Place(int(ordinal)).open().xp.from_dlpack(x) if int(kind) == _DLPACK_CUDA else x
+
+
+@dataclass(frozen=True)
+class Place:
+    """The processor, or a CUDA device.
+
+    Attributes
+    ----------
+    ordinal : number of the device; None is the processor.
+
+    Examples
+    --------
+    >>> str(Place()), str(Place(1))
+    ('cpu', 'cuda:1')
+    """
+
+    ordinal: int | None = None
+
+    def __str__(self) -> str:
+        return "cpu" if self.ordinal is None else f"cuda:{self.ordinal}"
+
+    def open(self) -> Any:
+        """Return the device, None for the processor.
+
+        Raises
+        ------
+        BackendError : CuPy, CUDA's libraries or the device are not there.
+        """
+        if self.ordinal is None:
+            return None
+        from hopfed.kernels.cuda import device
+
+        return device.cuda(self.ordinal)
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Context in which new arrays of the device's library lie on it."""
+        device = self.open()
+        return nullcontext() if device is None else device.current()
+
+    def put(self, rows: PackedBits | MaskedBits) -> PackedBits | MaskedBits:
+        """Return packed rows at this place: themselves where they are there already.
+
+        Complete rows are one copy, rows with gaps are two, one of each plane.
+        """
+        if has_gaps(rows):
+            planes = self.put(rows.signs), self.put(rows.seen)
+            return rows if planes[0] is rows.signs else type(rows)(*planes)
+        device = self.open()
+        if not on_device(rows):
+            if device is None:
+                return rows
+            from hopfed.kernels.cuda.bits import to_device
+
+            return to_device(rows, device)
+        if rows.device is device:
+            return rows
+        from hopfed.kernels.cuda.bits import to_host
+
+        with Place(rows.device.ordinal).current():
+            there = to_host(rows)
+        return self.put(there)
+
+
+def place(word: str, name: str = "device") -> Place:
+    """Return the place that `word` names.
+
+    Parameters
+    ----------
+    word : "cpu", "cuda" (the first device) or "cuda:N".
+    name : of the argument, option or variable, for the error.
+
+    Raises
+    ------
+    ArgumentError : another word.
+
+    Examples
+    --------
+    >>> place("cuda"), place("cpu")
+    (Place(ordinal=0), Place(ordinal=None))
+    >>> place("gpu")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: device must be cpu, cuda or cuda:N, N the number of a device, \
+got gpu
+    """
+    if word == "cpu":
+        return Place()
+    found = re.fullmatch("cuda(?::([0-9]{1,3}))?", str(word))
+    if found is None:
+        raise ArgumentError(name, RULE, word)
+    return Place(int(found[1] or 0))
+
+
+def asked(word: str | None, name: str = "--device") -> Place:
+    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor.
+
+    Examples
+    --------
+    >>> asked("cuda:2")
+    Place(ordinal=2)
+    """
+    if word is not None:
+        return place(word, name)
+    return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)

@@ -1,0 +1,156 @@
+"""`--device` and HOPFED_DEVICE: what runs where, and what is not there, in one line."""
+
+import shutil
+from inspect import signature
+
+import numpy as np
+import pytest
+from emulator.device import Emulated
+from helpers import sample
+
+from hopfed.bench import PAIRS, load
+from hopfed.experiments import NAMES, ON_DEVICE, find
+from hopfed.experiments.runner.execute import execute
+from hopfed.kernels.cuda import device as devices
+from hopfed.runs import Run, settings_of
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    """`cuda` opens an emulated device; kernels that ran are in its `launches`."""
+    if not (shutil.which("g++") or shutil.which("c++")):
+        pytest.skip("no C++ compiler to emulate a device with")
+    device = Emulated()
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: device)
+    return device
+
+
+@pytest.fixture
+def nothing_there(monkeypatch):
+    """No CUDA device of any number."""
+    from hopfed.errors import BackendError
+
+    def missing(ordinal=0):
+        raise BackendError(f"CuPy finds no usable CUDA device {ordinal}")
+
+    monkeypatch.setattr(devices, "cuda", missing)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, sample(3, 120, 400, 0.9, 1)[1])
+    return path
+
+
+COMMANDS = (
+    ("recover", "gone.npy"),
+    ("run", "load"),
+    ("bench", "gram"),
+    ("bench", "recover"),
+    ("demo",),
+    ("fl", "run", "fedavg"),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_device_that_is_not_there_is_one_line(hopfed, nothing_there, words, monkeypatch):
+    line = "error: CuPy finds no usable CUDA device 2\n"
+    assert hopfed(*words, "--device", "cuda:2") == (2, "", line)
+    monkeypatch.setenv("HOPFED_DEVICE", "cuda:2")
+    assert hopfed(*words) == (2, "", line)
+    monkeypatch.setenv("HOPFED_DEVICE", "gpu")
+    status, _, error = hopfed(*words)
+    assert status == 2
+    assert error.startswith("error: HOPFED_DEVICE must be cpu, cuda or cuda:N")
+    assert error.count("\n") == 1
+    status, _, error = hopfed(*words, "--device", "tpu")
+    assert (status, error.count("\n")) == (2, 1)
+    assert error.startswith("error: --device must be cpu")
+
+
+def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, file, tmp_path):
+    found = []
+    for place in ("cpu", "cuda"):
+        out = tmp_path / f"{place}.h5"
+        launched = len(emulated.launches)
+        assert hopfed("recover", file, "--device", place, "--out", out)[0] == 0
+        assert (len(emulated.launches) > launched) == (place == "cuda")
+        found.append(Run.load(str(out)))
+    here, there = found
+    np.testing.assert_array_equal(
+        there.arrays["archetypes/patterns"], here.arrays["archetypes/patterns"]
+    )
+    assert (here.config["device"], there.config["device"]) == ("cpu", "cuda:0")
+
+
+def test_the_environment_chooses_and_the_option_wins(hopfed, emulated, file, monkeypatch):
+    monkeypatch.setenv("HOPFED_DEVICE", "cuda")
+    assert hopfed("recover", file, "--json", "--device", "cpu")[0] == 0
+    assert not emulated.launches
+    assert hopfed("recover", file, "--json")[0] == 0
+    assert emulated.launches
+
+
+def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
+    refusals = {
+        ("fl", "run", "fedavg"): "clients keep their weights in main memory",
+        ("run", "bbp"): "bbp computes there only; load, plan, scale can elsewhere",
+        ("bench", "eig"): "the pair eig has no way to run there",
+    }
+    for words, why in refusals.items():
+        status, text, error = hopfed(*words, "--device", "cuda")
+        assert (status, text, error.count("\n")) == (2, "", 1)
+        assert why in error
+
+
+def test_experiments_that_take_a_device_are_those_listed():
+    taking = [n for n in NAMES if "device" in signature(getattr(find(n), "run", len)).parameters]
+    assert set(taking) == set(ON_DEVICE)
+
+
+def test_a_run_remembers_its_device(emulated, tmp_path):
+    plan = find("plan")
+    config = plan.Config(N=(50,), K=(1,), qualities=(0.6,), seeds=1)
+    here = execute(plan, config)
+    path = tmp_path / "p.h5"
+    there = execute(plan, config, device="cuda:0", out=path)
+    np.testing.assert_array_equal(there.arrays["shown"], here.arrays["shown"])
+    assert emulated.launches
+    assert settings_of(there.config) == here.config
+    assert there.config["device"] == "cuda:0"
+    with pytest.raises(Exception, match="made on cuda:0, not on cpu: say --device cuda:0"):
+        execute(plan, config, out=path, resume=True)
+    assert execute(plan, config, device="cuda:0", out=path, resume=True).complete
+
+
+def test_bench_of_all_takes_the_pairs_that_can(monkeypatch):
+    from hopfed.cli.bench import _pairs
+
+    assert _pairs("all", "cpu") == list(PAIRS)
+    on_cuda = _pairs("all", "cuda:0")
+    assert {"gram", "build", "products", "layered", "heatbath"} <= set(on_cuda)
+    assert all(load(n).cuda for n in on_cuda)
+    assert _pairs("recover", "cuda:0") == []
+
+
+def test_doctor_says_what_works_where(hopfed, emulated, monkeypatch):
+    monkeypatch.delenv("HOPFED_DEVICE", raising=False)
+
+    def said():
+        status, text, _ = hopfed("doctor")
+        assert status == 0
+        return " ".join(text.split())
+
+    text = said()
+    assert "--device cpu everything" in text
+    assert "on emulated device: recover, demo, run load|plan|scale, bench" in text
+    assert "HOPFED_DEVICE" not in text
+    monkeypatch.setenv("HOPFED_DEVICE", "tpu")
+    assert "HOPFED_DEVICE tpu: HOPFED_DEVICE must be cpu" in said()
+
+
+def test_doctor_says_why_there_is_no_device(hopfed, nothing_there):
+    status, text, _ = hopfed("doctor")
+    assert status == 0
+    assert "nothing: CuPy finds no usable CUDA device 0" in " ".join(text.split())

@@ -1,0 +1,192 @@
+"""Where work is done: words, HOPFED_DEVICE, packed rows on their way, and what is not there."""
+
+import builtins
+
+import numpy as np
+import pytest
+from emulator.device import Emulated, HostArray
+from helpers import sample
+
+from hopfed import kernels, recover
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.kernels.cuda import device as devices
+from hopfed.kernels.place import Place, adopted, asked, place
+from hopfed.spectral.operators import FactorOperator
+
+
+@pytest.fixture
+def opened(device, monkeypatch):
+    """`cuda` opens the device of the tests."""
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: device)
+    return device
+
+
+@pytest.fixture
+def no_cupy(monkeypatch):
+    """CuPy cannot be imported, whatever is installed."""
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.partition(".")[0] == "cupy":
+            raise ImportError("No module named 'cupy'")
+        return real(name, *args, **kwargs)
+
+    devices.cuda.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", without)
+
+
+@pytest.mark.parametrize(
+    "word", ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CUDA", "cuda:1 ", "cpu:0"]
+)
+def test_other_words_are_refused(word):
+    with pytest.raises(ArgumentError, match=r"device must be cpu, cuda or cuda:N"):
+        place(word)
+
+
+def test_a_command_asks_the_option_then_the_environment_then_takes_the_processor(monkeypatch):
+    monkeypatch.delenv("HOPFED_DEVICE", raising=False)
+    assert asked(None) == Place()
+    monkeypatch.setenv("HOPFED_DEVICE", "cuda:3")
+    assert asked(None) == Place(3)
+    assert asked("cpu") == Place()
+    monkeypatch.setenv("HOPFED_DEVICE", "tpu")
+    with pytest.raises(ArgumentError, match="HOPFED_DEVICE must be cpu, cuda or cuda:N"):
+        asked(None)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_packed_rows_go_there_and_back(opened, gaps):
+    x = sample(2, 70, 30, 0.8, 0)[1]
+    if gaps:
+        x[3, 5] = x[9, 65] = 0
+    rows = kernels.pack_masked(x)
+    here, there = Place(), Place(0)
+    assert here.put(rows) is rows
+    moved = there.put(rows)
+    words = moved.signs.words if gaps else moved.words
+    assert not isinstance(words, np.ndarray)
+    assert there.put(moved) is moved
+    np.testing.assert_array_equal(kernels.unpack(here.put(moved)), x)
+
+
+def test_rows_of_one_device_go_to_another(monkeypatch):
+    both = [Emulated(0), Emulated(1)]
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: both[ordinal])
+    x = sample(2, 70, 30, 0.8, 0)[1]
+    first = Place(0).put(kernels.pack(x))
+    second = Place(1).put(first)
+    assert (first.device, second.device) == tuple(both)
+    np.testing.assert_array_equal(Place().put(second).words, kernels.pack(x).words)
+
+
+@pytest.mark.parametrize("owners", [1, 3])
+def test_recover_works_where_it_is_told(opened, owners):
+    xi, x = sample(3, 120, 400, 0.9, 1)
+    parts = np.array_split(x, owners)
+    here = recover(parts, seed=1)
+    there = recover(parts, seed=1, device="cuda")
+    back = recover([opened.xp.asarray(part) for part in parts], seed=1, device="cpu")
+    assert here.status == there.status == "ok"
+    np.testing.assert_array_equal(there.patterns, here.patterns)
+    np.testing.assert_allclose(there.scores, here.scores, rtol=1e-4)
+    np.testing.assert_array_equal(back.patterns, here.patterns)
+    np.testing.assert_array_equal(back.scores, here.scores)  # the processor did it, bit for bit
+
+
+def test_the_examples_are_moved_once_as_bits(monkeypatch):
+    device, moved = Emulated(), []
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: device)
+    asarray = device.xp._module.asarray
+
+    class Counting:
+        __name__ = "numpy"
+
+        def __getattr__(self, name):
+            return counted if name == "asarray" else getattr(np, name)
+
+    def counted(x, *args, **kwargs):
+        if isinstance(x, np.ndarray) and not isinstance(x, HostArray) and x.dtype == np.uint64:
+            moved.append(x.shape)
+        return asarray(x, *args, **kwargs)
+
+    device.xp._module = Counting()
+    x = sample(3, 120, 400, 0.9, 1)[1]
+    assert recover([x[:150], x[150:]], seed=1, device="cuda:0").status == "ok"
+    assert moved == [(150, 2), (250, 2)]
+
+
+@pytest.mark.slow
+def test_rows_with_gaps_are_recovered_there_too(opened):
+    x = sample(2, 16, 120, 0.9, 1)[1]
+    x[np.random.default_rng(0).random(x.shape) < 0.1] = 0
+    here = recover(x, seed=1)
+    there = recover(x, seed=1, device="cuda")
+    assert there.status == here.status
+    np.testing.assert_array_equal(there.patterns, here.patterns)
+
+
+class Tensor:
+    """A tensor of PyTorch on a device, as far as others see it."""
+
+    is_cuda = True
+
+    def __init__(self, held, free=False):
+        self.held, self.free, self.shape = held, free, held.shape
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **_):
+        if not self.free:
+            raise BufferError("Can't export tensors that require gradient")
+        return self.held.__dlpack__()
+
+    def detach(self):
+        return Tensor(self.held, free=True)
+
+
+def test_tensors_on_a_device_stay_there(monkeypatch):
+    device = Emulated()
+    monkeypatch.setattr(devices, "cuda", lambda ordinal=0: device)
+    x = sample(3, 120, 400, 0.9, 1)[1]
+    for dtype in (np.int8, np.float32):
+        tensor = Tensor(x.astype(dtype))
+        rows = as_examples(tensor)
+        assert isinstance(rows.words, HostArray)
+        np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+    assert FactorOperator.from_examples(tensor).rows.device is device
+    there = recover([Tensor(x[:150]), Tensor(x[150:])], seed=1)
+    np.testing.assert_array_equal(there.patterns, recover([x[:150], x[150:]], seed=1).patterns)
+    x[3, 5] = 7
+    with pytest.raises(DataError, match="got 7 at row 4, column 6"):
+        recover(Tensor(x))
+
+
+@pytest.mark.gpu
+def test_tensors_of_pytorch_on_a_gpu_stay_there(device):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no device")
+    x = sample(3, 120, 400, 0.9, 1)[1]
+    rows = as_examples(torch.tensor(x, dtype=torch.float32, device="cuda", requires_grad=True))
+    np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+
+
+def test_what_lies_on_the_host_is_left_to_numpy():
+    x = sample(2, 20, 30, 0.9, 1)[1]
+    assert adopted(x) is x
+    torch = pytest.importorskip("torch")
+    np.testing.assert_array_equal(as_examples(torch.tensor(x)).words, kernels.pack(x).words)
+
+
+def test_without_cupy_one_line_says_what_to_install(no_cupy):
+    x = np.array([[1, -1], [1, 7]])  # what is wrong with the examples comes second
+    with pytest.raises(
+        BackendError, match=r"a CUDA device needs CuPy.*pip install 'hopfed\[cuda"
+    ) as e:
+        recover(x, device="cuda")
+    assert "\n" not in str(e.value)
