@@ -9,12 +9,14 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 from hopfed._lib.memory_limits import require_memory
@@ -28,6 +30,8 @@ LONGEST = 1 << 28  # bytes of a line
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
 PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
 CELL = 1 << 26  # characters of a cell
+UNPACKED = 100  # bytes for each byte of a packed file, of honest tables mostly below 20
+ROOM = 1 << 26  # bytes that any packed file may hold
 _DELIMITERS = ",;\t|"
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _SPACES = re.compile(rb"[ \t]+")
@@ -107,7 +111,8 @@ class Delimited:
             no UTF-8. Rows are counted from 1, without the header.
         """
         with reading(self.path, "cannot be read as csv"), _bytes(self.path) as file:
-            for batch in _Parser(self).batches(_Raw(file, self.delimiter == " ")):
+            raw = _Raw(file, self.delimiter == " ", _most(self.path))
+            for batch in _Parser(self).batches(raw):
                 if watch is not None:  # of a packed file the packed bytes count
                     at, size = os.lseek(file.fileno(), 0, os.SEEK_CUR), os.fstat(file.fileno())
                     watch(at / max(size.st_size, 1))
@@ -119,20 +124,39 @@ class _Raw:
 
     closed = False
 
-    def __init__(self, file: BinaryIO, spaces: bool):
+    def __init__(self, file: BinaryIO, spaces: bool, most: float):
         self.blank = False  # whether a blank line was seen between others
+        self.fault: Exception | None = None  # that ended it early
+        self.most = most  # bytes
         self._pieces = self._checked(file, spaces)
+        self._reading = Lock()
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, none at the end."""
-        piece = next(self._pieces, b"")
-        if 0 <= size < len(piece):
-            raise ValueError("a line in it is too long")
-        return piece
+        """Return the next bytes, none at the end, and none after a fault.
+
+        A thread of Arrow's calls this; an error there would end the program with a signal later.
+        """
+        with self._reading:
+            try:
+                piece = next(self._pieces, b"")
+                if 0 <= size < len(piece):
+                    raise ValueError("a line in it is too long")
+            except Exception as error:
+                self.fault, self._pieces = error, iter(())
+                return b""
+            return piece
+
+    def end(self) -> None:
+        """Wait until nothing is read any more, ahead of what was used: the program may end now."""
+        with self._reading:
+            self._pieces = iter(())
 
     def _checked(self, file: BinaryIO, spaces: bool) -> Iterator[bytes]:
-        held, begun = b"", False
+        held, begun, total = b"", False, 0
         while data := file.read(BLOCK):
+            total += len(data)
+            if total > self.most:
+                raise ValueError(f"it unpacks to more than {self.most:,} bytes: unpack it first")
             if b"\0" in data:
                 raise ValueError("it holds NUL bytes, so it is no text")
             data = held + data
@@ -175,7 +199,12 @@ class _Parser:
                 if batch.num_rows:
                     yield batch
         except pa.ArrowInvalid as error:
-            raise ValueError(self.fault or self._words(str(error))) from None
+            if raw.fault is None:
+                raise ValueError(self.fault or self._words(str(error))) from None
+        finally:
+            raw.end()
+        if raw.fault is not None:
+            raise raw.fault
         if not rows:
             raise DataError(f"{self.text.path}: only a header line, no examples")
 
@@ -259,10 +288,17 @@ def _bytes(path: Path) -> Iterator[BinaryIO]:
             yield unpacked  # type: ignore[misc]
 
 
+def _most(path: Path) -> float:
+    """Bytes that a file may hold, unpacked; any number where it is not packed."""
+    if path.suffix.lower() != ".gz":
+        return math.inf
+    return max(UNPACKED * path.stat().st_size, ROOM)
+
+
 def _head(file: BinaryIO) -> tuple[bytes, bool]:
-    """First bytes, which hold a whole line at least, and whether they are all there is."""
+    """First bytes, which hold two whole lines at least, and whether they are all there is."""
     head = file.read(HEAD)
-    while len(head.lstrip(b"\r\n").splitlines()) < 2 and len(head) < LONGEST:
+    while len(head.lstrip(b"\r\n").splitlines()) < 3 and len(head) < LONGEST:
         more = file.read(len(head) or 1)
         if not more:
             return head, True

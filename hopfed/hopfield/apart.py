@@ -21,6 +21,7 @@ from hopfed import kernels
 from hopfed.kernels import PackedBits
 
 BLOCK = 256  # columns at a time
+EXACT = 1 << 22  # rows from which sums over them do not fit into single precision
 LINES = 64  # lines of the operator at a time, with votes: what they leave stays in the cache
 
 
@@ -47,9 +48,10 @@ def set_apart(rows: PackedBits, least: int) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = [
         (int(i),) for i in np.flatnonzero(_few(kernels.column_sums(rows), M, least))
     ]
-    x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact
+    columns = kernels.transpose(rows)
     for start in range(0, N, BLOCK):
-        few = _few(x[:, start : start + BLOCK].T @ x, M, least)
+        sums = kernels.cross_gram(columns[start : start + BLOCK], columns)  # whole numbers
+        few = _few(sums, M, least)
         few &= np.arange(N) > np.arange(start, min(start + BLOCK, N))[:, None]
         some = np.flatnonzero(few.any(axis=1))
         found += [(start + int(i), int(few[i].argmax())) for i in some]
@@ -79,15 +81,17 @@ def lines_apart(rows: PackedBits, chosen: np.ndarray, least: int) -> int | None:
     >>> lines_apart(kernels.pack(x), votes, 2), lines_apart(kernels.pack(x), votes[:, :0], 2)
     (0, None)
     """
-    x = kernels.unpack(rows, dtype=np.float32)
+    # Numbers below are quarters of rows, of which single precision holds so many.
+    kind = np.float32 if len(rows) < EXACT else np.float64
+    x = kernels.unpack(rows, dtype=kind)
     asked = np.flatnonzero(np.abs(chosen).sum(axis=0))
-    own = [chosen[:, k].astype(np.float32) for k in asked]
+    own = [chosen[:, k].astype(kind) for k in asked]
     of = [(np.abs(v).sum(), v @ x, x[v != 0]) for v in own]
     for start in range(0, x.shape[1] if len(asked) else 0, LINES):
         block, rest = slice(start, start + LINES), x[:, start:]  # each pair once
         whole = x[:, block].T @ rest
         parts = [(n, v[block, None], v[start:], y[:, block].T @ y[:, start:]) for n, v, y in of]
-        for sign in (np.float32(1), np.float32(-1)):
+        for sign in (kind(1), kind(-1)):
             ways = [_ways(sign, *part) for part in parts]
             left = (len(x) + sign * whole) / 2 + sum(np.minimum(on - out, 0) for out, on in ways)
             dearer = [np.maximum(on - out, 0) for out, on in ways]  # for votes to count at all
@@ -119,7 +123,7 @@ def _fewer(
 
 
 def _ways(
-    sign: np.float32, n: float, a: np.ndarray, b: np.ndarray, products: np.ndarray
+    sign: np.floating, n: float, a: np.ndarray, b: np.ndarray, products: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a pattern that two lines leave, without its n votes, and with them at best.
 

@@ -11,9 +11,10 @@ is sent. From then on
 - a data set that shares a row with another one is refused, too: a file to which rows were added is
   a further release of the old ones. Join with the new rows alone; they have a budget of their own.
 
-So all that ever leaves this machine about a row is one batch of one release: (epsilon, delta)-
-private by `hopfed.privacy.discrete_gaussian`, with no composition to add up. Budgets are compared
-as the 64-bit floats that the noise is made from, bit by bit.
+Rows are dealt out in an order that is drawn by the secret, see `_by_chance`, and not as they lie in
+the file. So all that ever leaves this machine about a row is one batch of one release: (epsilon,
+delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add up. Budgets are
+compared as the 64-bit floats that the noise is made from, bit by bit.
 
 Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
 a column added, left out or coded the other way are other rows to the ledger; so are copies on
@@ -35,6 +36,7 @@ import json
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,7 +196,7 @@ class Ledger:
             if known is None:
                 if _shared(held, marks).any():  # no numbers: a server may be told this
                     raise DataError("a part of these examples was released before, in another file")
-                known = Released(terms, marks)
+                known = Released(terms, marks[_by_chance(marks, secret)])
                 self._write(secret, [*held, known])
         if known.terms != terms:
             raise DataError(
@@ -319,6 +321,22 @@ def _marks(rows: PackedBits, secret: bytes) -> np.ndarray:
     front = f"row of {rows.shape[1]} ".encode()
     marks = b"".join(_keyed(secret, front + row.tobytes()) for row in rows.words)
     return np.frombuffer(marks, dtype=f"S{MARK}")
+
+
+def _by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
+    """Order (M,) of rows that neither their file nor their values decide.
+
+    In a sorted file one row decides the places of all those after it, and would by these decide
+    which of them are in which batch: then every batch of a release would tell of that row, and not
+    its own alone. By a key, with the number of each copy of a row, all orders are as likely,
+    whatever the rows are, and another row in the place of one is another row in one batch.
+    """
+    copies: Counter[bytes] = Counter()
+    dealt = []
+    for mark in marks.tolist():
+        dealt.append(_keyed(secret, b"dealt out " + mark + b" copy %d" % copies[mark]))
+        copies[mark] += 1
+    return np.argsort(np.array(dealt, dtype=f"S{MARK}"), kind="stable")
 
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:

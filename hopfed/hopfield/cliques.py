@@ -68,8 +68,7 @@ def _alike(rows: PackedBits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     M, N = rows.shape
     sums = kernels.column_sums(rows)
     free = np.ones(N, dtype=bool)
-    x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact
-    products = x.T @ x
+    products = kernels.second_moment(rows)
     for i in range(-1, N):
         if i >= 0 and not free[i]:
             continue

@@ -86,8 +86,7 @@ def _whitening(rows: PackedBits) -> np.ndarray:
     M, N = rows.shape
     A = np.full((N + 1, N + 1), float(M))
     A[0, 1:] = A[1:, 0] = kernels.column_sums(rows)
-    x = kernels.unpack(rows, dtype=np.float32)  # sums of up to 2^24 rows are exact
-    A[1:, 1:] = x.T @ x
+    A[1:, 1:] = kernels.second_moment(rows)
     values, vectors = np.linalg.eigh(A)
     kept = values > 10 * len(A) * np.finfo(float).eps * values[-1]
     basis: np.ndarray = vectors[:, kept] / np.sqrt(values[kept])

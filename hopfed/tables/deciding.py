@@ -95,7 +95,8 @@ class Decider:
         made = sum(code.kind == "category" for code in codes)
         names = tuple(self.names[j] for j in used)
         ids = () if place is None else (self.names[place],)
-        left = tuple(n for j, n in enumerate(self.names) if j not in set(used) and j != place)
+        kept = {*used, place}
+        left = tuple(n for j, n in enumerate(self.names) if j not in kept)
         coding = Coding(names, tuple(codes), ids, left)
         if made:
             width = sum(code.width for code in codes if code.kind == "category")

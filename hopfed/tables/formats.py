@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.chunks import Chunks
 from hopfed.data.delimited import Delimited
-from hopfed.data.files import opened, reading
-from hopfed.data.hdf5 import DENSEST
+from hopfed.data.files import opened
 from hopfed.data.npz import Header, npy_header, npy_rows
 from hopfed.data.readers import PREFERRED, read_numbers
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.arrow_files import arrow_errors, feather_batches, parquet_batches
 from hopfed.tables.sources import Block, Numbers, Source, unique
 from hopfed.tables.table import made_up
 from hopfed.tables.vocabulary import KNOWN
@@ -73,7 +71,7 @@ def _of_path(path: Path) -> Source:
     if suffix in TEXT:
         return _of_text(path)
     if suffix in ARROW:
-        return _of_parquet(path) if suffix == ".parquet" else _of_feather(path)
+        return _of_arrow(path)
     if suffix == ".zarr":
         return _of_zarr(path)
     if suffix == ".npy" and (header := npy_header(path)).nbytes > LARGE and _in_parts(header):
@@ -109,73 +107,9 @@ def _of_text(path: Path) -> Source:
     return source
 
 
-@contextmanager
-def _arrow(name: str | Path, what: str = "cannot be read") -> Iterator[None]:
-    """Turn errors of Arrow about a file into one line."""
-    import pyarrow as pa
-
-    with reading(name, what):
-        try:
-            yield
-        except pa.ArrowException as error:
-            raise ValueError(str(error)) from None
-
-
-def _of_parquet(path: Path) -> Source:
-    with opened(path):
-        pass
-    with _arrow(path, "cannot be read as parquet"):
-        from pyarrow import parquet
-
-        file = parquet.ParquetFile(path)
-        schema, rows = file.schema_arrow, file.metadata.num_rows
-        _require_room(path, rows * len(schema))
-        texts = [field.name for field in schema if _is_text(field.type)]
-    size = max(1, PART // max(len(schema), 1))
-
-    def batches() -> Iterator[Any]:
-        with _arrow(path, "cannot be read as parquet"):
-            file = parquet.ParquetFile(path, read_dictionary=texts)  # long words are kept once
-            for batch in file.iter_batches(batch_size=size):
-                batch.validate(full=True)  # what it calls text is
-                yield batch
-
-    return _of_batches(schema, batches, str(path))
-
-
-def _require_room(path: Path, entries: int) -> None:
-    """Refuse, as of HDF5, more entries than can be in a file, or than fit in memory as bits."""
-    size = path.stat().st_size
-    if entries // 8 > max(DENSEST * size, SMALL):
-        raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
-    require_memory(entries // 4, str(path))
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    tests = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
-    return any(test(kind) for test in tests)
-
-
-def _of_feather(path: Path) -> Source:
-    def batches() -> Iterator[Any]:
-        with _arrow(path, f"cannot be read as {path.suffix[1:]}"), opened(path) as raw:
-            import pyarrow as pa
-
-            file = pa.ipc.open_file(pa.PythonFile(raw, "r"))
-            entries = 0
-            for k in range(file.num_record_batches):
-                batch = file.get_batch(k)
-                entries += batch.num_rows * batch.num_columns
-                _require_room(path, entries)
-                batch.validate(full=True)  # and nothing in it leads out of it
-                yield batch
-
-    with _arrow(path, f"cannot be read as {path.suffix[1:]}"), opened(path) as raw:
-        import pyarrow as pa
-
-        schema = pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
+def _of_arrow(path: Path) -> Source:
+    parquet = path.suffix.lower() == ".parquet"
+    schema, batches = parquet_batches(path, PART // 4) if parquet else feather_batches(path)
     return _of_batches(schema, batches, str(path))
 
 
@@ -184,16 +118,16 @@ def _of_stream(given: Any, what: str) -> Source:
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
-        with _arrow(what):
+        with arrow_errors(what):
             yield from pa.RecordBatchReader.from_stream(given)
 
-    with _arrow(what):
+    with arrow_errors(what):
         schema = pa.RecordBatchReader.from_stream(given).schema
     return _of_batches(schema, batches, what)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
-    with _arrow(what):  # names may be no text
+    with arrow_errors(what):  # names may be no text
         names, notes = unique([name.strip() for name in schema.names])
     if not names:
         raise DataError(f"{what}: there are no columns")
@@ -204,7 +138,7 @@ def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) ->
             size = max(1, PART // len(names))
             for start in range(0, batch.num_rows, size):
                 part = batch.slice(start, size)
-                with _arrow(what):
+                with arrow_errors(what):
                     columns = [usual(column) for column in part.columns]
                 yield columns
 

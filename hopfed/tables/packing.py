@@ -16,6 +16,9 @@ from hopfed.tables.sources import Source
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
+ROOM = 1 << 29  # bytes that names of rows may take in any case
+SPREAD = 64  # bytes for each letter of them that they may take beyond
+
 
 class Packing:
     """Rows that are packed as they come.
@@ -68,7 +71,13 @@ class Packing:
         if self._id is None:
             return self.source.ids
         longest = max(map(len, self._ids), default=0)
-        require_memory(4 * len(self._ids) * longest, self.source.what)
+        needed = 4 * len(self._ids) * longest  # an array keeps as much for each as for the longest
+        if needed > max(SPREAD * self._letters, ROOM):
+            raise DataError(
+                f"{self.source.what}: a row has a name of {longest:,} characters; name another "
+                "column of names, or none (id)"
+            )
+        require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)
 
     def _column(self, name: str, code: Code, cells: Cells) -> np.ndarray:

@@ -131,8 +131,9 @@ def check_columns(columns: Sequence[str], first: Sequence[str], name: str, other
         ...
     hopfed.errors.DataError: b.csv: lacks 'a' of a.csv, and has 'c' beside
     """
-    lacks = [column for column in first if column not in set(columns)]
-    more = [column for column in columns if column not in set(first)]
+    held, due = set(columns), set(first)
+    lacks = [column for column in first if column not in held]
+    more = [column for column in columns if column not in due]
     if lacks or more:
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"

@@ -107,7 +107,8 @@ def test_a_repeat_costs_nothing_and_says_nothing(ledger):
     assert (ledger.folder / "ledger").read_bytes() == before
 
 
-def test_equal_batches_in_two_rounds_are_not_seen_to_be_equal(ledger):
+def test_equal_batches_in_two_rounds_are_not_seen_to_be_equal(ledger, monkeypatch):
+    monkeypatch.setattr(budget, "_by_chance", lambda marks, secret: np.arange(len(marks)))
     half = examples(30)
     rows = joined(half, half)
     order = stream(0, "batches").permutation(60)

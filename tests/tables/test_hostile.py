@@ -1,20 +1,25 @@
 """Tables of strangers: they run nothing, lead nowhere, and take no more memory than they may."""
 
+import gzip
 import json
 import os
 import pickle
+import subprocess
+import sys
+import time
 import zlib
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 import hopfed
 from hopfed.archetypes.storage import as_run, of_run
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.tables.coding import Code, Coding
+from hopfed.tables.table import check_columns
 
 NUMBERS = b"\1\0\0\1" * 3
 
@@ -155,3 +160,78 @@ def test_runs_of_equal_cells_end(tmp_path):
         writer.write_batch(batch)
     with pytest.raises(DataError, match="549,755,813,888 entries cannot be in a file"):
         hopfed.read_table(tmp_path / "a.feather")
+
+
+def packed_text(path, piece, size):
+    """Write an .csv.gz of two rows and then one piece again and again."""
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(b"a,b\n0,1\n1,0\n")
+        chunk = piece * ((1 << 22) // len(piece))
+        for _ in range(size // len(chunk)):
+            file.write(chunk)
+
+
+@pytest.mark.parametrize("piece", [b"0,1\n1,0\n", b"\n"])
+def test_packed_text_is_bounded(tmp_path, piece):
+    """Of 6 MB, 3 GB were read for minutes."""
+    packed_text(tmp_path / "a.csv.gz", piece, 80 << 20)
+    with pytest.raises(DataError, match="unpacks to more than 67,108,864 bytes: unpack it first"):
+        hopfed.read_table(tmp_path / "a.csv.gz")
+
+
+@pytest.mark.parametrize("kind", ["feather", "parquet"])
+def test_packed_words_are_bounded(tmp_path, kind):
+    """Of 75 kB, 12 GB were taken."""
+    words = pa.array(["x" * (1 << 20) + str(k) for k in range(80)])
+    table = pa.table({"a": words, "b": pa.array([k % 2 for k in range(80)])})
+    path = tmp_path / f"a.{kind}"
+    if kind == "feather":
+        feather.write_feather(table, path, compression="zstd")
+    else:
+        parquet.write_table(table, path, compression="zstd", use_dictionary=False)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(DataError, match="unpacks to more than 67,108,864 bytes"):
+        hopfed.read_table(path)
+
+
+def test_packed_zeros_are_bounded(tmp_path):
+    """Of 40 kB, one batch of GB was unpacked before anything was known of it."""
+    zeros = pa.array(np.zeros(1 << 23, np.int64))
+    table = pa.table({f"c{j}": zeros for j in range(20)})
+    feather.write_feather(table, tmp_path / "a.feather", compression="zstd", chunksize=1 << 23)
+    with pytest.raises(DataError, match="unpacks to more than|cannot be in a file"):
+        hopfed.read_table(tmp_path / "a.feather")
+
+
+def test_one_long_name_does_not_make_all_long(tmp_path):
+    """An array of names keeps as much for each as for the longest: of 2 MB, 16 GB."""
+    rows = [f"{'x' * 200_000 if k == 5 else f'r{k}'},{k % 2}" for k in range(1000)]
+    (tmp_path / "a.csv").write_text("id,b\n" + "\n".join(rows))
+    with pytest.raises(DataError, match="a row has a name of 200,000 characters"):
+        hopfed.read_table(tmp_path / "a.csv")
+    assert hopfed.read_table(tmp_path / "a.csv", ignore=["id"]).shape == (1000, 1)
+
+
+def test_many_columns_take_time_in_proportion():
+    names = [f"c{j}" for j in range(30_000)]
+    start = time.process_time()
+    check_columns(names, names[::-1], "a", "b")  # 120 s
+    assert time.process_time() - start < 5
+
+
+def test_a_table_whose_names_are_long_is_read(tmp_path):
+    """Its second line was not looked at."""
+    names = ",".join(f"{'n' * 194}{j}" for j in range(2600))
+    rows = "\n".join(",".join([word] * 2600) for word in ("absent", "present"))
+    (tmp_path / "a.csv").write_text(f"{names}\n{rows}\n")
+    assert hopfed.read_table(tmp_path / "a.csv").shape == (2, 2600)
+
+
+def test_a_line_that_is_too_long_ends_nothing_else(tmp_path):
+    """A thread that read ahead ended the program with a signal, when it had said its line."""
+    (tmp_path / "a.csv").write_text("x" * 20_000_000 + ",b\n" + "0,1\n1,0\n" * 20)
+    done = subprocess.run(
+        [sys.executable, "-m", "hopfed", "recover", "a.csv"], cwd=tmp_path, capture_output=True
+    )
+    assert done.returncode == 2
+    assert b"a line in it is too long" in done.stderr
