@@ -93,8 +93,9 @@ def read_tables(
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
     choices, least = choices or Choices(), 2 if coding is None else 1
+    words = choices.entries() if coding is None else coding.entries()
     opened = [
-        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]")
+        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
         for i, source in enumerate(sources)
     ]
     whats = [source.what for source in opened]
