@@ -32,9 +32,7 @@ ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
 ARROW = (".parquet", ".feather", ".arrow")
 
 
-def source_of(
-    given: Any, what: str = "examples", words: frozenset[str] = frozenset()
-) -> Source:
+def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozenset()) -> Source:
     """Return what can be read of a path, a frame, an array or lists.
 
     Parameters
