@@ -55,9 +55,8 @@ class Archetypes:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> from hopfed.data.channel import small_sample
+    >>> found = recover(small_sample()[1])
     >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
     ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))
     >>> found.exposures.round(2), round(found.quality, 2), found.status

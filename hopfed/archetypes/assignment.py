@@ -102,10 +102,9 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x, labels = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)
-    >>> found = recover(x, seed=1)
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> found = recover(x)
     >>> strange = np.tile([1, -1], 100)
     >>> archetype, probability = assign(found, np.vstack([x[:4], strange]))
     >>> archetype.tolist(), probability[:4].round(3).tolist()
@@ -141,10 +140,9 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> bool(abs(fit(recover(x, seed=1), x).mean() - 0.5) < 0.05)
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> bool(abs(fit(recover(x), x).mean() - 0.5) < 0.05)
     True
     """
     rows = rows_of(found, X)
@@ -171,10 +169,9 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> probabilities(recover(x, seed=1), x[:2]).round(3).tolist()
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> probabilities(recover(x), x[:2]).round(3).tolist()
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
     rows = rows_of(found, X)
@@ -195,11 +192,11 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> found = recover(x, seed=1)
-    >>> bool(score(found, x).mean() > score(found, rng.permuted(x, axis=1)).mean() + 50)
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> found = recover(x)
+    >>> strange = x[:, ::-1]  # of no archetype
+    >>> bool(score(found, x).mean() > score(found, strange).mean() + 50)
     True
     """
     rows = rows_of(found, X)
@@ -229,12 +226,11 @@ def complete(found: Archetypes, X: Any) -> Completion:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x, labels = draw_examples(xi := rademacher(3, 200, rng), 600, 0.8, rng)
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
     >>> row = x[:1].astype(float)
     >>> row[0, 100:] = np.nan
-    >>> values, probability = complete(recover(x, seed=1), row)
+    >>> values, probability = complete(recover(x), row)
     >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
     (True, array([1. , 0.9], dtype=float32))
     """
@@ -268,10 +264,9 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x, labels = draw_examples(xi := rademacher(3, 200, rng), 600, 0.8, rng)
-    >>> bool((denoise(recover(x, seed=1), x) == xi[labels]).all())
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> bool((denoise(recover(x), x) == xi[labels]).all())
     True
     """
     rows = rows_of(found, X)

@@ -31,10 +31,9 @@ def to_frame(found: Archetypes) -> Any:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> [number for number, *_ in table_of(recover(x, seed=1))][:3]  # without pandas
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> [number for number, *_ in table_of(recover(x))][:3]  # without pandas
     ['archetype', 'share', 'column 1']
     """
     try:
@@ -64,9 +63,8 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
     --------
     >>> import tempfile
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> from hopfed.data.channel import small_sample
+    >>> found = recover(small_sample()[1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_csv(found, f"{folder}/found.csv")
     ...     print(Path(folder, "found.csv").read_text()[:36])

@@ -29,7 +29,8 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.selection import accepted, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
-from hopfed.spectral.rows import Bits, times
+from hopfed.spectral.reread import Reread
+from hopfed.spectral.rows import Bits, parts, times
 
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
 
@@ -64,7 +65,7 @@ def group_labels(n_rows: int, groups: int, seed: int, client: int = 0) -> np.nda
 
 
 def group_projections(
-    rows: Bits | Array,
+    rows: Bits | Reread | Array,
     vectors: Array,
     groups: int,
     seed: int,
@@ -84,13 +85,16 @@ def group_projections(
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
     label = group_labels(rows.shape[0], groups, seed, client)
-    X = times(rows, namespace(vectors).astype(vectors, precision))
+    V = namespace(vectors).astype(vectors, precision)
     K = vectors.shape[1]
-    sums = np.empty((groups, K, K))
-    there = like(label, X)
-    for g in range(groups):
-        part = X[there == g]
-        sums[g] = to_host(part.T @ part)
+    sums, before = np.zeros((groups, K, K)), 0
+    for part in parts(rows):
+        X = times(part, V)
+        there = like(label[before : before + len(X)], X)
+        before += len(X)
+        for g in range(groups):
+            mine = X[there == g]
+            sums[g] += to_host(mine.T @ mine)
     return sums, np.bincount(label, minlength=groups).astype(np.float64)
 
 

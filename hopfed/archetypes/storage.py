@@ -37,9 +37,8 @@ def save(found: Archetypes, path: str | Path) -> None:
     --------
     >>> import tempfile
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> from hopfed.data.channel import small_sample
+    >>> found = recover(small_sample()[1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(found, f"{folder}/found.h5")
     ...     load(f"{folder}/found.h5").status
@@ -86,9 +85,8 @@ def as_run(found: Archetypes) -> Run:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
+    >>> from hopfed.data.channel import small_sample
+    >>> found = recover(small_sample()[1])
     >>> as_run(found).summary["n_archetypes"]
     3
     """

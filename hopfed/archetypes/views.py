@@ -159,10 +159,9 @@ def html(found: Archetypes) -> str:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> html(recover(x, seed=1)).count("<tr>")
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> html(recover(x)).count("<tr>")
     4
     """
     head = ("archetype", "share", "more often +1 than in the other rows", "less often")
@@ -201,10 +200,9 @@ def plot(
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> len(plot(recover(x, seed=1), shape=(10, 20)).axes)
+    >>> from hopfed.data.channel import small_sample
+    >>> xi, x, labels = small_sample()
+    >>> len(plot(recover(x), shape=(10, 20)).axes)
     3
     """
     from hopfed.figures import save

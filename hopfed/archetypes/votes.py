@@ -15,7 +15,8 @@ import numpy as np
 
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed.archetypes.selection import SAME, SPREADS
-from hopfed.spectral.rows import Bits, held, times, transposed_times
+from hopfed.spectral.reread import Reread
+from hopfed.spectral.rows import Bits, held, parts, times, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than their origin
@@ -62,7 +63,7 @@ class Votes:
         return float(self.moments[1] / max(self.moments[0], 1.0))
 
 
-def count_votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
+def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Votes:
     """Sum the rows by the pattern that they resemble most, as far as they resemble it.
 
     Parameters
@@ -76,8 +77,7 @@ def count_votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
     moments = np.zeros(2)
     columns = like(np.ascontiguousarray(patterns.T, np.float32), held(rows))
     identity = like(np.eye(len(patterns), dtype=np.float32), held(rows))
-    for start in range(0, rows.shape[0], BLOCK):
-        block = rows[start : start + BLOCK]
+    for block in parts(rows, BLOCK):
         products = times(block, columns)
         xp = namespace(products)
         choice = xp.argmax(xp.abs(products), axis=1)
@@ -92,12 +92,12 @@ def count_votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
     return Votes(counts, signs, sums, moments)
 
 
-def best_overlaps(rows: Bits, patterns: np.ndarray) -> np.ndarray:
+def best_overlaps(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = like(np.ascontiguousarray(patterns.T, np.float32), held(rows))
     best = [
-        to_host(namespace(columns).abs(times(rows[a : a + BLOCK], columns)).max(axis=1))
-        for a in range(0, rows.shape[0], BLOCK)
+        to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
+        for block in parts(rows, BLOCK)
     ]
     found: np.ndarray = np.concatenate(best) / patterns.shape[1]
     return found

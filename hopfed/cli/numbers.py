@@ -5,6 +5,7 @@ Click's own types take ``nan``, ``1_000`` and digits of any script.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ import numpy as np
 
 from hopfed._lib.settings import MOST, real, whole
 from hopfed.errors import ArgumentError
+
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([kmgt])?b?", re.IGNORECASE | re.ASCII)
 
 
 class Whole(click.ParamType):
@@ -72,6 +75,21 @@ class Numbers(click.ParamType):
         return np.array([FINITE.convert(part.strip(), param, ctx) for part in parts])
 
 
+class Size(click.ParamType):
+    """A number of bytes: digits, or a number with its unit, such as 500MB or 1.5GB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """Parse `value`."""
+        if isinstance(value, int):
+            return value
+        parts = _SIZE.fullmatch(str(value).strip())
+        if parts is None or float(parts[1]) <= 0:
+            self.fail(f"{str(value)[:300]} is not a size, such as 500MB or 2GB", param, ctx)
+        return int(float(parts[1]) * 1000 ** "BKMGT".index((parts[2] or "B").upper()))
+
+
 def _parsed(kind: click.ParamType, parse: Any, text: str, param: Any, ctx: Any) -> Any:
     try:
         return parse("", text)
@@ -103,3 +121,4 @@ class Seeds(click.ParamType):
 
 
 SEEDS = Seeds()
+SIZE = Size()

@@ -62,27 +62,38 @@ def choices_of(options: dict[str, Any]) -> Any:
     return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
 
 
-def read(files: Sequence[Path], options: dict[str, Any]) -> list[Any]:
-    """Read the tables in files, coded alike, while a bar shows how far it is."""
+def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = None) -> list[Any]:
+    """Read the tables in files, coded alike, while a bar shows how far it is.
+
+    Parameters
+    ----------
+    files : their paths.
+    options : those of `table_options`.
+    memory : bytes that the rows may take, as of `hopfed.read_table`.
+    """
     from hopfed.tables.reading import read_tables
 
     choices = choices_of(options)
     with _progress() as watch:
-        return read_tables(files, choices=choices, watch=watch)
+        return read_tables(files, choices=choices, watch=watch, memory=memory)
 
 
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
-    from hopfed import kernels
-    from hopfed.kernels import MaskedBits
-
-    gaps = any(isinstance(t.rows, MaskedBits) for t in tables)
+    sums, seen = _moments(tables)
+    gaps = (seen < sum(len(t) for t in tables)).any()
     if channel != "graded" and not gaps:
         return
-    sums = np.sum([kernels.column_sums(t.rows) for t in tables], axis=0)
-    seen = np.sum([kernels.seen_counts(t.rows) for t in tables], axis=0)
     if (np.abs(sums) < seen).sum() < 2:
         raise DataError("fewer than two columns hold both values")
+
+
+def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the entries of each column over all tables, and how many there are."""
+    from hopfed.spectral.rows import column_moments
+
+    found: np.ndarray = np.sum([column_moments(t.rows) for t in tables], axis=0)
+    return found[0], found[1]
 
 
 def say_notes(tables: Sequence[Any]) -> None:
@@ -108,16 +119,12 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
 
 def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
     """What was read, and what theory expects to be found in it: plain values."""
-    from hopfed import kernels
-    from hopfed.data.gaps import Gaps
-
     first = tables[0]
-    sums = np.sum([kernels.column_sums(t.rows) for t in tables], axis=0)
-    seen = np.sum([kernels.seen_counts(t.rows) for t in tables], axis=0)
+    sums, seen = _moments(tables)
     M, N = sum(len(t) for t in tables), first.shape[1]
     with np.errstate(invalid="ignore"):
         rates = (1 + sums / seen) / 2
-    missing = sum(Gaps.of(t.rows).entries for t in tables)
+    missing = M * N - int(seen.sum())
     names = [str(path) for path in files] if len(files) == len(tables) else [str(files[0])]
     sizes = [len(t) for t in tables] if len(files) == len(tables) else [M]
     return {

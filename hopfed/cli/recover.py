@@ -12,9 +12,10 @@ from typing import Any
 
 import click
 
+from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import COUNT, FINITE, WHOLE
+from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
 from hopfed.cli.output import err, human_bytes, out, shown, table
 from hopfed.cli.reading import (
     check_varying,
@@ -29,6 +30,7 @@ from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
+FREE = 4  # part of the free memory that the examples may take
 
 
 class Method(click.Choice):
@@ -42,6 +44,12 @@ class Method(click.Choice):
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @table_options
+@click.option(
+    "--memory",
+    type=SIZE,
+    help="Most that the examples may take, such as 2GB; what takes more is read again for every "
+    "sum.  [default: a quarter of what is free]",
+)
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
@@ -93,7 +101,8 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """
     _check(files, options)
     seconds = -time.perf_counter()
-    tables = read(files, options)
+    memory = options["memory"] or free_memory() // FREE
+    tables = read(files, options, memory)
     _shape(options["shape"], tables[0].shape[1])
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
@@ -170,6 +179,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
         which = "" if found.columns is None else f": {', '.join(constant[:ROWS])}{more}"
         out.print(f"{len(constant)} column(s) hold a single value{which}")
+    if recovery.readings > 1:
+        out.print(f"the examples are more than --memory: they were read {recovery.readings} times")
     worst = int(recovery.traffic.up.max())
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "

@@ -66,3 +66,25 @@ def draw_examples(
         signs = 1 - 2 * flips.view(np.int8)
         np.multiply(archetypes[labels[a : a + rows]], signs, out=examples[a : a + rows])
     return examples, labels
+
+
+def small_sample(seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw 600 examples of 3 archetypes of 200 sites, r = 0.8: enough to try something on.
+
+    Parameters
+    ----------
+    seed : of the draws.
+
+    Returns
+    -------
+    archetypes int8 (3, 200), examples int8 (600, 200), and labels (600,) for scores only.
+
+    Examples
+    --------
+    >>> xi, x, labels = small_sample()
+    >>> bool(abs((x * xi[labels]).mean() - 0.8) < 0.01)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    archetypes = rademacher(3, 200, rng)
+    return archetypes, *draw_examples(archetypes, 600, 0.8, rng)

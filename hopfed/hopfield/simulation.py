@@ -138,9 +138,7 @@ def simulate(
     return _played(play, rounds, Traffic(members), graded)
 
 
-def _played(
-    play: Callable[..., Played], rounds: int, traffic: Traffic, graded: bool
-) -> Simulation:
+def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: bool) -> Simulation:
     """Play one round and the others after it, each from the state before it."""
     metrics: list[Metrics] = []
     faults: list[str] = []

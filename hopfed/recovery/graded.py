@@ -35,6 +35,7 @@ from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, Residual, judge
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
+from hopfed.spectral.reread import Reread
 
 SEARCHED = 10_000_000  # entries; a table of more is searched in part of its rows
 LAST = 10  # exchanges over all rows, where classes were searched in part of them
@@ -192,6 +193,9 @@ def recover_graded(
     >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
     (3, 'ok', 'graded', (5, 3))
     """
+    entries = sum(part.shape[0] for part in rows) * rows[0].shape[1] if len(rows) else 0
+    if entries <= SEARCHED:  # few enough to be held whatever the limit is
+        rows = [part[:] if isinstance(part, Reread) else part for part in rows]
     whole = Owners.of(rows, seed, groups)
     owners = _searched(whole, groups)
     U = to_host(whitened.spectrum.vectors)

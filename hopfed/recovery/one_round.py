@@ -37,7 +37,7 @@ from hopfed.archetypes.votes import (
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
-from hopfed.spectral.eigenpairs import Spectrum, Wanted, eigenpairs
+from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import (
     DenseOperator,
@@ -46,7 +46,8 @@ from hopfed.spectral.operators import (
     PooledOperator,
     pool,
 )
-from hopfed.spectral.rows import Bits, held, times, transposed_times
+from hopfed.spectral.reread import Reread
+from hopfed.spectral.rows import Bits, column_moments, held, parts, times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -125,7 +126,10 @@ class Federation:
     def spectrum(self, wanted: Wanted) -> Spectrum:
         """Leading eigenpairs of the pooled operator (exchange 1)."""
         if len(self.clients) == 1:
-            spectrum = eigenpairs(self.clients[0], wanted, seed=self.seed)
+            alone: HebbianOperator = self.clients[0]
+            if isinstance(self.clients[0].rows, Reread) and self.n_sites <= EXPLICIT_LIMIT:
+                alone = DenseOperator.from_examples(self.clients[0].rows)
+            spectrum = eigenpairs(alone, wanted, seed=self.seed)
             counts = {"counts": _form((self.n_sites * (self.n_sites + 1) // 2,), np.int32)}
             pairs = {
                 "values": _form(spectrum.values.shape, np.float32),
@@ -162,9 +166,13 @@ class Federation:
         columns = namespace(V).astype(V, np.float32)
         captured, spreads = [], []
         for op in self.clients:
-            energies = to_host(times(op.rows, columns) ** 2).astype(np.float64)
-            captured.append(energies.mean(axis=0))
-            spreads.append(energies.sum(axis=1).std())
+            total, each = np.zeros(V.shape[1]), []
+            for part in parts(op.rows):
+                energies = to_host(times(part, columns) ** 2).astype(np.float64)
+                total += energies.sum(axis=0)
+                each.append(energies.sum(axis=1))
+            captured.append(total / op.mass)
+            spreads.append(np.concatenate(each).std())
         up = {"captured": _form((V.shape[1],), np.float32), "spread": _form((1,), np.float32)}
         self._exchange(up, {"basis": _form(V.shape, np.float32)})
         rows = np.array([op.mass for op in self.clients])
@@ -198,7 +206,7 @@ class Federation:
         """(N,) mean of all examples (exchange 3, sent with the first)."""
         for c in range(len(self.clients)):
             self.traffic.sent(c, {"columns": _form((self.n_sites,), np.int32)})
-        sums = [to_host(kernels.column_sums(op.rows)) for op in self.clients]
+        sums = [to_host(column_moments(op.rows)[0]) for op in self.clients]
         total = np.sum(sums, axis=0)
         found: np.ndarray = total / sum(op.mass for op in self.clients)
         return found
@@ -229,16 +237,16 @@ class Federation:
 
         With a `quality`, over the rows only that a pattern explains; `pooled`, as of one client.
         """
-        parts = [_nearest(op, patterns) for op in self._explained(patterns, quality)]
+        found = [_nearest(op, patterns) for op in self._explained(patterns, quality)]
         if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
-            best, counts, totals = zip(*parts, strict=True)
+            best, counts, totals = zip(*found, strict=True)
             whole = np.concatenate(best), np.sum(counts, axis=0), np.sum(totals, axis=0)
             return [summed(*whole, patterns)]
         moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
         self._exchange(moments, _packed(patterns))
-        return [summed(*part, patterns) for part in parts]
+        return [summed(*part, patterns) for part in found]
 
     def vote(self, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:
         """Sums over all rows by the pattern that they resemble most (exchange 5).
@@ -263,10 +271,10 @@ class Federation:
 
         Each owner does so with its own rows, by their own quality, and tells of their number.
         """
-        parts = self._split(patterns, quality, explained=False)
-        owners = [c for c, part in enumerate(parts) if part is not None]
+        left = self._split(patterns, quality, explained=False)
+        owners = [c for c, part in enumerate(left) if part is not None]
         self._exchange({"rows": _form((1,), np.int32)}, {})  # the patterns are those last voted on
-        return Federation([p for p in parts if p is not None], self.seed, self.masked, owners)
+        return Federation([p for p in left if p is not None], self.seed, self.masked, owners)
 
     def of_columns(self, columns: np.ndarray) -> Federation:
         """A federation of some of the columns, of which the server tells."""
@@ -298,22 +306,31 @@ class Federation:
         self, patterns: np.ndarray, quality: float, explained: bool
     ) -> list[FactorOperator | None]:
         """Each owner's rows that a pattern explains, or the others; None where there are none."""
-        parts: list[FactorOperator | None] = []
+        found: list[FactorOperator | None] = []
         for op, level in zip(self.clients, self._levels(patterns, quality, True), strict=True):
             there = (best_overlaps(op.rows, patterns) > level) == explained
-            rows = like(np.flatnonzero(there), op.home)
-            parts.append(FactorOperator.from_examples(op.rows[rows]) if there.any() else None)
-        return parts
+            found.append(_some(op, np.flatnonzero(there)) if there.any() else None)
+        return found
 
     def _explained(self, patterns: np.ndarray, quality: float | None) -> list[FactorOperator]:
         if quality is None:
             return self.clients
-        parts = self._split(patterns, quality, explained=True)
-        return [part for part in parts if part is not None]
+        found = self._split(patterns, quality, explained=True)
+        return [part for part in found if part is not None]
 
 
-def _part(rows: Bits, columns: np.ndarray) -> Bits:
+def _some(operator: FactorOperator, which: np.ndarray) -> FactorOperator:
+    """Some of the rows of an operator, by ascending numbers."""
+    rows = operator.rows
+    if isinstance(rows, Reread):
+        return FactorOperator.from_examples(rows.chosen(which))
+    return FactorOperator.from_examples(rows[like(which, operator.home)])
+
+
+def _part(rows: Bits | Reread, columns: np.ndarray) -> Bits | Reread:
     """Some columns of rows without gaps."""
+    if isinstance(rows, Reread):
+        return rows.columns(columns)
     at = like(columns, held(rows))
     blocks = [kernels.unpack(rows[a : a + BLOCK]) for a in range(0, rows.shape[0], BLOCK)]
     return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
@@ -329,11 +346,15 @@ def _nearest(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Largest product of each row with a pattern (M,), rows (K,) and sums (K, N) of each."""
     columns = like(patterns.T.astype(np.float32), operator.home)
-    products = times(operator.rows, columns)
-    choice = products.argmax(axis=1)
-    nearest = like(np.eye(len(patterns), dtype=np.float32), operator.home)[choice]
-    sums = to_host(transposed_times(operator.rows, nearest)).T
-    return to_host(products.max(axis=1)), to_host(nearest.sum(axis=0)), sums
+    identity = like(np.eye(len(patterns), dtype=np.float32), operator.home)
+    best, counts, sums = [], np.zeros(len(patterns)), np.zeros(patterns.shape)
+    for part in parts(operator.rows):
+        products = times(part, columns)
+        nearest = identity[products.argmax(axis=1)]
+        best.append(to_host(products.max(axis=1)))
+        counts += to_host(nearest.sum(axis=0))
+        sums += to_host(transposed_times(part, nearest)).T
+    return np.concatenate(best), counts, sums
 
 
 def orient(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:

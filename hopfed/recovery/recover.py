@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
@@ -22,8 +23,11 @@ from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetri
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import Bits
 from hopfed.tables.coding import Coding
+
+Rows = Bits | Reread  # of one client, held or not
 
 
 def recover(
@@ -49,7 +53,8 @@ def recover(
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
         NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
         `hopfed.read_table`, or what that makes a table of and is no path, or a list of those:
-        columns are matched by name then, and the result knows their names. Owners exchange
+        columns are matched by name then, and the result knows their names. Tables that were read
+        with `memory` and did not fit are read again for every sum over their rows. Owners exchange
         operators, sums over classes and small matrices with the server, never examples. Arrays on a
         device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
         says otherwise; the result is on the host.
@@ -140,6 +145,11 @@ def run_recovery(
     if tables is not None:
         examples = [table.rows for table in tables]
     clients = _clients(examples, gaps=not settings.only_symmetric)
+    if any(isinstance(rows, Reread) for rows in clients):
+        rule_fits = settings.rank_rule != "shuffle"
+        require(rule_fits, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
+        held_here = there is None or there.ordinal is None
+        require(held_here, "device", "cpu where rows are not held", device)
     coding = None if tables is None else tables[0].coding
     with nullcontext() if there is None else there.current():
         if there is not None:
@@ -148,11 +158,12 @@ def run_recovery(
     if tables is None:
         return recovery
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
-    return replace(recovery, archetypes=found)
+    made = [rows.made() for rows in clients if isinstance(rows, Reread)]
+    return replace(recovery, archetypes=found, readings=max(made, default=1))
 
 
 def _recovered(
-    clients: list[Bits], rule: RankRule, settings: Settings, seed: int, coding: Coding | None
+    clients: list[Rows], rule: RankRule, settings: Settings, seed: int, coding: Coding | None
 ) -> Recovery:
     """Recover by the symmetric channel, and by the graded one where that is not enough.
 
@@ -163,7 +174,7 @@ def _recovered(
     )
     mean = federation.mean()
     recovery = None
-    gaps = any(isinstance(c, MaskedBits) for c in clients)
+    gaps = any(c.gaps if isinstance(c, Reread) else isinstance(c, MaskedBits) for c in clients)
     levels = coding is not None and len(coding.groups) > 0 and not settings.only_symmetric
     if settings.channel != "graded" and not gaps and not levels:
         recovery, final = _symmetric(federation, mean, rule, settings, seed)
@@ -188,7 +199,7 @@ def _symmetric(
     return on_all_columns(recovery, there, mean), final
 
 
-def split(examples: Bits, clients: int, seed: int) -> list[Bits]:
+def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
 
     Parameters
@@ -209,15 +220,23 @@ def split(examples: Bits, clients: int, seed: int) -> list[Bits]:
     from hopfed._lib.random import stream
 
     order = stream(seed, "split").permutation(m)
-    return [examples[np.sort(part)] for part in np.array_split(order, clients)]
+    parts = [np.sort(part) for part in np.array_split(order, clients)]
+    if isinstance(examples, Reread):
+        return [examples.chosen(part) for part in parts]
+    return [examples[part] for part in parts]
 
 
-def _clients(examples: Any, gaps: bool) -> list[Bits]:
-    if isinstance(examples, Bits) or hasattr(examples, "shape"):
+def _clients(examples: Any, gaps: bool) -> list[Rows]:
+    if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
         raise DataError("examples must be an array or a list of arrays, one for each owner")
-    packed = [as_examples(e, name=f"examples[{i}]", gaps=gaps) for i, e in enumerate(examples)]
+    packed = [
+        e if isinstance(e, Reread) else as_examples(e, name=f"examples[{i}]", gaps=gaps)
+        for i, e in enumerate(examples)
+    ]
+    if not gaps and any(isinstance(e, Reread) and e.gaps for e in packed):
+        raise DataError("examples: entries are missing, and complete rows are needed here")
     widths = [p.shape[1] for p in packed]
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")

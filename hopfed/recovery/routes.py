@@ -53,6 +53,7 @@ class Recovery:
     graded : classes with all that is known of them, where the channel is not the symmetric one.
     layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
     hidden : number of patterns that too few examples resemble for them to be shown.
+    readings : times that the examples were read; more than once where they do not fit into memory.
 
     Examples
     --------
@@ -78,6 +79,7 @@ class Recovery:
     graded: GradedArchetypes | None = field(default=None, repr=False)
     layers: int = 1
     hidden: int = 0
+    readings: int = 1
 
 
 def symmetric_recovery(

@@ -53,6 +53,8 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         "exchanges": recovery.exchanges,
         "constant_columns": recovery.constant_columns.tolist(),
     }
+    if recovery.readings > 1:
+        made["readings"] = recovery.readings
     if recovery.graded is not None:
         made["log_likelihood"] = recovery.graded.log_likelihood
         made["dependent_columns"] = recovery.graded.residual.columns.tolist()

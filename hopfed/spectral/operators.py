@@ -27,6 +27,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import (
     Examples,
     batches,
@@ -138,7 +139,8 @@ class HebbianOperator(ABC):
 class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
-    Rows of bits may have gaps: a missing entry adds nothing.
+    Rows of bits may have gaps: a missing entry adds nothing. They may be read again for every
+    product (`hopfed.spectral.reread.Reread`); their weights are 1 then.
 
     Examples
     --------
@@ -147,7 +149,7 @@ class FactorOperator(HebbianOperator):
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
     """
 
-    rows: PackedBits | Array = field(repr=False)  # or a MaskedBits
+    rows: PackedBits | Array = field(repr=False)  # or a MaskedBits, or a Reread
     weights: Array = field(repr=False)
 
     @classmethod
@@ -156,12 +158,17 @@ class FactorOperator(HebbianOperator):
 
         With gaps the mass is still the number of rows: M samples, in which what is missing is 0.
         """
+        if isinstance(examples, Reread):
+            m, n = examples.shape
+            return cls(n, float(m), float(m), examples, np.broadcast_to(1.0, m))
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
         return cls(n, float(m), float(m), rows, like(np.ones(m), held(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
+        if isinstance(self.rows, Reread):
+            return self.rows.total(lambda p: transposed_times(p, times(p, X))) / self.mass
         inner = times(self.rows, X)
         xp = namespace(inner)
         inner = inner * xp.astype((self.weights / self.mass)[:, None], inner.dtype)
@@ -175,6 +182,8 @@ class FactorOperator(HebbianOperator):
     def trace(self) -> float:  # noqa: D102
         if isinstance(self.rows, PackedBits):
             return float(self.weights.sum()) * self.n_sites / self.mass
+        if isinstance(self.rows, Reread):
+            return float(self.rows.totals.seen.sum()) / self.mass
         return float((self.weights * entries(self.rows)).sum()) / self.mass
 
     @property
@@ -210,6 +219,9 @@ class DenseOperator(HebbianOperator):
         """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
         total: Any = 0.0
         count = 0
+        if isinstance(examples, Reread) and examples.totals.products is not None:
+            n, m = examples.shape[1], float(len(examples))
+            return cls(n, m, m, examples.totals.products)
         for part in batches(examples):
             bits = packed(part)
             total = total + kernels.second_moment(bits).astype(np.float64)
@@ -370,6 +382,8 @@ def explicit(operator: HebbianOperator) -> Array:
         return operator.matrix / operator.mass
     if not isinstance(operator, FactorOperator):
         raise ArgumentError("route", "krylov for an operator that can only be applied", "dense")
+    if isinstance(operator.rows, Reread):
+        return DenseOperator.from_examples(operator.rows).matrix / operator.mass
     if not hasattr(operator.rows, "dtype"):
         return kernels.second_moment(operator.rows, operator.weights) / operator.mass
     xp = namespace(operator.rows)

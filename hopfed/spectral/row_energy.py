@@ -14,6 +14,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import FactorOperator, HebbianOperator, PooledOperator
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import SITES, times, transposed_times
 
 SURE = 3.0  # standard errors by which the spread of the rows' noise must exceed its chance value
@@ -90,6 +91,16 @@ def row_energies(
         return sum(known[1:], known[0]) if len(known) == len(parts) else None
     if not isinstance(operator, FactorOperator):
         return None
+    if isinstance(operator.rows, Reread):
+        return operator.rows.total(
+            lambda part: _energies(FactorOperator.from_examples(part), scale, mean, vectors)
+        )
+    return _energies(operator, scale, mean, vectors)
+
+
+def _energies(
+    operator: FactorOperator, scale: np.ndarray, mean: np.ndarray, vectors: Array
+) -> RowEnergies:
     s = like(scale, operator.home)[:, None]
     m = like(mean, operator.home)[:, None]
     U = like(to_host(vectors), operator.home) * s
@@ -123,6 +134,8 @@ def column_moments(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | N
     [[1.0, 0.5], [0.0, 0.5]]
     """
     rows: Array = operator.rows
+    if isinstance(rows, Reread):
+        return rows.totals.seen / operator.mass, rows.totals.sums / operator.mass
     weights = operator.weights[:, None] / operator.mass
     n = operator.n_sites
     if not hasattr(rows, "dtype"):

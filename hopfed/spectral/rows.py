@@ -1,11 +1,13 @@
 """The rows that an operator is the sum of: examples as packed bits, or factors as numbers.
 
 Rows of bits may have gaps (`MaskedBits`); a missing entry is 0, in products and in plain arrays.
+Examples that do not fit into memory are read again (`Reread`); of those `parts` gives a block of
+bits after the other, and whoever sums over rows adds up what these say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.place import adopted
+from hopfed.spectral.reread import Reread
 
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits
@@ -25,6 +28,9 @@ Examples = Any
 
 def batches(examples: Examples) -> Iterable[Any]:
     """Yield the batches of `examples`: itself when it is one array, else its parts."""
+    if isinstance(examples, Reread):
+        yield from examples.parts()
+        return
     if isinstance(examples, Bits) or hasattr(examples, "shape"):
         yield examples
         return
@@ -34,6 +40,26 @@ def batches(examples: Examples) -> Iterable[Any]:
         yield part if isinstance(part, Bits) or hasattr(part, "shape") else np.asarray(part)
     if empty:
         raise ArgumentError("examples", "at least one batch of rows", "none")
+
+
+def parts(rows: Any, size: int = 0) -> Iterator[Any]:
+    """Yield rows in blocks: those that are held as they are, or at most `size` at a time.
+
+    Parameters
+    ----------
+    rows : (M, N), held or not.
+    size : of a block; 0 for as they come.
+
+    Examples
+    --------
+    >>> [len(part) for part in parts(kernels.pack(np.ones((5, 2))), 2)]
+    [2, 2, 1]
+    """
+    for part in rows.parts() if isinstance(rows, Reread) else (rows,):
+        if size == 0:
+            yield part
+        else:
+            yield from (part[a : a + size] for a in range(0, part.shape[0], size))
 
 
 def times(rows: Bits | Array, X: Array) -> Array:
@@ -60,7 +86,7 @@ def seen_transposed_times(rows: Bits | Array, U: Array) -> Array:
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
-def column_moments(rows: Bits | Array) -> tuple[Array, Array]:
+def column_moments(rows: Bits | Reread | Array) -> tuple[Array, Array]:
     """Return sums and numbers of the entries of each column, (N,) both; int64 for bits.
 
     Examples
@@ -69,6 +95,8 @@ def column_moments(rows: Bits | Array) -> tuple[Array, Array]:
     >>> sums.tolist(), counts.tolist()
     ([1, 2], [3, 2])
     """
+    if isinstance(rows, Reread):
+        return rows.totals.sums, rows.totals.seen
     if isinstance(rows, Bits):
         return kernels.column_sums(rows), kernels.seen_counts(rows)
     xp = namespace(rows)
@@ -120,8 +148,10 @@ def packed(part: Any) -> Bits:
     return part if isinstance(part, Bits) else kernels.pack_masked(adopted(part))
 
 
-def held(rows: Bits | Array) -> Array:
+def held(rows: Bits | Reread | Array) -> Array:
     """Return an array that lives where the rows do."""
+    if isinstance(rows, Reread):
+        return np.empty(0, np.uint64)
     if isinstance(rows, MaskedBits):
         return rows.signs.words
     return rows.words if isinstance(rows, PackedBits) else rows

@@ -26,7 +26,7 @@ from hopfed._lib.random import derive
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.spectral.column_noise import ColumnNoise
-from hopfed.spectral.eigenpairs import FULL_LIMIT, Spectrum, eigenpairs
+from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import (
     DenseOperator,
@@ -36,6 +36,7 @@ from hopfed.spectral.operators import (
     explicit,
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.row_energy import column_moments, row_energies
 from hopfed.spectral.scaling import ScaledOperator, centred, scaled
 from hopfed.spectral.sketch import SketchOperator
@@ -313,10 +314,11 @@ def _prepared(operator: HebbianOperator) -> HebbianOperator:
     if not isinstance(operator, FactorOperator):
         return operator
     rows, n = operator.rows.shape
-    if n <= min(rows, FULL_LIMIT):
+    again = isinstance(operator.rows, Reread)  # whose products are dear
+    if n <= (EXPLICIT_LIMIT if again else min(rows, FULL_LIMIT)):
         matrix = explicit(operator) * operator.mass
         return DenseOperator(n, operator.mass, operator.sum_sq_weights, matrix)
-    if not _plain(operator.rows) and rows * n <= UNPACKED:
+    if not (_plain(operator.rows) or again) and rows * n <= UNPACKED:
         from hopfed import kernels
 
         return replace(operator, rows=kernels.unpack(operator.rows, np.float32))

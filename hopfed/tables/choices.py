@@ -65,6 +65,19 @@ class Choices:
         own = {k for k, v in (self.words or {}).items() if v == "category" or _is_map(v)}
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
+    def entries(self) -> frozenset[str]:
+        """Words, in lower case, of which it was said what they stand for: none of them is a name.
+
+        Examples
+        --------
+        >>> sorted(Choices(words={"Agree": 1, "tree": "category", "tea": {"Never": -1}}).entries())
+        ['agree', 'never']
+        """
+        given = dict(self.words or {})
+        own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
+        plain = [word for word, s in given.items() if s != "category" and not _is_map(s)]
+        return frozenset(str(word).strip().lower() for word in (*plain, *own))
+
     def is_category(self, column: str) -> bool:
         """Whether a column was said to be one of categories."""
         return bool(self.words) and (self.words or {}).get(column) == "category"
@@ -86,10 +99,9 @@ def _sign(given: object) -> int:
     """Return -1, 0 or +1 for what somebody may call it."""
     if given is None or (isinstance(given, float) and math.isnan(given)):
         return GONE
-    said = _SPELT.get(str(given).strip().lower())
-    require(said is not None, "words", "for +1, -1 or missing", given)
-    assert said is not None
-    return said
+    said = str(given).strip().lower()
+    require(said in _SPELT, "words", "for +1, -1 or missing", given)
+    return _SPELT[said]
 
 
 def _check_cut(how: object) -> None:

@@ -161,6 +161,22 @@ class Coding:
         pairs = zip(ends.tolist(), widths, strict=True)
         return tuple(tuple(range(end - width, end)) for end, width in pairs if width > 1)
 
+    def entries(self) -> frozenset[str]:
+        """Words, in lower case, that are cells in tables without names; none where there are names.
+
+        A table that is coded like one with names has a first row of names.
+
+        Examples
+        --------
+        >>> code = Code("words", (("never", -1), ("often", 1)))
+        >>> sorted(Coding(("column 1",), (code,)).entries()), Coding(("tea",), (code,)).entries()
+        (['never', 'often'], frozenset())
+        """
+        if self.names != tuple(f"column {j}" for j in range(1, len(self.names) + 1)):
+            return frozenset()
+        words = [word for code in self.codes for word, _ in code.words]
+        return frozenset([*words, *(w.lower() for code in self.codes for w in code.levels)])
+
     def apply(self, source: Any) -> Table:
         """Code another table in the same way; columns are found by name, whatever their order.
 

@@ -63,13 +63,13 @@ class Contents:
         if len(self.words) > MOST:
             self.many = True
             if self.numeric and self.kept is not None:
-                self._fill()
+                self.kept.append(self._numbers())
 
-    def _fill(self) -> None:
+    def _numbers(self) -> np.ndarray:
+        """The numbers among the words, each as often as it occurs."""
         values = [(number(w), n) for w, n in self.words.items()]
         both = [(v, n) for v, n in values if v is not None]
-        assert self.kept is not None
-        self.kept.append(np.repeat([v for v, _ in both], [n for _, n in both]))
+        return np.repeat([v for v, _ in both], [n for _, n in both])
 
     def _add_numbers(self, array: Any) -> None:
         if not self.numeric:

@@ -30,13 +30,15 @@ ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
 ARROW = (".parquet", ".feather", ".arrow")
 
 
-def source_of(given: Any, what: str = "examples") -> Source:
+def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozenset()) -> Source:
     """Return what can be read of a path, a frame, an array or lists.
 
     Parameters
     ----------
     given : as of `hopfed.read_table`.
     what : it is called in an error, unless it is a path.
+    words : in lower case, that are cells beside those that every table may hold: a first row of
+        them holds no names.
 
     Raises
     ------
@@ -48,7 +50,7 @@ def source_of(given: Any, what: str = "examples") -> Source:
     ('a', 'b')
     """
     if isinstance(given, str | os.PathLike):
-        return _of_path(Path(given))
+        return _of_path(Path(given), words)
     if isinstance(given, dict):
         return _of_columns(list(given), [as_arrow(cells) for cells in given.values()], what)
     if _is_pandas(given):
@@ -64,12 +66,12 @@ def source_of(given: Any, what: str = "examples") -> Source:
     return _of_array(given if hasattr(given, "shape") else rows_of(given, what), what)
 
 
-def _of_path(path: Path) -> Source:
+def _of_path(path: Path, words: frozenset[str]) -> Source:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         suffix = path.with_suffix("").suffix.lower()
     if suffix in TEXT:
-        return _of_text(path)
+        return _of_text(path, words)
     if suffix in ARROW:
         return _of_arrow(path)
     if suffix == ".zarr":
@@ -95,8 +97,8 @@ def _in_parts(header: Header) -> bool:
     return header.dtype.kind in "biuf" and fits and not header.fortran and len(header.shape) > 1
 
 
-def _of_text(path: Path) -> Source:
-    text = Delimited.of(path, KNOWN)
+def _of_text(path: Path, words: frozenset[str]) -> Source:
+    text = Delimited.of(path, KNOWN | words)
 
     def blocks() -> Iterator[Block]:
         for batch in text.blocks(source.watch):

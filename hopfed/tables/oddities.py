@@ -9,12 +9,14 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.reread import Reread
+from hopfed.spectral.rows import column_moments, parts
 from hopfed.tables.table import listed
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 
 
-def oddities(rows: PackedBits | MaskedBits, columns: Sequence[str]) -> list[str]:
+def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
 
     Parameters
@@ -28,7 +30,7 @@ def oddities(rows: PackedBits | MaskedBits, columns: Sequence[str]) -> list[str]
     >>> oddities(rows, ["a", "b", "c", "d"])
     ["of one value: 'c'", "the same or the opposite: 'a' and 'b'"]
     """
-    seen, sums = kernels.seen_counts(rows), kernels.column_sums(rows)
+    sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     lines = []
     for what, which in (("without any entry", empty), ("of one value", constant)):
@@ -42,7 +44,7 @@ def oddities(rows: PackedBits | MaskedBits, columns: Sequence[str]) -> list[str]
     return lines
 
 
-def copies(rows: PackedBits | MaskedBits, of: np.ndarray) -> list[tuple[int, int]]:
+def copies(rows: PackedBits | MaskedBits | Reread, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns that are equal up to their sign: each with the first that it equals.
 
     Parameters
@@ -56,17 +58,24 @@ def copies(rows: PackedBits | MaskedBits, of: np.ndarray) -> list[tuple[int, int
     [(1, 2)]
     """
     m = rows.shape[0]
-    draws = stream(0, "copies").standard_normal(m)
-    marks = np.abs(kernels.rmatmat(rows, draws))[of]
+    if isinstance(rows, Reread):
+        marks = np.abs(rows.totals.marks)[of]
+    else:
+        marks = np.abs(kernels.rmatmat(rows, stream(0, "copies").standard_normal(m)))[of]
     order = np.argsort(marks, kind="stable")
     near = np.flatnonzero(np.diff(marks[order]) <= ROUNDING * np.sqrt(m))
     if not len(near):
         return []
-    turned = kernels.transpose(rows)
+    pairs = [sorted((int(of[order[k]]), int(of[order[k + 1]]))) for k in near]
+    same = np.ones((2, len(pairs)), bool)  # as they are, and of opposite sign
+    for part in parts(rows):
+        turned = kernels.transpose(part)
+        for p, pair in enumerate(pairs):
+            if same[:, p].any():
+                a, b = (kernels.unpack(turned[c : c + 1])[0] for c in pair)
+                same[:, p] &= (a == b).all(), (a == -b).all()
     found: dict[int, int] = {}
-    for k in near:
-        i, j = sorted((int(of[order[k]]), int(of[order[k + 1]])))
-        a, b = (kernels.unpack(turned[c : c + 1])[0] for c in (i, j))
-        if (a == b).all() or (a == -b).all():
+    for (i, j), alike in zip(pairs, same.any(axis=0), strict=True):
+        if alike:
             found[j] = min(found.get(i, i), found.get(j, j))
     return sorted((i, j) for j, i in found.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.data.cells import Cells, as_numbers, number
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.reread import Gathered, Reread
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.sources import Source
 from hopfed.tables.table import is_made_up, listed
@@ -27,13 +28,15 @@ class Packing:
     ----------
     source : of the rows.
     coding : of its columns, which are found by name.
+    most : bytes that the rows may take; where they take more they are read again later, and have no
+        names. None for as many as there are.
 
     Raises
     ------
     DataError : it lacks columns, or holds a word that the coding does not know.
     """
 
-    def __init__(self, source: Source, coding: Coding):
+    def __init__(self, source: Source, coding: Coding, most: int | None = None):
         self.source, self.coding = source, coding
         self._places = _places(source, coding)
         names = [source.names.index(name) for name in coding.ids if name in source.names]
@@ -41,33 +44,43 @@ class Packing:
         self._count = 0
         self._ids: list[str] = []
         self._letters = 0
-        self._signs: list[PackedBits] = []
-        self._seen: list[PackedBits] = []
+        self._gathered = Gathered(source.what, most)
 
-    def add(self, cells: list[Cells]) -> None:
+    def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
         triples = zip(self.coding.names, self.coding.codes, self._places, strict=True)
         parts = [self._column(name, code, cells[j]) for name, code, j in triples]
         codes = np.concatenate(parts).T
-        self._signs.append(kernels.pack(codes > 0))
-        self._seen.append(kernels.pack(codes != GONE))
-        if self._id is not None:
+        self._count += len(codes)
+        gone = codes == GONE
+        signs = kernels.pack(codes > 0)
+        return MaskedBits(signs, kernels.pack(~gone)) if gone.any() else signs
+
+    def add(self, cells: list[Cells]) -> None:
+        """Take the rows of a block."""
+        self._gathered.add(self.packed(cells))
+        if not self._gathered.holds:
+            self._ids = []
+        elif self._id is not None:
             words = [*(word.strip() for word in cells[self._id].words), ""]
             self._letters += sum(map(len, words))
             require_memory(self._letters, self.source.what)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
-        self._count += len(codes)
 
-    def rows(self) -> PackedBits | MaskedBits:
-        """Return all rows."""
-        if not self._signs:
-            raise DataError(f"{self.source.what}: at least two examples are needed, got 0")
-        signs, seen = kernels.concatenate(self._signs), kernels.concatenate(self._seen)
-        complete = int(kernels.column_sums(seen).sum()) == math.prod(seen.shape)
-        return signs if complete else MaskedBits(signs, seen)
+    def rows(self) -> PackedBits | MaskedBits | Reread:
+        """Return all rows, or what reads them again."""
+
+        def again() -> Iterator[PackedBits | MaskedBits]:
+            packing = Packing(self.source, self.coding)
+            for block in self.source.blocks():
+                yield packing.packed([Cells(array) for array in block])
+
+        return self._gathered.rows(again, lambda: self.source.made)
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""
+        if not self._gathered.holds:
+            return None
         if self._id is None:
             return self.source.ids
         longest = max(map(len, self._ids), default=0)

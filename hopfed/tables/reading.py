@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import Any
@@ -13,6 +13,7 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
+from hopfed.spectral.reread import Gathered, Reread
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
@@ -33,6 +34,7 @@ def read_table(
     words: Mapping[str, Any] | None = None,
     binarize: Any = None,
     coding: Coding | None = None,
+    memory: int | None = None,
 ) -> Table:
     """Read a table of yes and no, of numbers or of categories.
 
@@ -54,6 +56,8 @@ def read_table(
         names of columns to these.
     coding : `Table.coding` of another table: this one is coded in the same way, its columns found
         by name.
+    memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
+        whoever needs a sum over them has the file read again. All are held when left out.
 
     Raises
     ------
@@ -67,7 +71,7 @@ def read_table(
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
     choices = Choices(id, tuple(ignore), words, binarize)
-    return read_tables([source], choices=choices, coding=coding)[0]
+    return read_tables([source], choices=choices, coding=coding, memory=memory)[0]
 
 
 def read_tables(
@@ -76,6 +80,7 @@ def read_tables(
     choices: Choices | None = None,
     coding: Coding | None = None,
     watch: Callable[[str, float], None] | None = None,
+    memory: int | None = None,
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -85,6 +90,7 @@ def read_tables(
     choices : what is told of them.
     coding : of another table; made from these when left out.
     watch : is told the source and what part of it is read, from time to time.
+    memory : bytes that the rows of all may take, as of `read_table`.
 
     Examples
     --------
@@ -93,41 +99,45 @@ def read_tables(
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
     choices, least = choices or Choices(), 2 if coding is None else 1
+    words = choices.entries() if coding is None else coding.entries()
     opened = [
-        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]")
+        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
         for i, source in enumerate(sources)
     ]
     whats = [source.what for source in opened]
-    if watch is not None:
-        for source in opened:
-            source.watch = partial(watch, source.what)
+    most = None if memory is None else memory // len(opened)
+    for source in opened:
+        source.watch = None if watch is None else partial(watch, source.what)
+        source.most = source.most if most is None else min(source.most, most)
     if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        alone = [_alone(source, choices) for source in opened]
+        alone = [_alone(source, choices, most) for source in opened]
         if all(code.kind == "words" for table in alone for code in table.coding.codes):
             return matched(alone, whats)  # each has its own values for yes and no
     if coding is not None:
-        return [_coded(source, coding, source.notes, least) for source in opened]
-    decision, packings = _decided(opened, choices)
+        return [_coded(source, coding, source.notes, most, least) for source in opened]
+    decision, packings = _decided(opened, choices, most)
     pairs = zip(opened, packings, strict=True)
     notes = [[*source.notes, *decision.notes] for source in opened]
     return [
-        _coded(source, decision.coding, said) if packing is None else _table(packing, said)
+        _coded(source, decision.coding, said, most) if packing is None else _table(packing, said)
         for (source, packing), said in zip(pairs, notes, strict=True)
     ]
 
 
-def _alone(source: Source, choices: Choices) -> Table:
+def _alone(source: Source, choices: Choices, most: int | None) -> Table:
     """Read one source that has no names."""
     if source.numbers is not None and choices == Choices():
-        return _binary(source, source.numbers)
-    decision, (packing,) = _decided([source], choices)
+        return _binary(source, source.numbers, most)
+    decision, (packing,) = _decided([source], choices, most)
     notes = [*source.notes, *decision.notes]
     if packing is None:
-        return _coded(source, decision.coding, notes)
+        return _coded(source, decision.coding, notes, most)
     return _table(packing, notes)
 
 
-def _decided(sources: Sequence[Source], choices: Choices) -> tuple[Decision, list[Packing | None]]:
+def _decided(
+    sources: Sequence[Source], choices: Choices, most: int | None
+) -> tuple[Decision, list[Packing | None]]:
     """Look at all that the columns hold, and choose a coding.
 
     What the first rows of a single source show is mostly true of the others: so its rows are packed
@@ -155,7 +165,7 @@ def _decided(sources: Sequence[Source], choices: Choices) -> tuple[Decision, lis
             for contents, j in zip(held, place, strict=True):
                 contents.add(cells[j])
             if first and len(sources) == 1:
-                packing = _begun(source, decide)
+                packing = _begun(source, decide, most)
             packing = _packed_on(packing, cells)
     decision = decide()
     right = packing is not None and packing.coding == decision.coding
@@ -167,10 +177,10 @@ def _contents(choices: Choices, name: str) -> Contents:
     return Contents(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
 
 
-def _begun(source: Source, decide: Callable[[], Decision]) -> Packing | None:
+def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> Packing | None:
     """Begin to pack as the first rows suggest, if they suggest anything."""
     try:
-        return Packing(source, decide().coding)
+        return Packing(source, decide().coding, most)
     except DataError:
         return None
 
@@ -199,9 +209,11 @@ def _places(source: Source, first: Source) -> list[int]:
     return [place[name] for name in first.names]
 
 
-def _coded(source: Source, coding: Coding, notes: Sequence[str], least: int = 2) -> Table:
+def _coded(
+    source: Source, coding: Coding, notes: Sequence[str], most: int | None, least: int = 2
+) -> Table:
     """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding)
+    packing = Packing(source, coding, most)
     for block in source.blocks():
         packing.add([Cells(array) for array in block])
     return _table(packing, notes, least)
@@ -210,17 +222,21 @@ def _coded(source: Source, coding: Coding, notes: Sequence[str], least: int = 2)
 def _table(packing: Packing, notes: Sequence[str], least: int = 2) -> Table:
     """Rows that are packed, with their names and what is odd about them."""
     what, columns = packing.source.what, packing.coding.columns
-    rows = as_examples(packing.rows(), name=what, gaps=True, least=least)
+    rows = packing.rows()
+    if not isinstance(rows, Reread):
+        rows = as_examples(rows, name=what, gaps=True, least=least)
     odd = oddities(rows, columns)
     return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
 
 
-def _binary(source: Source, numbers: Numbers) -> Table:
+def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.data.readers` does."""
     packed, minus = numbers.whole, False
-    if packed is None or getattr(packed, "nbytes", 0) > LARGE:
-        packed, minus = _packed(source.what, numbers)
-    rows = as_examples(packed, name=source.what, gaps=True)
+    if packed is None or getattr(packed, "nbytes", 0) > min(LARGE, most or LARGE):
+        packed, minus = _packed(source, most)
+    rows: PackedBits | MaskedBits | Reread = packed
+    if not isinstance(packed, Reread):
+        rows = as_examples(packed, name=source.what, gaps=True)
     if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
         minus = any((part == -1).any() for part in numbers.parts())
     zero = GONE if minus else -1
@@ -230,21 +246,24 @@ def _binary(source: Source, numbers: Numbers) -> Table:
     return Table(rows, source.names, source.ids, coding, (*source.notes, *odd))
 
 
-def _packed(what: str, numbers: Numbers) -> tuple[PackedBits | MaskedBits, bool]:
+def _packed(source: Source, most: int | None) -> tuple[PackedBits | MaskedBits | Reread, bool]:
     """Pack an array part by part, and whether -1 occurs in it."""
-    minus = any((part == -1).any() for part in numbers.parts())
-    found: list[PackedBits | MaskedBits] = []
-    before = 0
-    for part in numbers.parts():
-        try:
-            found.append(kernels.pack_masked(part, (part == 0) if minus else None))
-        except ArgumentError:
-            row, column = first_bad(part) or (0, 0)
-            raise DataError(
-                f"{what}: values must be all +-1, all 0/1, or boolean, got "
-                f"{part[row, column]} at row {before + row + 1}, column {column + 1}"
-            ) from None
-        before += len(part)
-    if not found:
-        raise DataError(f"{what}: at least two examples are needed, got 0")
-    return kernels.concatenate(found), minus
+    minus = any((part == -1).any() for part in source.parts())
+    gathered = Gathered(source.what, most)
+
+    def again() -> Iterator[PackedBits | MaskedBits]:
+        before = 0
+        for part in source.parts():
+            try:
+                yield kernels.pack_masked(part, (part == 0) if minus else None)
+            except ArgumentError:
+                row, column = first_bad(part) or (0, 0)
+                raise DataError(
+                    f"{source.what}: values must be all +-1, all 0/1, or boolean, got "
+                    f"{part[row, column]} at row {before + row + 1}, column {column + 1}"
+                ) from None
+            before += len(part)
+
+    for packed in again():
+        gathered.add(packed)
+    return gathered.rows(again, lambda: source.made), minus

@@ -50,6 +50,8 @@ class Source:
     numbers : the numbers, where the source is an array without words or names.
     unfit : why a column, by its place, cannot be used.
     watch : is told what part is read, where that is known.
+    most : bytes of blocks that are kept.
+    made : times that it was read.
     """
 
     what: str
@@ -60,6 +62,8 @@ class Source:
     numbers: Numbers | None = None
     unfit: dict[int, str] = field(default_factory=dict)
     watch: Callable[[float], None] | None = None
+    most: int = KEPT
+    made: int = 0
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
@@ -67,16 +71,23 @@ class Source:
         if self._kept is not None:
             yield from self._kept
             return
+        self.made += 1
         held: list[Block] | None = []
         size = 0
         for block in self.read():
             size += sum(array.nbytes for array in block)
-            if held is not None and size <= KEPT:
+            if held is not None and size <= self.most:
                 held.append(block)
             else:
                 held = None
             yield block
         self._kept = held
+
+    def parts(self) -> Iterator[np.ndarray]:
+        """Yield all rows of an array, some at a time."""
+        if self.numbers is not None:
+            self.made += 1
+            yield from self.numbers.parts()
 
     def row_of(self, column: int, fits: Callable[[str], bool]) -> int:
         """Row, from 1, in which a column first holds a word that `fits`; 0 if none does."""

@@ -11,6 +11,7 @@ from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.reread import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
@@ -22,9 +23,10 @@ class Table:
 
     Attributes
     ----------
-    rows : (M, N) of +-1, with gaps or without.
+    rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
+        for them are read again whenever they are asked for (`hopfed.spectral.reread.Reread`).
     columns : N names; `made_up` ones where the source has none.
-    ids : (M,) names of the rows, None where the source has none.
+    ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.
     notes : what was odd, one line each.
 
@@ -36,7 +38,7 @@ class Table:
     ((2, 3), ('column 1', 'column 2', 'column 3'), True)
     """
 
-    rows: PackedBits | MaskedBits
+    rows: PackedBits | MaskedBits | Reread
     columns: tuple[str, ...]
     ids: np.ndarray | None
     coding: Coding
@@ -159,5 +161,9 @@ def _ordered(table: Table, first: Table) -> Table:
         return table
     place = {name: j for j, name in enumerate(table.columns)}
     order = np.array([place[name] for name in first.columns])
+    if isinstance(table.rows, Reread):
+        return replace(
+            table, rows=table.rows.columns(order), columns=first.columns, coding=first.coding
+        )
     rows = kernels.transpose(kernels.transpose(table.rows)[order])
     return replace(table, rows=rows, columns=first.columns, coding=first.coding)

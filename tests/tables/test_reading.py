@@ -211,6 +211,21 @@ def test_tables_without_names_are_read_as_they_were(tmp_path):
         hopfed.read_table(write(tmp_path / "b.csv", "1,0\n5,1\n0,1\n"))
 
 
+def test_a_first_row_of_told_words_is_no_header(tmp_path):
+    path = write(tmp_path / "a.csv", "Agree,Not\nNot,agree\nNot,Not\nAgree,refused\n")
+    words = {"agree": True, "not": False, "Refused": None}
+    table = hopfed.read_table(path, words=words)
+    assert table.columns == ("column 1", "column 2")
+    assert signs(table) == [[1, -1], [-1, 1], [-1, -1], [1, 0]]
+    assert signs(hopfed.read_table(path, coding=table.coding)) == signs(table)
+    assert hopfed.read_table(path).coding.names == ("Agree", "Not")  # nobody said what they are
+    named = write(tmp_path / "b.csv", "tea,coffee\nAgree,Not\nNot,Agree\n")
+    assert hopfed.read_table(named, words=words).columns == ("tea", "coffee")
+    turned = write(tmp_path / "c.csv", "coffee,tea\nNot,Agree\nAgree,Not\n")
+    again = hopfed.read_table(turned, coding=hopfed.read_table(named, words=words).coding)
+    assert (again.columns, signs(again)) == (("tea", "coffee"), [[1, -1], [-1, 1]])
+
+
 def test_owners_are_matched_by_name(tmp_path):
     rng = np.random.default_rng(1)
     T = np.where(rng.random((3, 40)) < 0.5, 0.1, 0.9)

@@ -30,6 +30,7 @@ from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, total
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import column_moments, seen_transposed_times, transposed_times
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
@@ -105,9 +106,21 @@ def class_sums(owner: Owner, told: Message) -> Message:
     ----------
     told : `means` (K, N) and the owner's own `shares` (K,).
     """
+    if isinstance(owner.rows, Reread):
+        return _added(owner, owner.rows, told)
     owner.learn(told["means"], told["shares"])
     likelihood = owner.log_densities.sum()
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+def _added(owner: Owner, rows: Reread, told: Message) -> Message:
+    """Add up the sums over classes of one block of rows after the other."""
+    found: dict[str, np.ndarray] = {}
+    for part in rows.parts():
+        answer = class_sums(Owner(part, owner.index, owner.variables), told)
+        for name, array in answer.items():
+            found[name] = found.get(name, 0.0) + np.asarray(array, np.float64)
+    return {name: array.astype(answer[name].dtype) for name, array in found.items()}
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:

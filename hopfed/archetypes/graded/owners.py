@@ -18,6 +18,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import Bits, held, seen_times, times
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
@@ -29,7 +30,8 @@ class Owner:
 
     Attributes
     ----------
-    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without.
+    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
+        again (`hopfed.spectral.reread.Reread`) only sums over columns and classes can be asked.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
     means : (K, N) of the classes last asked about.
@@ -37,7 +39,7 @@ class Owner:
     log_densities : (M,) log-likelihood of what is observed of each row.
     """
 
-    rows: Bits | Array
+    rows: Bits | Reread | Array
     index: int = 0
     variables: Variables | None = None
     means: np.ndarray = field(init=False, repr=False)
@@ -140,7 +142,7 @@ class Owners:
 
     @classmethod
     def of(
-        cls, rows: Sequence[Bits | Array], seed: int, groups: Sequence[Sequence[int]] = ()
+        cls, rows: Sequence[Bits | Reread | Array], seed: int, groups: Sequence[Sequence[int]] = ()
     ) -> Owners:
         """Take the rows of each owner, all with the same columns.
 
@@ -151,7 +153,7 @@ class Owners:
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         widths = sorted({r.shape[1] for r in rows})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
-        plain = [r if isinstance(r, Bits) else _single(r) for r in rows]
+        plain = [r if isinstance(r, Bits | Reread) else _single(r) for r in rows]
         one = Variables.of(groups, widths[0]) if groups else None
         return cls([Owner(r, i, one) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
 

@@ -1,0 +1,259 @@
+"""Rows that do not fit into memory: they are read again for every sum over them.
+
+`Gathered` takes packed rows as they come. While they fit it holds them; once they do not it keeps
+what one reading can add up, and `Reread` stands for the rows. Whatever a recovery asks of rows is a
+sum over them, so a block at a time is enough:
+
+- the first reading gives the sums of the columns, the entries that are there, and the sums of
+  products of up to `SQUARE` columns, which is the whole operator;
+- every other question is one more reading: a product with the operator of more columns, the
+  projections of random groups, the rows nearest to each pattern, votes, the energies of rows, the
+  rows that classes are searched in, a step of expectation maximisation.
+
+Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
+block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.random import stream
+from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits, PackedBits
+
+SQUARE = 3_000  # columns up to which the first reading adds up their products
+STEP = 1 << 22  # entries of a block that are unpacked
+
+Bits = PackedBits | MaskedBits
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Totals:
+    """What one reading of rows adds up.
+
+    Attributes
+    ----------
+    rows : M.
+    sums, seen : (N,) int64, of the entries of each column and the number of those that are there.
+    marks : (N,) products of the columns with random numbers, which copies of a column share.
+    products : (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept.
+    """
+
+    rows: int
+    sums: np.ndarray
+    seen: np.ndarray
+    marks: np.ndarray
+    products: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reread:
+    """(M, N) rows of +-1, with gaps or without, that are read again for every sum over them.
+
+    Attributes
+    ----------
+    shape : (M, N).
+    read : begins to read: yields packed rows, a block at a time, the same ones each time.
+    totals : what an earlier reading has added up.
+    made : says how often the rows were read.
+
+    Examples
+    --------
+    >>> held = kernels.pack(np.array([[1, -1, 1], [1, 1, 1], [-1, 1, 1]]))
+    >>> gathered = Gathered("rows", most=0)
+    >>> for part in (held[:2], held[2:]):
+    ...     gathered.add(part)
+    >>> rows = gathered.rows(lambda: iter([held[:2], held[2:]]))
+    >>> rows.shape, rows.gaps, rows.totals.sums.tolist(), kernels.unpack(rows[1:]).tolist()
+    ((3, 3), False, [1, 1, 3], [[1, 1, 1], [-1, 1, 1]])
+    """
+
+    shape: tuple[int, int]
+    read: Callable[[], Iterator[Bits]]
+    totals: Totals
+    made: Callable[[], int]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def gaps(self) -> bool:
+        """Whether any entry is missing."""
+        return bool((self.totals.seen < self.totals.rows).any())
+
+    def parts(self) -> Iterator[Bits]:
+        """Read all rows once, a block at a time."""
+        rows = 0
+        for part in self.read():
+            rows += len(part)
+            yield part
+        if rows != self.shape[0]:
+            raise DataError(f"the file changed: {self.shape[0]:,} rows before, {rows:,} now")
+
+    def total(self, question: Callable[[Bits], Answer]) -> Answer:
+        """Add up what each block answers."""
+        found: Any = None
+        for part in self.parts():
+            answer: Any = question(part)
+            found = answer if found is None else found + answer
+        answer = found
+        return answer  # type: ignore[no-any-return]
+
+    def __getitem__(self, which: slice | np.ndarray) -> Bits:
+        """Rows that are held from then on: a slice, or ascending numbers."""
+        index = np.arange(self.shape[0])[which] if isinstance(which, slice) else np.asarray(which)
+        require_memory(len(index) * self.shape[1] // 4, "rows")
+        found, before = [], 0
+        for part in self.parts():
+            first, last = np.searchsorted(index, [before, before + len(part)])
+            if last > first:
+                found.append(part[index[first:last] - before])
+            before += len(part)
+        return kernels.concatenate(found)
+
+    def chosen(self, which: np.ndarray) -> Reread:
+        """Some of the rows, by ascending numbers, that are not held either."""
+
+        def read() -> Iterator[Bits]:
+            before = 0
+            for part in self.parts():
+                first, last = np.searchsorted(which, [before, before + len(part)])
+                if last > first:
+                    yield part[which[first:last] - before]
+                before += len(part)
+
+        return self._other((len(which), self.shape[1]), read)
+
+    def columns(self, which: np.ndarray) -> Reread:
+        """Some of the columns, or all in another order."""
+
+        def read() -> Iterator[Bits]:
+            for part in self.parts():
+                yield columns_of(part, which)
+
+        shape = self.shape[0], len(which)
+        t = self.totals
+        products = None if t.products is None else t.products[np.ix_(which, which)]
+        totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
+        return Reread(shape, read, totals, self.made)
+
+    def _other(self, shape: tuple[int, int], read: Callable[[], Iterator[Bits]]) -> Reread:
+        summed = Summed(shape[1])
+        for part in read():
+            summed.add(part)
+        return Reread(shape, read, summed.totals(), self.made)
+
+
+_BY_COLUMN = ("sums", "seen", "marks")
+
+
+class Summed:
+    """Sums over rows as they come."""
+
+    def __init__(self, n: int):
+        self._rows, self._n = 0, n
+        self._sums, self._seen = np.zeros((2, n), np.int64)
+        self._marks = np.zeros(n)
+        self._draws = stream(0, "copies")
+        self._products = np.zeros((n, n)) if n <= SQUARE else None
+
+    def add(self, part: Bits) -> None:
+        """Add up some more rows."""
+        self._rows += len(part)
+        self._sums += kernels.column_sums(part)
+        self._seen += kernels.seen_counts(part)
+        self._marks += kernels.rmatmat(part, self._draws.standard_normal(len(part)))
+        if self._products is not None:
+            self._products += kernels.second_moment(part)
+
+    def totals(self) -> Totals:
+        """Return the sums over all rows so far."""
+        return Totals(self._rows, self._sums, self._seen, self._marks, self._products)
+
+
+class Gathered:
+    """Packed rows as they come: held while they fit, else added up.
+
+    Parameters
+    ----------
+    what : they are called in an error.
+    most : bytes that they may take; None for as many as there are.
+    """
+
+    def __init__(self, what: str, most: int | None = None):
+        self.what, self.most = what, most
+        self.nbytes = 0
+        self._parts: list[Bits] = []
+        self._summed: Summed | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether all rows are held so far."""
+        return self._summed is None
+
+    def add(self, part: Bits) -> None:
+        """Take some more rows."""
+        if self._summed is not None:
+            self._summed.add(part)
+            return
+        self._parts.append(part)
+        self.nbytes += part.nbytes
+        if self.most is None:
+            require_memory(self.nbytes, self.what)  # to put them together
+        elif self.nbytes > self.most:
+            self._summed = Summed(part.shape[1])
+            for held in self._parts:
+                self._summed.add(held)
+            self._parts = []
+
+    def rows(
+        self, again: Callable[[], Iterator[Bits]], made: Callable[[], int] = lambda: 1
+    ) -> Bits | Reread:
+        """Return all rows, or what stands for them.
+
+        Parameters
+        ----------
+        again : begins to read them anew.
+        made : says how often they were read.
+
+        Raises
+        ------
+        DataError : there are none.
+        """
+        if self._summed is not None:
+            totals = self._summed.totals()
+            return Reread((totals.rows, len(totals.sums)), again, totals, made)
+        if not self._parts:
+            raise DataError(f"{self.what}: at least two examples are needed, got 0")
+        return kernels.concatenate(self._parts)
+
+
+def columns_of(rows: Bits, which: np.ndarray) -> Bits:
+    """Return some columns of packed rows, in the order that is asked for.
+
+    Parameters
+    ----------
+    rows : (M, N).
+    which : numbers of columns.
+
+    Examples
+    --------
+    >>> rows = kernels.pack_masked(np.array([[1, -1, 0], [1, 1, -1]]))
+    >>> kernels.unpack(columns_of(rows, np.array([2, 0]))).tolist()
+    [[0, 1], [-1, 1]]
+    """
+    found = []
+    size = max(1, STEP // max(rows.shape[1], 1))
+    for start in range(0, len(rows), size):
+        values = kernels.unpack(rows[start : start + size])[:, which]
+        gone = values == 0
+        found.append(kernels.pack_masked(values, gone) if gone.any() else kernels.pack(values))
+    return kernels.concatenate(found)
