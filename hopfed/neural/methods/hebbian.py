@@ -35,11 +35,12 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.encoding import Encoding, symmetric
 from hopfed.kernels import PackedBits, pack
 from hopfed.neural.bits import Filters, Patches, as_bits
 from hopfed.neural.methods._closed_form import ClosedForm
 from hopfed.neural.readout import Choice, Sums, log_probabilities, readouts
+from hopfed.spectral.operators import DenseOperator
 
 __all__ = ["Hebbian"]
 
@@ -123,7 +124,8 @@ class Hebbian(ClosedForm):
         """Patches of the images."""
         data = self.loaded.split.dataset
         require(data.is_images, "data", "images", data.name)
-        return Patches(*data.shape, self.patch)
+        channels, height, width = data.shape
+        return Patches(channels, height, width, self.patch)
 
     @property
     def n_bits(self) -> int:
@@ -215,7 +217,6 @@ class Hebbian(ClosedForm):
             return {}
         d, D, C = self.patches.length, self.n_bits, self.loaded.classes
         number = Field((), "iu", least=0)
-        within = {"least": 0.0, "within": "examples"}
         return (
             {
                 "total": Field((d,), "f"),
@@ -226,7 +227,7 @@ class Hebbian(ClosedForm):
             {
                 **self._encoding.spec,
                 "by_class": Field((D, C), "i", within="examples"),
-                "classes": Field((C,), "i", **within),
+                "classes": Field((C,), "i", least=0, within="examples"),
             },
             {"likelihoods": Field((len(self.choices()),), "f", most=0), "examples": number},
         )[context.exchange]
@@ -315,7 +316,8 @@ class Hebbian(ClosedForm):
 
     def _sums(self, message: Message) -> Sums:
         by_class = np.asarray(message["by_class"], dtype=np.int64)
-        operator = self._encoding.decode(message)
+        D, n = self.n_bits, float(message["examples"])
+        operator = DenseOperator(D, n, n, symmetric(message["counts"], D, n))
         return Sums(operator, by_class, np.asarray(message["classes"]))
 
     def _own(self, down: Message, client: int) -> Sums:
