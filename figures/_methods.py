@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from hopfed.figures import _planes, new_figure
 from hopfed.runs import Run
@@ -17,6 +17,7 @@ from hopfed.runs import Run
 TABLE = "methods"
 COLOURS = ("C0", "C1", "C2", "C3", "C4", "C5", "0.25")
 LINES = ("-", "--", ":", "-.")
+NAMED = 6  # methods in a line of the legend
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     columns = 2 if len(sections) in (2, 4) else 3
     rows = math.ceil(len(sections) / columns)
     planes = planes_of(table)
-    heights = [62, 12 + 4.2 * len(table)] * bool(table)
+    heights = [62 + 4 * _lines(table), 12 + 4.2 * len(table)] * bool(table)
     heights += [52 * rows] * bool(rows) + [64] * bool(planes)
     figure = new_figure(180, sum(heights))
     parts = list(np.ravel(figure.subfigures(len(heights), 1, height_ratios=heights)))
@@ -126,6 +127,10 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     return figure
 
 
+def _lines(table: list[Cell]) -> int:
+    return math.ceil(len(table) / NAMED)
+
+
 def _table(
     above: SubFigure,
     below: SubFigure,
@@ -138,6 +143,7 @@ def _table(
     _curves(curves, table, style)
     _price(price, table, style, "megabytes", "MB of a client, both ways")
     _price(work, table, style, "gigaflops", "GFLOP of a client")
+    above.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=NAMED)
     gains, clients = below.subplots(1, 2, sharey=True)
     _gains(gains, table, style, reference)
     _clients(clients, table, style)
@@ -152,7 +158,8 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
         axes.fill_between(
             scored + 1, mean - error, mean + error, color=look["color"], alpha=0.15, lw=0
         )
-        axes.plot(scored + 1, mean, **look)
+        axes.plot(scored + 1, mean, label=cell.row, **look)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     means = [cell.test()[:, ~np.isnan(cell.test()[0])].mean(axis=0) for cell in table]
     low, high = min(mean[0] for mean in means), max(mean[-1] for mean in means)
     axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(high) + 0.03))
