@@ -3,7 +3,7 @@
 A client sends the second moments of its bits and the class sums, once; its classifier follows in
 closed form. The table compares it with methods that train networks over rounds, on the same data,
 partition and cohorts. Gains are paired by seed, over the same read-out of the client's own examples
-alone (``hebbian, alone``): what is left of them is what the federation adds. Sections:
+alone (``hebbian alone``): what is left of them is what the federation adds. Sections:
 
 - `methods`: all methods on one task;
 - `heterogeneity`: other Dirichlet concentrations;
@@ -27,8 +27,8 @@ HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
-ALONE = "hebbian, alone"
-READINGS = {ALONE: "alone", "hebbian, global": "global", "hebbian": "personal"}
+ALONE = "hebbian alone"
+READINGS = {ALONE: "alone", "hebbian global": "global", "hebbian": "personal"}
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 

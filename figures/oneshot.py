@@ -15,7 +15,7 @@ VALUES = {
 
 def draw(run: Run) -> Figure:
     """Draw the methods and sweeps; gains are over the read-out of a client's own examples."""
-    figure = _methods.draw(run, "hebbian, alone")
+    figure = _methods.draw(run, "hebbian alone")
     for axes in figure.axes:
         if axes.get_title() in VALUES:
             axes.set_xlabel(VALUES[axes.get_title()])
