@@ -28,7 +28,6 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.votes import (
-    BLOCK,
     Votes,
     best_overlaps,
     count_votes,
@@ -46,7 +45,7 @@ from hopfed.spectral.operators import (
     PooledOperator,
     pool,
 )
-from hopfed.spectral.rows import Bits, held, times, transposed_times
+from hopfed.spectral.rows import columns_of, times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -271,7 +270,9 @@ class Federation:
     def of_columns(self, columns: np.ndarray) -> Federation:
         """A federation of some of the columns, of which the server tells."""
         self._exchange({}, {"columns": _form((-(-self.n_sites // 8),), np.uint8)})
-        clients = [FactorOperator.from_examples(_part(op.rows, columns)) for op in self.clients]
+        clients = [
+            FactorOperator.from_examples(columns_of(op.rows, columns)) for op in self.clients
+        ]
         return Federation(clients, self.seed, self.masked, list(range(len(clients))))
 
     def include(self, part: Federation) -> None:
@@ -310,13 +311,6 @@ class Federation:
             return self.clients
         parts = self._split(patterns, quality, explained=True)
         return [part for part in parts if part is not None]
-
-
-def _part(rows: Bits, columns: np.ndarray) -> Bits:
-    """Some columns of rows without gaps."""
-    at = like(columns, held(rows))
-    blocks = [kernels.unpack(rows[a : a + BLOCK]) for a in range(0, rows.shape[0], BLOCK)]
-    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
 
 
 def _packed(patterns: np.ndarray) -> Message:

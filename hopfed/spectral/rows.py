@@ -15,6 +15,7 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 
+UNPACKED = 1 << 24  # entries of bits that are unpacked at a time
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits
 # An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
@@ -81,6 +82,25 @@ def entries(rows: Bits | Array) -> Array:
         return kernels.seen_matmat(rows, ones)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
+
+
+def columns_of(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
+    """Some columns of rows, in the form of the rows.
+
+    Examples
+    --------
+    >>> rows = kernels.pack_masked(np.array([[1, 0, -1], [-1, 1, 0]]))
+    >>> kernels.unpack(columns_of(rows, np.array([0, 2]))).tolist()
+    [[1, -1], [-1, 0]]
+    """
+    if isinstance(rows, MaskedBits):
+        return MaskedBits(columns_of(rows.signs, columns), columns_of(rows.seen, columns))
+    at = like(columns, held(rows))
+    if not isinstance(rows, PackedBits):
+        return rows[:, at]
+    step = max(1, UNPACKED // rows.shape[1])
+    blocks = (kernels.unpack(rows[a : a + step]) for a in range(0, rows.shape[0], step))
+    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
 
 
 def _product(A: Array, X: Array) -> Array:
