@@ -106,7 +106,7 @@ class Config:
     clients: int = 3
     rounds: int = 1
     minimum: int = 1
-    form: str = "counts"
+    form: str = "smallest"
     width: int = 64
     discount: float = 1.0
     groups: int = 0

@@ -230,6 +230,7 @@ def _join(
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.budget import Ledger
     from hopfed.hopfield.consent import Owner
+    from hopfed.hopfield.inventory import FORMS
     from hopfed.hopfield.released import Released
     from hopfed.kernels import PackedBits
 
@@ -261,7 +262,8 @@ def _join(
         if reply.fault:
             say(f"{where}: not answered: {reply.reason}")
             return
-        parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in reply.up.items())
+        told = {name: array for name, array in reply.up.items() if name not in FORMS or array.size}
+        parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
         say(f"{where}: sending {parts}")
 
     node.watch = watch

@@ -225,7 +225,11 @@ class Agreed:
 
     def _numbers(self, spec: Spec) -> int:
         """Numbers in an answer, at most."""
-        width = 0 if isinstance(self.method, PrivateFederation) else self.method.encoding.width
+        width, N = 0, self.method.n_sites
+        if isinstance(self.method, HopfieldFederation):
+            width = self.method.encoding.width
+            if "counts" in spec and "vectors" in spec:  # one of both, and the counts at most
+                return N * (N - 1) // 2 + N + 2
         fields = [[n if isinstance(n, int) else width for n in f.shape] for f in spec.values()]
         return sum(map(prod, fields))
 

@@ -4,6 +4,8 @@ Source: theory/NOTES.md, "Low-rank forms" and "Linear sketches" and "Bytes on th
 
 - "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
   the number of examples. For few sites.
+- "smallest": the counts, or where rows are few all eigenpairs of these, whichever are fewer bytes;
+  the server rounds the latter to the same exact integers.
 - "factors": the `width` leading eigenpairs. What they leave out is noise, and archetypes that only
   the pool could show.
 - "sketch": ``S Omega`` with `width` columns under a common seed: sketches add, so they may be
@@ -32,7 +34,8 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import ROUNDING, SketchOperator
 
-FORMS = ("counts", "factors", "sketch")
+FORMS = ("smallest", "counts", "factors", "sketch")
+LOSSLESS = ("smallest", "counts")
 MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow
 WIRE = 1e-2  # how far single precision may discount factors and sketches beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
@@ -46,8 +49,8 @@ class Encoding:
     Attributes
     ----------
     n_sites : N.
-    form : "counts", "factors" or "sketch".
-    width : eigenpairs or columns of the last two, at most N; of no account for counts.
+    form : "smallest", "counts", "factors" or "sketch".
+    width : eigenpairs or columns of the last two, at most N; of no account for the others.
     seed : of the sketch's test matrix, common to all clients.
 
     Raises
@@ -61,6 +64,7 @@ class Encoding:
     >>> for form in FORMS:
     ...     sent = Encoding(40, form, width=8).encode(rows)
     ...     print(form, sum(array.nbytes for array in sent.values()), "bytes")
+    smallest 1568 bytes
     counts 1568 bytes
     factors 1320 bytes
     sketch 1288 bytes
@@ -74,14 +78,14 @@ class Encoding:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ArgumentError("form", f"one of {', '.join(FORMS)}", self.form)
-        most = np.inf if self.form == "counts" else self.n_sites
+        most = np.inf if self.exact else self.n_sites
         if not 1 <= self.width <= most:
             raise ArgumentError("width", f"between 1 and the {self.n_sites} sites", self.width)
 
     @property
     def exact(self) -> bool:
         """Whether the server gets the whole operator."""
-        return self.form == "counts"
+        return self.form in LOSSLESS
 
     @property
     def spec(self) -> Spec:
@@ -97,6 +101,7 @@ class Encoding:
             # A row of S is at most M sqrt(N) long, and the columns of Omega are of length 1.
             "sketch": {"sketch": Field((N, k), "f", within="examples", times=slack * N**0.5)},
         }
+        arrays["smallest"] = {"counts": Field((None,), "fi", within="examples")} | arrays["factors"]
         return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST)}
 
     def encode(self, rows: PackedBits) -> Message:
@@ -111,10 +116,10 @@ class Encoding:
         return message
 
     def _operator(self, rows: PackedBits) -> Message:
+        if self.form == "smallest":
+            return self._smallest(rows)
         if self.form == "counts":
-            matrix = DenseOperator.from_examples(rows).matrix
-            whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
-            return {"counts": lower(matrix).astype(whole)}
+            return {"counts": _counts(rows)}
         if self.form == "sketch":
             exact = FactorOperator.from_examples(rows)
             sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
@@ -122,11 +127,45 @@ class Encoding:
         values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
         return {"values": values, "vectors": vectors}
 
+    def _smallest(self, rows: PackedBits) -> Message:
+        """Counts, or all factors where these are fewer bytes and give the same counts."""
+        counts = {"counts": _counts(rows), **_no_factors(self.n_sites)}
+        if 4 * rows.shape[0] * (self.n_sites + 1) >= nbytes(counts):
+            return counts
+        values, vectors = leading_factors(FactorOperator.from_examples(rows), rows.shape[0])
+        few = {"counts": counts["counts"][:0], "values": values, "vectors": vectors}
+        same = self.whole({**few, "examples": np.asarray(rows.shape[0])})["counts"]
+        return few if np.array_equal(same, counts["counts"]) else counts
+
+    def whole(self, message: Message) -> Message:
+        """Bring a message of the smallest form to counts; any other is what it is.
+
+        Examples
+        --------
+        >>> from hopfed.kernels import pack
+        >>> rows = pack(np.sign(np.random.default_rng(0).standard_normal((4, 80))))
+        >>> sent = Encoding(80, "smallest").encode(rows)
+        >>> sent["counts"].size, sent["vectors"].shape
+        (0, (4, 80))
+        >>> exact = Encoding(80).encode(rows)["counts"]
+        >>> bool((Encoding(80, "smallest").whole(sent)["counts"] == exact).all())
+        True
+        """
+        if self.form != "smallest" or "values" not in message:
+            return message
+        kept = {k: v for k, v in message.items() if k not in ("values", "vectors")}
+        values, vectors = (message[k].astype(np.float64) for k in ("values", "vectors"))
+        if len(values) == 0:
+            return kept
+        S = (vectors.T * (values * float(message["examples"]))) @ vectors
+        return {**kept, "counts": lower(np.rint(S)).astype(np.int32)}
+
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""
         N, M = self.n_sites, float(message["examples"])
-        if self.form == "counts":
-            return DenseOperator(N, M, M, symmetric(message["counts"], N, M))
+        if self.exact:
+            counts = self.whole(message)["counts"]
+            return DenseOperator(N, M, M, symmetric(counts, N, M))
         if self.form == "factors":
             weights = _possible(message["values"], message["vectors"]) * M
             return FactorOperator(N, M, M, message["vectors"], weights)
@@ -174,6 +213,15 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
         vectors = transposed_times(operator.rows, lift)
     columns = np.ascontiguousarray(vectors.T, dtype=np.float32)
     return values.astype(np.float32), columns
+
+
+def _counts(rows: PackedBits) -> np.ndarray:
+    whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
+    return lower(DenseOperator.from_examples(rows).matrix).astype(whole)
+
+
+def _no_factors(n: int) -> Message:
+    return {"values": np.zeros(0, np.float32), "vectors": np.zeros((0, n), np.float32)}
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:

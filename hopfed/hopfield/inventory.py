@@ -32,6 +32,7 @@ CLASSES = {  # of a federation of graded classes
     "products": "for every class, how its columns vary together along a direction",
     "examples": REVEALS["examples"],
 }
+FORMS = ("counts", "values", "vectors")  # one or the other of which an operator travels in
 NOISY = "for every pair of columns, in how many examples they agree, with noise"
 
 
@@ -39,6 +40,8 @@ def inventory(method: Method, message: Message) -> list[tuple[str, str, str, int
     """Arrays of a message: name, type, shape, bytes, and what they reveal."""
     rows, graded = [], isinstance(method, GradedFederation)
     for name, array in message.items():
+        if name in FORMS and array.size == 0:  # the operator is there in another form
+            continue
         reveals = (CLASSES if graded else REVEALS).get(name, "")
         if name == "counts" and isinstance(method, PrivateFederation):
             reveals = f"{NOISY}: epsilon {method.epsilon:g}, delta {method.delta:g}"

@@ -49,12 +49,17 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
         most = min(encoding.width, int(message["examples"])) if check else encoding.width
         if len(message["values"]) > most:
             return f"values are {len(message['values'])}, more than {most}"
+    if encoding.form == "smallest":
+        wrong = _smallest_complaint(encoding.n_sites, message)
+        if wrong is not None:
+            return wrong
     if not check:
         return None
     M = int(message["examples"])
+    message = encoding.whole(message)
     if ((message["columns"].astype(np.int64) - M) & 1).any():
         return "columns are not of the parity of examples"
-    if encoding.form == "counts":
+    if encoding.exact:
         return _counts_complaint(encoding.n_sites, message, M)
     if encoding.form == "sketch":
         Y, N = message["sketch"].astype(np.float64), encoding.n_sites
@@ -65,6 +70,16 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
     if diagonal.max(initial=0.0) > 1 + 10 * ROUNDING:
         return "values and vectors give a column more than its examples"
     return None
+
+
+def _smallest_complaint(n_sites: int, message: Message) -> str | None:
+    """Say why a message is neither all counts nor factors that are fewer."""
+    told, factors = message["counts"].size, len(message["values"])
+    if told == n_sites * (n_sites - 1) // 2 and factors == 0:
+        return None
+    if told == 0 and 0 < factors <= min(int(message["examples"]), n_sites // 2):
+        return None
+    return f"{told} counts and {factors} factors are no operator"
 
 
 def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:

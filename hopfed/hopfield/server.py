@@ -46,6 +46,7 @@ def hear_operators(
 ) -> Answer:
     """Add the operators of a round to the evidence, and count its spectrum."""
     claims = {c: int(m["examples"]) for c, m in messages.items()}
+    messages = {c: method.encoding.whole(m) for c, m in messages.items()}
     messages = bounded(messages, method.claim)
     counts = {c: float(m["examples"]) for c, m in messages.items()}
     weights = client_weights(method, messages, context)

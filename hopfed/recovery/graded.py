@@ -24,21 +24,17 @@ from typing import Protocol
 import numpy as np
 
 from hopfed._lib.arrays import Array, to_host
-from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.channel import choose
-from hopfed.archetypes.graded.em import Fit, expect, improve
-from hopfed.archetypes.graded.mixture import Prior
+from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, Residual, judge
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
+from hopfed.recovery.sampled import SEARCHED, on_the_whole, searched
 from hopfed.spectral.reread import Reread
-
-SEARCHED = 10_000_000  # entries; a table of more is searched in part of its rows
-LAST = 10  # exchanges over all rows, where classes were searched in part of them
 
 
 class Spectral(Protocol):
@@ -196,19 +192,17 @@ def recover_graded(
     entries = sum(part.shape[0] for part in rows) * rows[0].shape[1] if len(rows) else 0
     if entries <= SEARCHED:  # few enough to be held whatever the limit is
         rows = [part[:] if isinstance(part, Reread) else part for part in rows]
-    whole = Owners.of(rows, seed, groups)
-    owners = _searched(whole, groups)
-    U = to_host(whitened.spectrum.vectors)
+    owners = Owners.of(rows, seed, groups)
+    U, variances = to_host(whitened.spectrum.vectors), np.asarray(whitened.variances)
     N = owners.n_columns
     require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
-    search = search or Search()
-    fit = find_classes(owners, U, np.asarray(whitened.variances), search, patterns)
-    verdict = judge(owners, fit, judging or Judging(), U.shape[1], names)
-    if owners is not whole:  # all rows say what the classes of some are
-        whole.exchanges += owners.exchanges
-        prior = Prior.of(whole, search.influence)
-        fit = improve(whole, expect(whole, fit.classes, prior), LAST)
-        owners = whole
+    part, search = searched(owners, U.shape[1], groups), search or Search()
+    there = slice(None) if part.columns is None else part.columns
+    known = None if patterns is None else patterns[:, there]
+    fit = find_classes(part.owners, U[there], variances[there], search, known)
+    verdict = judge(part.owners, fit, judging or Judging(), U.shape[1], names)
+    if not part.whole:
+        fit = on_the_whole(owners, part, fit, search.influence)
     channel = choose(fit)
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     return GradedArchetypes(
@@ -230,21 +224,6 @@ def recover_graded(
         traffic=owners.traffic,
         exchanges=owners.exchanges,
     )
-
-
-def _searched(whole: Owners, groups: Sequence[Sequence[int]]) -> Owners:
-    """The rows that classes are searched and judged in: of a large table some, at random."""
-    entries = int(whole.sizes.sum()) * whole.n_columns
-    if entries <= SEARCHED:
-        return whole
-    parts = []
-    for place in whole.members:
-        few = max(2, int(place.rows.shape[0] * SEARCHED / entries))
-        order = stream(whole.seed, "searched rows", place.index).permutation(place.rows.shape[0])
-        parts.append(place.rows[np.sort(order[:few])])
-    owners = Owners.of(parts, whole.seed, groups)
-    owners.traffic = whole.traffic
-    return owners
 
 
 def _shares(owners: Owners, fit: Fit, order: np.ndarray) -> dict[str, np.ndarray]:

@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.votes import (
-    BLOCK,
     Votes,
     best_overlaps,
     count_votes,
@@ -47,7 +45,7 @@ from hopfed.spectral.operators import (
     pool,
 )
 from hopfed.spectral.reread import Reread
-from hopfed.spectral.rows import Bits, column_moments, held, parts, times, transposed_times
+from hopfed.spectral.rows import column_moments, columns_of, parts, times, transposed_times
 
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
@@ -279,7 +277,9 @@ class Federation:
     def of_columns(self, columns: np.ndarray) -> Federation:
         """A federation of some of the columns, of which the server tells."""
         self._exchange({}, {"columns": _form((-(-self.n_sites // 8),), np.uint8)})
-        clients = [FactorOperator.from_examples(_part(op.rows, columns)) for op in self.clients]
+        clients = [
+            FactorOperator.from_examples(columns_of(op.rows, columns)) for op in self.clients
+        ]
         return Federation(clients, self.seed, self.masked, list(range(len(clients))))
 
     def include(self, part: Federation) -> None:
@@ -325,15 +325,6 @@ def _some(operator: FactorOperator, which: np.ndarray) -> FactorOperator:
     if isinstance(rows, Reread):
         return FactorOperator.from_examples(rows.chosen(which))
     return FactorOperator.from_examples(rows[like(which, operator.home)])
-
-
-def _part(rows: Bits | Reread, columns: np.ndarray) -> Bits | Reread:
-    """Some columns of rows without gaps."""
-    if isinstance(rows, Reread):
-        return rows.columns(columns)
-    at = like(columns, held(rows))
-    blocks = [kernels.unpack(rows[a : a + BLOCK]) for a in range(0, rows.shape[0], BLOCK)]
-    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
 
 
 def _packed(patterns: np.ndarray) -> Message:

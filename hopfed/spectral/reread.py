@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.arrays import like
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import stream
 from hopfed.errors import DataError
@@ -137,7 +138,7 @@ class Reread:
 
         def read() -> Iterator[Bits]:
             for part in self.parts():
-                yield columns_of(part, which)
+                yield packed_columns(part, which)
 
         shape = self.shape[0], len(which)
         t = self.totals
@@ -236,24 +237,23 @@ class Gathered:
         return kernels.concatenate(self._parts)
 
 
-def columns_of(rows: Bits, which: np.ndarray) -> Bits:
-    """Return some columns of packed rows, in the order that is asked for.
+def packed_columns(rows: Bits, columns: np.ndarray) -> Bits:
+    """Return some columns of packed rows, in the order that is asked for, where the rows are.
 
     Parameters
     ----------
     rows : (M, N).
-    which : numbers of columns.
+    columns : their numbers.
 
     Examples
     --------
     >>> rows = kernels.pack_masked(np.array([[1, -1, 0], [1, 1, -1]]))
-    >>> kernels.unpack(columns_of(rows, np.array([2, 0]))).tolist()
+    >>> kernels.unpack(packed_columns(rows, np.array([2, 0]))).tolist()
     [[0, 1], [-1, 1]]
     """
-    found = []
-    size = max(1, STEP // max(rows.shape[1], 1))
-    for start in range(0, len(rows), size):
-        values = kernels.unpack(rows[start : start + size])[:, which]
-        gone = values == 0
-        found.append(kernels.pack_masked(values, gone) if gone.any() else kernels.pack(values))
-    return kernels.concatenate(found)
+    if isinstance(rows, MaskedBits):
+        return MaskedBits(packed_columns(rows.signs, columns), packed_columns(rows.seen, columns))
+    at = like(columns, rows.words)
+    step = max(1, STEP // max(rows.shape[1], 1))
+    blocks = (kernels.unpack(rows[a : a + step]) for a in range(0, len(rows), step))
+    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])

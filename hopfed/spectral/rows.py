@@ -17,7 +17,7 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.place import adopted
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread import Reread, packed_columns
 
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits
@@ -110,6 +110,20 @@ def entries(rows: Bits | Array) -> Array:
         return kernels.seen_matmat(rows, ones)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
+
+
+def columns_of(rows: Bits | Reread | Array, columns: np.ndarray) -> Bits | Reread | Array:
+    """Some columns of rows, in the form of the rows.
+
+    Examples
+    --------
+    >>> rows = kernels.pack_masked(np.array([[1, 0, -1], [-1, 1, 0]]))
+    >>> kernels.unpack(columns_of(rows, np.array([0, 2]))).tolist()
+    [[1, -1], [-1, 0]]
+    """
+    if isinstance(rows, Reread):
+        return rows.columns(columns)
+    return packed_columns(rows, columns) if isinstance(rows, Bits) else rows[:, like(columns, rows)]
 
 
 def _product(A: Array, X: Array) -> Array:

@@ -152,7 +152,7 @@ def test_counts_of_few_sites_do_not_mind_a_width_that_they_have_no_use_for():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"form": "raw"}, "form must be one of counts, factors, sketch"),
+        ({"form": "raw"}, "form must be one of smallest, counts, factors, sketch"),
         ({"width": 0}, "width must be between 1 and the 10 sites"),
         ({"width": 11, "form": "factors"}, "width must be between 1 and the 10 sites"),
         ({"width": 11, "form": "sketch"}, "width must be between 1 and the 10 sites"),

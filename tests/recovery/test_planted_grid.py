@@ -2,9 +2,11 @@
 
 Run as a program it prints a line for each seed: ``python tests/recovery/test_planted_grid.py 0 9``.
 
-Measured on seeds 500 to 619: K exact in 90%, means within 3% of those with true labels in 80%. All
-12 errors in K are at 80% missing, where the spectrum cannot show all classes or the true ones have
-the lower evidence; of the 12 that miss the means alone each ends where true labels lead, too.
+Measured on seeds 500 to 739, 240 cases: K exact in 92%, means within 3% of those with true labels
+in 78%. All errors in K are at 80% missing, where as a rule the spectrum cannot show all classes or
+the true ones have the lower evidence. On seeds 620 to 739 K is exact in 99% of the 110 cases whose
+classes the spectrum shows, and 94% have the means of known labels, or those in which maximisation
+of the likelihood from known labels ends: rows of few entries are unsure of their class.
 """
 
 import sys

@@ -120,6 +120,7 @@ class Owners:
     traffic : bytes and numbers each way, by owner.
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
+    columns : numbers of the columns, where they are some of a wider table.
 
     Examples
     --------
@@ -134,6 +135,7 @@ class Owners:
     traffic: Traffic
     exchanges: int = 0
     heard: Any = None
+    columns: np.ndarray | None = None
 
     @property
     def variables(self) -> Variables | None:

@@ -129,8 +129,8 @@ def judge(
     """
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners])
-    for numbers in _batches(judging.replicas, at_a_time(owners)):
-        worlds = replicas(owners, fit, numbers)
+    for batch in _batches(judging.replicas, at_a_time(owners)):
+        worlds = replicas(owners, fit, batch)
         settle(worlds, fit.prior)
         more, _, _, drawn = _measured(worlds)
         values = np.vstack([values, more])
@@ -142,7 +142,8 @@ def judge(
     expected, error = _usual(ratios[1:, 0], 1e-3)
     limit = expected + judging.deviations * error
     loud = vectors[0][ratios[0] > limit]
-    residual = Residual(float(ratios[0, 0]), expected, error, dependent_columns(loud))
+    numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
+    residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     rows = {}
     for name, finest, below, above in ROW_TESTS:
         column = found[name]
@@ -153,7 +154,7 @@ def judge(
     status, advice = _words(fit, residual, rows, within, judging, names)
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
     if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
-        status, advice = "structure, but not classes", _carried(fit.size, columns, names)
+        status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:

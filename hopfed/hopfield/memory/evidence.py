@@ -155,7 +155,7 @@ class Evidence:
             return cls(encoding)
         N, (mass, sum_sq_weights) = encoding.n_sites, arrays["mass"].tolist()
         operator: HebbianOperator
-        if encoding.form == "counts":
+        if encoding.exact:
             matrix = symmetric(arrays["triangle"], N, mass)
             operator = DenseOperator(N, mass, sum_sq_weights, matrix)
         elif encoding.form == "factors":

@@ -1,0 +1,116 @@
+"""A part of a large table, in which classes are searched and judged; then all rows and columns say
+what the classes are.
+
+Search and verdict take a hundred exchanges and more, over the rows and over replicas of them. A
+table of many entries has more of them than these need. Rows come first: each class must have its
+own, so a wide table is searched in some of its columns, and in few rows never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed.archetypes.graded.em import Fit, expect, improve, iterate, told
+from hopfed.archetypes.graded.mixture import Prior, weighted_sums
+from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.variables import Variables
+from hopfed.federation.messages import Message
+from hopfed.spectral.reread import Reread
+from hopfed.spectral.rows import columns_of
+
+SEARCHED = 10_000_000  # entries; of a table of more, a part is searched
+FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
+LAST = 10  # exchanges over the whole table, where classes were searched in a part
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a table that is searched.
+
+    Attributes
+    ----------
+    owners : with the rows and columns that are searched.
+    columns : numbers (n,) of these columns; None where it is all of them.
+    whole : whether there is nothing beside.
+    """
+
+    owners: Owners
+    columns: np.ndarray | None = None
+    whole: bool = True
+
+
+def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
+    """Choose rows, and where these are long columns, at random.
+
+    Parameters
+    ----------
+    table : all rows of all owners.
+    directions : that the spectrum shows.
+    groups : numbers of the columns that are levels of one variable; these stay together.
+    """
+    M, N = int(table.sizes.sum()), table.n_columns
+    if M * N <= SEARCHED:
+        return Part(table)
+    rows = min(M, max(SEARCHED // N, FEWEST, EACH * directions))
+    columns = _columns(table.seed, N, max(2, SEARCHED // rows), groups)
+    parts = []
+    for place in table.members:
+        size = place.rows.shape[0]
+        few = min(size, max(2, int(size * rows / M)))
+        order = stream(table.seed, "searched rows", place.index).permutation(size)
+        part = place.rows if few == size else place.rows[np.sort(order[:few])]
+        part = part if columns is None else columns_of(part, columns)
+        parts.append(part[:] if isinstance(part, Reread) else part)
+    owners = Owners.of(parts, table.seed, _within(groups, columns))
+    owners.traffic, owners.columns = table.traffic, columns
+    return Part(owners, columns, whole=False)
+
+
+def on_the_whole(table: Owners, part: Part, fit: Fit, influence: float) -> Fit:
+    """Classes of a part of a table, as all rows and columns have them.
+
+    Parameters
+    ----------
+    table : all rows of all owners.
+    part : what was searched.
+    fit : the classes there.
+    influence : part of all rows that one owner may stand for.
+    """
+    table.exchanges += part.owners.exchanges
+    prior = Prior.of(table, influence)
+    if part.columns is None:
+        return improve(table, expect(table, fit.classes, prior), LAST)
+    shared, own = told(fit.classes)
+    shared["columns"] = part.columns.astype(np.int32)
+    variables = part.owners.variables
+
+    def by_columns(owner: Owner, asked: Message) -> Message:
+        seen = Owner(columns_of(owner.rows, asked["columns"]), owner.index, variables)
+        seen.learn(asked["means"], asked["shares"])
+        return weighted_sums(owner, seen.weights)
+
+    return iterate(table, prior.collect(table.ask(by_columns, shared, own)), prior, LAST)
+
+
+def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:
+    """Numbers of at most so many columns, with all levels of a variable or none of them."""
+    if most >= n:
+        return None
+    label = Variables.of(groups, n).label
+    unit = np.where(label < 0, np.arange(n), n + label)
+    drawn = stream(seed, "searched columns").permutation(np.unique(unit))
+    sizes = np.bincount(unit)[drawn]
+    kept = drawn[: max(1, int((np.cumsum(sizes) <= most).sum()))]
+    return np.flatnonzero(np.isin(unit, kept))
+
+
+def _within(groups: Sequence[Sequence[int]], columns: np.ndarray | None) -> Sequence[Sequence[int]]:
+    """The groups among some columns, by their place there."""
+    if columns is None:
+        return groups
+    place = {int(c): i for i, c in enumerate(columns)}
+    return [[place[c] for c in group] for group in groups if all(c in place for c in group)]

@@ -1,0 +1,81 @@
+"""Large tables: searched in a part of their rows and columns, and answered from all of them."""
+
+import numpy as np
+import pytest
+from graded_tables import classes, error, known
+
+from hopfed import kernels
+from hopfed.archetypes.graded.mixture import Prior
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.search import single
+from hopfed.archetypes.graded.verdict import Judging, judge
+from hopfed.recovery import sampled
+from hopfed.recovery.recover import run_recovery
+from hopfed.spectral.rows import columns_of
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Tables of more than 60,000 entries are searched in part, of 200 rows at least."""
+    monkeypatch.setattr(sampled, "SEARCHED", 60_000)
+    monkeypatch.setattr(sampled, "FEWEST", 200)
+
+
+@pytest.mark.parametrize("shape", [(1500, 600), (400, 3000), (4000, 100)], ids=str)
+def test_all_rows_and_columns_say_what_classes_are(small, shape):
+    M, N = shape
+    T, y, x = classes(4, N, M, 3, missing=0.2)
+    found = run_recovery(np.array_split(x, 3), seed=0).graded
+    assert found.status == "ok"
+    assert found.means.shape == (4, N)
+    assert sum(found.n_examples) == M
+    assert error(found.means, T) < 1.03 * error(known(x, y, 4), T) + 0.002
+    shares = np.bincount(y, minlength=4) / M
+    np.testing.assert_allclose(np.sort(found.shares), np.sort(shares), atol=0.02)
+
+
+def test_a_wide_table_keeps_its_rows(small):
+    rng = np.random.default_rng(0)
+    table = Owners.of([rng.choice([-1, 0, 1], (300, 4000))], 0)
+    part = sampled.searched(table, directions=2)
+    assert part.owners.members[0].rows.shape == (200, 300)
+    assert sampled.searched(table, directions=3).owners.members[0].rows.shape == (300, 200)
+    long = Owners.of([rng.choice([-1, 0, 1], (9000, 50))] * 2, 0)
+    part = sampled.searched(long, directions=2)
+    assert part.columns is None
+    assert [m.rows.shape for m in part.owners.members] == [(600, 50), (600, 50)]
+    few = Owners.of([rng.choice([-1, 0, 1], (100, 50))], 0)
+    assert sampled.searched(few, 2).owners is few
+
+
+def test_columns_that_depend_on_each_other_are_named_by_their_place_in_the_table(small):
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal((400, 1000))
+    z[:, 500:] += 2 * rng.standard_normal((400, 1))
+    table = Owners.of([np.where(z > 0, 1, -1)], 0)
+    part = sampled.searched(table, directions=1)
+    fit = single(part.owners, Prior.of(part.owners))
+    verdict = judge(part.owners, fit, Judging(replicas=5))
+    assert verdict.status == "structure, but not classes"
+    assert len(verdict.residual.columns) > 100
+    assert set(verdict.residual.columns) <= set(part.columns[part.columns >= 500])
+
+
+def test_levels_of_a_variable_stay_together(small):
+    groups = [tuple(range(a, a + 4)) for a in range(0, 2000, 4)]
+    table = Owners.of([np.ones((300, 2000))], 0, groups)
+    part = sampled.searched(table, 2, groups)
+    assert len(part.columns) % 4 == 0
+    assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
+    assert part.owners.variables.count == len(part.columns) // 4
+    assert 200 < len(part.columns) <= 300
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_columns_of_bits_are_those_of_the_table(gaps):
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((70, 130)) < gaps, 0, rng.choice([-1, 1], (70, 130))).astype(np.int8)
+    columns = rng.permutation(130)[:77]
+    found = columns_of(kernels.pack_masked(x), columns)
+    np.testing.assert_array_equal(kernels.unpack(found), x[:, columns])
+    np.testing.assert_array_equal(columns_of(x, columns), x[:, columns])
