@@ -72,7 +72,7 @@ class Setting:
     @property
     def name(self) -> str:
         """Name of its arrays and of its rows of the summary."""
-        changed = {1: "", 0: " deflated"}.get(self.overlap, " decorrelated")
+        changed = {1.0: "", 0.0: " deflated"}.get(self.overlap, " decorrelated")
         return f"{self.K}{changed}, r={self.quality:g}"
 
 
