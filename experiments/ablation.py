@@ -249,6 +249,8 @@ def _cell(
         cell[f"found/{name}"] = score.found(LEVEL)
         cell[f"false/{name}"] = score.false_discoveries
         cell[f"magnetisation/{name}"] = score.magnetisation.mean()
+        cell[f"matched/{name}"] = score.matched.mean()
+        cell[f"frobenius/{name}"] = score.frobenius
         cell[f"kept/{name}"] = len(patterns)
         cell[f"candidates/{name}"] = candidates
     return cell | _at_best(xi, examples, labels, quality)

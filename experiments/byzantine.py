@@ -175,6 +175,8 @@ def run_round(
         match = retrieval(told, xi)
         arrays[f"{name}/magnetisation"] = match.magnetisation
         arrays[f"{name}/false"] = np.array(match.false_discoveries)
+        arrays[f"{name}/matched"] = match.matched
+        arrays[f"{name}/frobenius"] = np.array(match.frobenius)
     arrays |= _supports(config, xi, t, seed) | _visible(config, xi, t, seed)
     supported = [arrays[f"{n} fixed/support/groups"][config.K + t] for n in config.attackers]
     arrays["passing"] = np.array(supported) >= QUORUM

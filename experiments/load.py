@@ -90,6 +90,7 @@ STOPS = (
     "search",
     "examples",
 )  # limit of a recovery, by number
+SCORES = ("found", "false", "matched", "frobenius", "seconds", "stop")
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
@@ -159,7 +160,7 @@ RECORD = Record(
 def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
     """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
-    arrays = {name: np.full(shape, np.nan) for name in ("found", "false", "seconds", "stop")}
+    arrays = {name: np.full(shape, np.nan) for name in SCORES}
     for i, mode in enumerate(MODES):
         _recover(config, mode, 50, 0.04, seed, device)  # compile before the first timing
         for j, N in enumerate(config.N):
@@ -199,6 +200,8 @@ def _recover(
     return {
         "found": score.found(LEVEL) / K,
         "false": score.false_discoveries,
+        "matched": score.matched.mean(),
+        "frobenius": score.frobenius,
         "seconds": seconds,
         "stop": STOPS.index(stop),
     }

@@ -197,6 +197,8 @@ def _cell(
         "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
         "false": found.false_discoveries,
+        "matched": found.matched,
+        "frobenius": found.frobenius,
         "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
         "foreseen/n_detected": foreseen,

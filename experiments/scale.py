@@ -118,6 +118,8 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu"
     result = {
         "found": score.found() / K,
         "false": score.false_discoveries,
+        "matched": float(score.matched.mean()),
+        "frobenius": score.frobenius,
         "seconds": seconds,
         "peak": peak_bytes(),
         "peak_before": drawn,

@@ -15,6 +15,7 @@ from hopfed.runs import Run
 # Colours: paper, ink, wrong pixel of a reconstruction, space between the pictures.
 COLOURS = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
 WRONG, GAP = 2, 3
+CHANGED = {1.0: "", 0.0: " deflated"}  # overlap -> how the names of its arrays begin, after the number
 PAPER = {0.8: 0.9}  # quality -> magnetisation that the paper reports to exceed
 
 
@@ -22,7 +23,7 @@ def draw(run: Run) -> Figure:
     """Draw a row of pictures for each set, and the magnetisations over rounds at each quality."""
     c = run.config
     sets = [
-        f"{K}{'' if overlap == 1 else ' decorrelated'}"
+        f"{K}{CHANGED.get(overlap, ' decorrelated')}"
         for K, overlap in zip(c["pictures"], c["overlap"], strict=True)
     ]
     columns = 1 + 3 * len(c["qualities"])

@@ -60,11 +60,13 @@ def play_variants(
 
 
 def score(played: Played, archetypes: np.ndarray) -> Arrays:
-    """Magnetisations (arXiv:2603.19902, eq. (31)), false discoveries, remembered patterns."""
+    """Scores of what is remembered (arXiv:2603.19902, eqs. (31) and (32)), and its number."""
     patterns = played.state.server["memory/patterns"]
     match = retrieval(patterns, archetypes)
     return {
         "magnetisation": match.magnetisation,
+        "matched": match.matched,
+        "frobenius": np.array(match.frobenius),
         "false": np.array(match.false_discoveries),
         "patterns": np.array(len(patterns)),
     }

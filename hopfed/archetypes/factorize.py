@@ -14,14 +14,22 @@ from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.selection import ExposureFit, debiased_weights, match_known, merge, select
+from hopfed.archetypes.published import published_patterns
+from hopfed.archetypes.selection import (
+    ExposureFit,
+    debiased_weights,
+    fit_exposures,
+    match_known,
+    merge,
+    select,
+)
 from hopfed.archetypes.status import Verdict, judge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 
-METHODS = ("auto", "joint", "layered", "ica")
+METHODS = ("auto", "joint", "layered", "ica", "paper")
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,9 @@ def factorize(
     ----------
     spectrum, rank : leading eigenpairs of C and how many of them are signal.
     groups : group projections; without them joint diagonalisation has nothing to work on.
-    method : "joint", "layered" (one operator, search alone), "ica" (eigenvectors with FastICA, the
-        baseline), or "auto": joint first, layered for what is left, the exposure fit decides.
+    method : "joint", "layered" (one operator, search alone), two baselines, "ica" (eigenvectors
+        with FastICA) and "paper" (`hopfed.archetypes.published`, all that it accepts), or "auto":
+        joint first, layered for what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
         are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
@@ -101,7 +110,11 @@ def factorize(
     with blas_threads(1):
         space = Subspace.of(spectrum, rank)
         candidates, rows = match_known(space, known, np.ones(len(known)) if sure is None else sure)
-        kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
+        if method == "paper":
+            kept = published_patterns(spectrum, rank, seed)
+            fit = fit_exposures(space, kept)
+        else:
+            kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
         kept, fit, weights = _weighed(space, kept, fit)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
         return _result(space, spectrum, rank, kept, fit, weights, matches, seed)

@@ -1,6 +1,7 @@
 """Scores against the truth. Nothing in this module is used to find anything.
 
-Source: arXiv:2603.19902, eq. (31); theory/NOTES.md, "Magnetisation and false discoveries".
+Source: arXiv:2603.19902, eqs. (31) and (32); theory/NOTES.md, "Magnetisation and false
+discoveries".
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 FALSE_BELOW = 0.9  # a pattern with no archetype at this overlap is a false discovery
 
@@ -22,6 +24,10 @@ class Retrieval:
         (31)).
     best : (C,) index of the archetype nearest to each pattern.
     false_discoveries : patterns with no archetype at |m| >= 0.9.
+    matched : (K,) overlap of each archetype with the pattern that is its own, of a matching of
+        largest sum (Hungarian method); 0 for an archetype that is left without one.
+    frobenius : error ``||Jhat - J|| / ||J||`` of the Hebbian operator of the patterns, J that of
+        the archetypes (arXiv:2603.19902, eq. (32)); 1 without patterns.
 
     Examples
     --------
@@ -29,11 +35,15 @@ class Retrieval:
     >>> found = retrieval(np.array([[-1, -1, -1, -1], [1, 1, -1, -1]]), xi)
     >>> found.magnetisation.tolist(), found.found(), found.false_discoveries
     ([1.0, 0.0], 1, 1)
+    >>> found.matched.tolist(), found.frobenius
+    ([1.0, 0.0], 1.0)
     """
 
     magnetisation: np.ndarray
     best: np.ndarray
     false_discoveries: int
+    matched: np.ndarray
+    frobenius: float
 
     def found(self, level: float = 0.99) -> int:
         """Count the archetypes retrieved at magnetisation `level` or above."""
@@ -49,7 +59,16 @@ def retrieval(patterns: np.ndarray, archetypes: np.ndarray) -> Retrieval:
     >>> retrieval(-xi[:1], xi).magnetisation
     array([1., 0.])
     """
+    K, N = archetypes.shape
     if len(patterns) == 0:
-        return Retrieval(np.zeros(len(archetypes)), np.zeros(0, int), 0)
-    m = np.abs(patterns.astype(np.float64) @ archetypes.T) / archetypes.shape[1]
-    return Retrieval(m.max(axis=0), m.argmax(axis=1), int((m.max(axis=1) < FALSE_BELOW).sum()))
+        return Retrieval(np.zeros(K), np.zeros(0, int), 0, np.zeros(K), 1.0)
+    x, xi = patterns.astype(np.float64), archetypes.astype(np.float64)
+    m = np.abs(x @ xi.T) / N
+    rows, columns = linear_sum_assignment(-m)
+    matched = np.zeros(K)
+    matched[columns] = m[rows, columns]
+    # |Jhat - J|^2 from squared overlaps: nothing of size N x N is made.
+    own, truth = ((x @ x.T / N) ** 2).sum(), ((xi @ xi.T / N) ** 2).sum()
+    error = np.sqrt(max(own + truth - 2 * (m**2).sum(), 0.0) / truth)
+    false = int((m.max(axis=1) < FALSE_BELOW).sum())
+    return Retrieval(m.max(axis=0), m.argmax(axis=1), false, matched, float(error))

@@ -99,6 +99,12 @@ def judge(
             f"exceed the noise; {shown} {max(fit.explained, 0.0):.0%} of them. "
             "Nothing else is reported as found.",
         )
+    if found > rank.n_detected:
+        return Verdict(
+            "poor fit",
+            f"{found} patterns were accepted where the spectrum shows {rank.n_detected}: some of "
+            "them are false.",
+        )
     if found < rank.n_detected:
         return Verdict(
             "incomplete",

@@ -23,7 +23,9 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 @click.command("run")
 @click.argument("name")
 @click.option(
-    "--preset", type=click.Choice(PRESET_NAMES), help="Settings to start from. [default: default]"
+    "--preset",
+    metavar=f"[{'|'.join(PRESET_NAMES)}]",
+    help="Settings to start from; `hopfed list NAME` has them all. [default: default]",
 )
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
@@ -100,10 +102,12 @@ def carry_out(
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
     """Settings, of the resumed file or of the preset, changed by options; and the first seed."""
-    from hopfed._lib.settings import from_plain, with_settings
+    from hopfed._lib.settings import from_plain, require, with_settings
     from hopfed.runs import Run, first_seed, settings_of
 
-    first = 0
+    first, presets = 0, experiment.PRESETS
+    known = f"one of {', '.join(presets)}"
+    require(options["preset"] in (None, *presets), "--preset", known, repr(options["preset"]))
     started = options["resume"] and out_file is not None and out_file.exists()
     if started and options["preset"] is None:
         held = Run.load(str(out_file))
@@ -117,7 +121,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
         if not options["trust"]:
             _refuse_code(experiment, config, str(out_file), options["settings"])
     else:
-        config = experiment.PRESETS[options["preset"] or "default"]
+        config = presets[options["preset"] or "default"]
     config = with_settings(config, options["settings"])
     if options["seeds"] is None:
         return config, first
@@ -169,9 +173,9 @@ def _list_settings(experiment: Any) -> None:
     from hopfed._lib.settings import describe
 
     out.print(experiment.__doc__.strip())
-    grid = table("setting", *PRESET_NAMES)
+    grid = table("setting", *experiment.PRESETS)
     for setting in fields(experiment.Config):
-        values = (describe(getattr(experiment.PRESETS[p], setting.name)) for p in PRESET_NAMES)
+        values = (describe(getattr(p, setting.name)) for p in experiment.PRESETS.values())
         grid.add_row(setting.name, *values)
     out.print("")
     out.print(grid)

@@ -188,6 +188,34 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     raise ArgumentError("target", rule, target)
 
 
+def deflate(patterns: np.ndarray) -> np.ndarray:
+    """Decorrelate patterns in their order, as the programs of arXiv:2603.19902 do.
+
+    From each pattern its projections on those before it are subtracted, one by one, and the sign is
+    taken: ``xi_mu = sgn(xihat_mu - sum_{nu < mu} (xi_nu . xihat_mu / N) xi_nu)``, sgn(0) = +1. A
+    pixel turns only where the projections add up to more than 1, so nothing changes while the
+    overlaps of a pattern with those before it add up to less than 1 in absolute value. The paper's
+    three silhouettes stay as they are; 13 and 25 of them become more alike, their largest overlap
+    rises from .76 and .79 to .98.
+
+    Parameters
+    ----------
+    patterns : int8 (K, N) of +-1; left as they are.
+
+    Examples
+    --------
+    >>> alike = np.array([[1, 1, 1, 1], [1, 1, 1, -1]], dtype=np.int8)
+    >>> bool((deflate(alike) == alike).all())
+    True
+    """
+    xi = patterns.copy()
+    for k in range(1, len(xi)):
+        projections = xi[:k].astype(np.float64) @ xi[k] / xi.shape[1]
+        rest = xi[k] - projections @ xi[:k]
+        xi[k] = np.where(rest >= 0, 1, -1)
+    return xi
+
+
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     with Npz(path) as archive:
         missing = [key for key in _KEYS if key not in archive]

@@ -190,6 +190,7 @@ def _factored(
         counted.spectrum,
         counted.rank,
         groups=groups,
+        method=method.factoriser,
         search=method.search,
         known=memory.patterns,
         sure=memory.sure,

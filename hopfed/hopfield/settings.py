@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
+from hopfed.archetypes.factorize import METHODS
 from hopfed.hopfield.claims import suspects
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.blending import MEMORIES
@@ -73,6 +74,8 @@ class HopfieldSettings:
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
         (`hopfed.hopfield.possible`), not only those that could stop the server.
     search : settings of the search.
+    factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`; "paper",
+        with memory="literal", votes=False and groups=0, is the paper's own federation.
 
     Raises
     ------
@@ -108,11 +111,14 @@ class HopfieldSettings:
     support: float = 0.0
     check: bool = False
     search: Search | None = None
+    factoriser: str = "auto"
 
     def __post_init__(self) -> None:
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         known = ", ".join(WEIGHTINGS)
         require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
+        known = ", ".join(METHODS)
+        require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(self.groups >= 0, "groups", "at least 0", self.groups)

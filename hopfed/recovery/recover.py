@@ -60,8 +60,9 @@ def recover(
         says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "layered" or "ica"; see `hopfed.archetypes.factorize.factorize`. Where
-        one spectrum is too crowded "auto" goes on in layers, `hopfed.recovery.peeling`.
+    method : "auto", "joint", "layered", "ica" or "paper"; see
+        `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
+        layers, `hopfed.recovery.peeling`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.

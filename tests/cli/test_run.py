@@ -90,6 +90,7 @@ def test_resume_takes_the_settings_of_the_file(hopfed, run_file):
         (("run", "bbp", "--set", "quality=1.5"), ("quality must be in (0, 1), got 1.5",)),
         (("run", "bbp", "--seeds", "0"), ("seeds must be at least 1",)),
         (("run", "bbp", "--preset", "big"), ("quick", "default", "paper")),
+        (("run", "bbp", "--preset", "layers"), ("--preset must be one of quick, default, paper",)),
         (("run", "bbp", *SMALL, "--workers", "0"), ("workers must be at least 1",)),
         (("run", "bbp", *SMALL, "--out", "/nowhere/run.h5"), ("in a folder that exists",)),
         (("run",), ("NAME",)),

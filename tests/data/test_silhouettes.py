@@ -8,7 +8,7 @@ from helpers import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.data.silhouettes import Pictures, decorrelate, load_silhouettes, overlaps
+from hopfed.data.silhouettes import Pictures, decorrelate, deflate, load_silhouettes, overlaps
 from hopfed.errors import ArgumentError, DataError
 
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
@@ -169,6 +169,27 @@ def test_two_patterns_lose_just_the_pixels_that_they_must(letters, target, sign,
     N = patterns.shape[1]
     too_much = abs(int(patterns[0].astype(int) @ patterns[1])) - target * N
     assert (apart != patterns).sum() == max(0, math.ceil(too_much / 2))
+
+
+def test_deflation_is_the_formula_and_may_do_harm(letters):
+    patterns = letters.patterns[:6]
+    N, apart = patterns.shape[1], deflate(patterns)
+    np.testing.assert_array_equal(apart[0], patterns[0])
+    for k in range(1, 6):
+        rest = patterns[k] - sum(
+            (apart[j] @ patterns[k].astype(float) / N) * apart[j] for j in range(k)
+        )
+        np.testing.assert_array_equal(apart[k], np.where(rest >= 0, 1, -1))
+    sums = np.abs(overlaps(patterns[:2]) - np.eye(2)).sum(axis=1)
+    assert sums.max() < 1
+    np.testing.assert_array_equal(apart[:2], patterns[:2])  # nothing turns below a sum of 1
+
+
+def test_what_deflation_does_to_the_silhouettes(caltech):
+    three = load_silhouettes(caltech).patterns
+    np.testing.assert_array_equal(deflate(three), three)
+    many = load_silhouettes(caltech, ()).spread(13).patterns
+    assert largest(deflate(many)) > 0.9 > 0.8 > largest(many)
 
 
 def test_patterns_that_are_apart_stay_as_they_are_and_seeds_differ(letters):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed._lib.settings import from_plain, to_plain, with_settings
-from hopfed.data.silhouettes import overlaps
+from hopfed.data.silhouettes import deflate, load_silhouettes, overlaps
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import PRESET_NAMES, structured
 from hopfed.experiments.runner.execute import execute
@@ -107,6 +107,23 @@ def test_decorrelated_pictures_hardly_overlap_and_are_drawn_for_each_seed():
     assert (found.arrays["3 decorrelated, r=0.6/magnetisation"][0, -1] == 1).all()
 
 
+def test_the_papers_own_federation_can_be_had():
+    config = replace(TINY, qualities=(0.9,), memory="literal", factoriser="paper", seeds=1)
+    found = execute(structured, config)
+    better = execute(structured, replace(config, factoriser="auto"))
+    assert found.summary["frobenius"] > better.summary["frobenius"] == 0
+    with pytest.raises(ArgumentError, match="factoriser"):
+        replace(config, factoriser="x")
+
+
+def test_the_procedure_of_the_papers_programs_can_be_had():
+    found = execute(structured, replace(TINY, overlap=(0.0,), seeds=1))
+    assert "3 deflated, r=0.6/magnetisation" in found.arrays
+    truth = np.unpackbits(found.arrays["3 deflated, r=0.6/archetypes"][0, 0], axis=-1)[:, :784]
+    np.testing.assert_array_equal(2 * truth.astype(int) - 1, deflate(load_silhouettes().patterns))
+    figure.draw(found).canvas.draw()
+
+
 def test_one_seed_alone_is_the_same_seed():
     run = execute(structured, TINY)
     first, state = structured.run_round(TINY, 1, 0, None, LocalEngine())
@@ -187,7 +204,7 @@ def test_a_file_that_is_not_there_gets_one_line():
         ({"pictures": (3,)}, "overlap must be one for each of 1 sets"),
         ({"pictures": (1,), "overlap": (1.0,)}, "pictures must be at least 2 each"),
         ({"pictures": (3, 3), "overlap": (1.0, 1.0)}, "pictures must be a set of its own each"),
-        ({"overlap": (1.0, 0.0, 1.0, 1.0)}, "overlap must be in"),
+        ({"overlap": (1.0, -0.1, 1.0, 1.0)}, "overlap must be in"),
         ({"qualities": (1.0,)}, "qualities must be in"),
         ({"examples": 35}, "examples must be at least 36, one each"),
         ({"rounds": 0}, "rounds must be at least 1"),

@@ -63,4 +63,20 @@ def test_retrieval_counts_archetypes_and_false_discoveries():
     assert score.found(0.9) == 2
     assert score.false_discoveries == 1
     assert score.best[:2].tolist() == [0, 1]
-    assert retrieval(np.zeros((0, 400), np.int8), xi).found() == 0
+    assert score.matched[:2].tolist() == [1, 0.95]
+    assert score.matched[2] == abs(int(stranger @ xi[2])) / 400
+    # Two copies of one pattern match one archetype; the other is left without.
+    twice = retrieval(np.stack([xi[0], -xi[0]]), xi[:2])
+    assert twice.magnetisation[1] == twice.matched[1] == abs(int(xi[0] @ xi[1])) / 400
+    assert retrieval(xi[:1], xi).matched.tolist() == [1, 0, 0]
+    none = retrieval(np.zeros((0, 400), np.int8), xi)
+    assert (none.found(), none.frobenius, none.matched.tolist()) == (0, 1.0, [0, 0, 0])
+
+
+def test_the_frobenius_error_is_that_of_the_operators():
+    rng = np.random.default_rng(1)
+    xi, found = rng.choice([-1, 1], size=(3, 60)), rng.choice([-1, 1], size=(5, 60))
+    J, Jhat = xi.T @ xi / 60, found.T @ found / 60
+    error = np.linalg.norm(Jhat - J) / np.linalg.norm(J)
+    np.testing.assert_allclose(retrieval(found, xi).frobenius, error)
+    assert retrieval(-xi[::-1], xi).frobenius == 0

@@ -1,0 +1,90 @@
+"""The paper's own factorisation: what it accepts, and that it is the dense one of the bench."""
+
+import numpy as np
+import pytest
+from helpers import sample
+
+import hopfed
+from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.published import Published, published_patterns
+from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import FactorOperator
+from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.sharpening import iterate
+
+
+def counted(eta):
+    spectrum = eigenpairs(FactorOperator.from_examples(eta), 12)
+    return spectrum, TracyWidom()(Sample(spectrum.values, eta.shape[1], len(eta)))
+
+
+def test_what_it_accepts_scores_and_differs():
+    xi, eta = sample(4, 200, 1600, 0.8, 100)
+    spectrum, rank = counted(eta)
+    found = published_patterns(spectrum, rank, seed=0)
+    assert len(found) >= rank.n_detected == 4
+    V = spectrum.vectors[:, :4]
+    assert (((found @ V) ** 2).sum(axis=1) / 200 > 0.6).all()
+    overlaps = np.abs(found @ found.T.astype(float)) / 200 - np.eye(len(found))
+    assert overlaps.max() < 0.4
+    np.testing.assert_array_equal(found, published_patterns(spectrum, rank, seed=0))
+    strict = published_patterns(spectrum, rank, 0, Published(score=0.99))
+    assert (((strict @ V) ** 2).sum(axis=1) / 200 > 0.99).all()
+    assert ((found @ V) ** 2).sum(axis=1).min() / 200 < 0.99
+
+
+def test_sharpened_eigenvalues_are_those_of_the_dense_iteration():
+    """With tau just above and below a dense eigenvalue the thin form counts as the dense one."""
+    _, eta = sample(3, 100, 400, 0.8, 101)
+    spectrum, rank = counted(eta)
+    C = eta.T.astype(float) @ eta / len(eta)
+    dense = np.linalg.eigvalsh(iterate(rank.n_detected * C / 100, eps=0.01, steps=200))[::-1]
+    for shift, empty in ((1e-6, True), (-1e-6, False)):
+        tau = float(dense[0]) + shift
+        assert (len(published_patterns(spectrum, rank, 0, Published(tau=tau))) == 0) == empty
+
+
+def test_given_mixtures_take_the_place_of_random_ones():
+    xi, eta = sample(3, 300, 2400, 0.9, 102)
+    spectrum, rank = counted(eta)
+    found = published_patterns(spectrum, rank, 0, mixtures=xi)  # from the archetypes it stays there
+    assert retrieval(found, xi).frobenius < 0.1
+    majority = np.where(xi.sum(axis=0) > 0, 1, -1)[None]
+    stuck = published_patterns(spectrum, rank, 0, mixtures=majority)
+    assert retrieval(stuck, xi).false_discoveries == len(stuck) == 1  # its noise is too small
+    with pytest.raises(ArgumentError, match="mixtures"):
+        published_patterns(spectrum, rank, 0, mixtures=xi[:, :10])
+
+
+def test_recover_says_when_it_accepted_too_many():
+    xi, eta = sample(6, 400, 4000, 0.8, 100)
+    found = hopfed.recover(eta, seed=100, method="paper", channel="symmetric")
+    assert len(found) > found.n_detected == 6
+    assert found.status == "poor fit"
+    assert retrieval(found.patterns, xi).false_discoveries > 0
+    assert hopfed.recover(eta, seed=100, channel="symmetric").status == "ok"
+
+
+def test_the_papers_own_federation():
+    xi, _ = sample(3, 200, 10, 0.8, 103)
+    source = ArchetypeStream(xi, np.full((2, 3, 3), 1 / 3), 400, 0.9, seed=0)
+    own = {"memory": "literal", "votes": False, "groups": 0}
+    played = hopfed.simulate(source, factoriser="paper", **own)
+    better = hopfed.simulate(source)
+    assert len(played.patterns) > 0
+    assert retrieval(better.patterns, xi).frobenius == 0
+    assert retrieval(played.patterns, xi).frobenius >= 0
+    with pytest.raises(ArgumentError, match="factoriser"):
+        hopfed.simulate(source, factoriser="papers")
+
+
+def test_limits_of_the_settings():
+    with pytest.raises(ArgumentError, match="tau"):
+        Published(tau=1.0)
+    _, eta = sample(3, 100, 400, 0.05, 104)
+    spectrum, rank = counted(eta)
+    assert rank.n_detected == 0
+    assert published_patterns(spectrum, rank, 0).shape == (0, 100)
