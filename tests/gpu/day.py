@@ -94,7 +94,8 @@ def run_stage(stage: str, out: Path, limit: float, emulate: bool) -> dict[str, A
     command += ["--emulate"] * emulate
     paths = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    env["PYTHONUNBUFFERED"] = "1"
+    # Safe: in a bare checkout its folder hopfed would hide the package that is installed.
+    env |= {"PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"}
     start = time.monotonic()
     with open(out / "log.txt", "ab") as log:
         log.write(f"== {stage}\n".encode())
