@@ -26,7 +26,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import accepted, merge
+from hopfed.archetypes.selection import SLACK, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.rows import Bits, times
@@ -85,13 +85,13 @@ def group_projections(
     """
     label = group_labels(rows.shape[0], groups, seed, client)
     X = times(rows, namespace(vectors).astype(vectors, precision))
-    K = vectors.shape[1]
-    sums = np.empty((groups, K, K))
-    there = like(label, X)
-    for g in range(groups):
-        part = X[there == g]
-        sums[g] = to_host(part.T @ part)
-    return sums, np.bincount(label, minlength=groups).astype(np.float64)
+    xp, counts = namespace(X), np.bincount(label, minlength=groups)
+    order = like(np.argsort(label, kind="stable"), X)  # group by group, rows as they follow
+    sums = []
+    for end, count in zip(np.cumsum(counts), counts, strict=True):
+        part = X[order[int(end - count) : int(end)]]
+        sums.append(part.T @ part)
+    return to_host(xp.stack(sums)).astype(np.float64), counts.astype(np.float64)
 
 
 def joint_candidates(
@@ -138,8 +138,10 @@ def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
     The fit takes mixtures apart, and blurs an archetype of few examples among heavy ones.
     """
     fitted = space.refine(states)
-    good, better = accepted(space, states), accepted(space, fitted)
-    better &= ~good | (space.scores(fitted) > space.scores(states))
+    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
+    slack = SLACK / np.sqrt(space.n_sites)
+    good, better = before >= promised - slack, after >= hoped - slack
+    better &= ~good | (after > before)
     found: np.ndarray = np.where(better[:, None], fitted, states)[good | better]
     return found
 

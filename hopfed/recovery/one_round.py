@@ -331,7 +331,8 @@ def _nearest(
     columns = like(patterns.T.astype(np.float32), operator.home)
     products = times(operator.rows, columns)
     choice = products.argmax(axis=1)
-    nearest = like(np.eye(len(patterns), dtype=np.float32), operator.home)[choice]
+    xp = namespace(products)
+    nearest = xp.eye(len(patterns), dtype=xp.float32)[choice]
     sums = to_host(transposed_times(operator.rows, nearest)).T
     return to_host(products.max(axis=1)), to_host(nearest.sum(axis=0)), sums
 
