@@ -17,9 +17,10 @@ test: check
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
+# All that wants a GPU, the tests marked gpu among it, each part in a process with a time limit.
 # With HOPFED_REQUIRE=cupy a machine without CuPy or a device fails instead of skipping.
 test-gpu: .venv/dev
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python tests/gpu/day.py --out build/gpu
 
 # The fast tests with the lowest versions that pyproject.toml allows, without PyTorch and Flower.
 # What those versions' own dependencies deprecate is no error there.

@@ -175,12 +175,12 @@ def _result(
     matches: np.ndarray,
     seed: int,
 ) -> Archetypes:
-    gamma = space.predicted_scores(kept)
+    scores, gamma = space.judged(kept)
     verdict: Verdict = judge(spectrum, rank, kept, gamma, fit, seed)
     r2 = max(rank.quality**2, 1e-12)
     return Archetypes(
         patterns=kept,
-        scores=space.scores(kept),
+        scores=scores,
         predicted_scores=gamma,
         exposures=weights / r2,
         quality=rank.quality,

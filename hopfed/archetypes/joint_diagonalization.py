@@ -20,13 +20,14 @@ archetypes. They come apart once all candidates are fitted to the operator toget
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import accepted, merge
+from hopfed.archetypes.selection import SLACK, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.reread import Reread
@@ -90,11 +91,12 @@ def group_projections(
     sums, before = np.zeros((groups, K, K)), 0
     for part in parts(rows):
         X = times(part, V)
-        there = like(label[before : before + len(X)], X)
+        mine = label[before : before + len(X)]
+        order = like(np.argsort(mine, kind="stable"), X)  # group by group, rows as they follow
+        ends = np.cumsum(np.bincount(mine, minlength=groups)).tolist()
+        pieces = [X[order[a:b]] for a, b in pairwise([0, *ends])]
+        sums += to_host(namespace(X).stack([piece.T @ piece for piece in pieces]))
         before += len(X)
-        for g in range(groups):
-            mine = X[there == g]
-            sums[g] += to_host(mine.T @ mine)
     return sums, np.bincount(label, minlength=groups).astype(np.float64)
 
 
@@ -142,8 +144,10 @@ def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
     The fit takes mixtures apart, and blurs an archetype of few examples among heavy ones.
     """
     fitted = space.refine(states)
-    good, better = accepted(space, states), accepted(space, fitted)
-    better &= ~good | (space.scores(fitted) > space.scores(states))
+    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
+    slack = SLACK / np.sqrt(space.n_sites)
+    good, better = before >= promised - slack, after >= hoped - slack
+    better &= ~good | (after > before)
     found: np.ndarray = np.where(better[:, None], fitted, states)[good | better]
     return found
 

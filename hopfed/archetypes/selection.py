@@ -24,8 +24,8 @@ SPREADS = (
 
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
     """Which patterns score as theory says that an archetype would: bool (C,)."""
-    floor = space.predicted_scores(patterns) - slack / np.sqrt(space.n_sites)
-    found: np.ndarray = space.scores(patterns) >= floor
+    scores, predicted = space.judged(patterns)
+    found: np.ndarray = scores >= predicted - slack / np.sqrt(space.n_sites)
     return found
 
 

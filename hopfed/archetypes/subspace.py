@@ -28,7 +28,8 @@ class Subspace:
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
     floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
     held : the vectors where they were computed, if that is another place: patterns come from the
-        host and their scores go back there, but products are made on the device.
+        host and their scores go back there, but products are made on the device. Dynamics there
+        never asks whether it has come to rest, for which it would have to wait.
     """
 
     vectors: np.ndarray = field(repr=False)
@@ -91,8 +92,7 @@ class Subspace:
 
     def scores(self, patterns: np.ndarray) -> np.ndarray:
         """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1] (18)."""
-        found: np.ndarray = (self.coefficients(patterns) ** 2).sum(axis=1) / self.n_sites
-        return found
+        return self.judged(patterns)[0]
 
     def predicted_scores(self, patterns: np.ndarray) -> np.ndarray:
         """Score that theory expects of an archetype with these patterns' coefficients: (C,).
@@ -101,10 +101,15 @@ class Subspace:
         adding up to one; solved for the score this is a harmonic mean of gamma, weighted by
         ``a_k^2`` (theory/NOTES.md, "Score and acceptance").
         """
-        a2 = self.coefficients(patterns).astype(np.float64) ** 2
+        return self.judged(patterns)[1]
+
+    def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`scores` and `predicted_scores`, (C,) both, from one product."""
+        a = self.coefficients(patterns)
+        a2 = a.astype(np.float64) ** 2
         total = np.maximum(a2.sum(axis=1), 1e-300)
-        found: np.ndarray = total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
-        return found
+        predicted: np.ndarray = total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
+        return (a**2).sum(axis=1) / self.n_sites, predicted
 
     def polish(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
         """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
@@ -118,7 +123,7 @@ class Subspace:
         for _ in range(sweeps):
             fields = (states @ V) @ V.T - own * states
             new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-            if bool(xp.all(new == states)):
+            if _at_rest(new, states):
                 break
             states = new
         return to_host(xp.astype(states, np.int8))
@@ -154,18 +159,31 @@ class Subspace:
         states = last = xp.astype(like(patterns, V), V.dtype)
         for _ in range(sweeps if len(patterns) else 0):
             a, overlaps = states @ V, states @ states.T
-            p = _pair_weights(to_host(overlaps), to_host(a**2 @ signal - own.sum()), N)
-            p = like(p.astype(np.float32), V)
+            p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
             fields = (a * signal) @ V.T - (overlaps * p) @ states
             fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
             new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-            if bool(xp.all(new == states)) or bool(xp.all(new == last)):
+            if _at_rest(new, states, last):
                 break
-            states, last = new, states
+            states, last = _next(new, states, last)
         return to_host(xp.astype(states, np.int8))
 
 
-def _pair_weights(overlaps: np.ndarray, energies: np.ndarray, n_sites: int) -> np.ndarray:
+def _at_rest(new: Array, *before: Array) -> bool:
+    """Whether `new` is one of the states before it; on a device that is never asked."""
+    return isinstance(new, np.ndarray) and any(np.array_equal(new, x) for x in before)
+
+
+def _next(new: Array, states: Array, last: Array) -> tuple[Array, Array]:
+    """States and those before them; on a device they stay where `_at_rest` would have ended."""
+    if isinstance(new, np.ndarray):
+        return new, states
+    xp = namespace(new)
+    rest = xp.all(new == states) | xp.all(new == last)
+    return xp.where(rest, states, new), xp.where(rest, last, states)
+
+
+def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
     """Weights (C,) that fit an operator by patterns, over pairs of different sites.
 
     Parameters
@@ -173,8 +191,9 @@ def _pair_weights(overlaps: np.ndarray, energies: np.ndarray, n_sites: int) -> n
     overlaps : (C, C) ``sigma_c . sigma_d``.
     energies : (C,) sum of the operator over the pairs, times ``sigma_i sigma_j``.
     """
-    H = overlaps.astype(np.float64) ** 2 - n_sites
+    xp = namespace(overlaps)
+    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
     # Two copies of one pattern share its weight.
-    ridge = 1e-6 * n_sites**2 * np.eye(len(H))
-    found: np.ndarray = np.maximum(np.linalg.solve(H + ridge, energies.astype(np.float64)), 0.0)
-    return found
+    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
+    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
+    return xp.maximum(weights, xp.zeros_like(weights))

@@ -337,11 +337,11 @@ def _nearest(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Largest product of each row with a pattern (M,), rows (K,) and sums (K, N) of each."""
     columns = like(patterns.T.astype(np.float32), operator.home)
-    identity = like(np.eye(len(patterns), dtype=np.float32), operator.home)
     best, counts, sums = [], np.zeros(len(patterns)), np.zeros(patterns.shape)
     for part in parts(operator.rows):
         products = times(part, columns)
-        nearest = identity[products.argmax(axis=1)]
+        xp = namespace(products)
+        nearest = xp.eye(len(patterns), dtype=xp.float32)[products.argmax(axis=1)]
         best.append(to_host(products.max(axis=1)))
         counts += to_host(nearest.sum(axis=0))
         sums += to_host(transposed_times(part, nearest)).T

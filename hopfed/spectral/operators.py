@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.arrays import Array, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.spectral.reread import Reread
@@ -164,7 +164,8 @@ class FactorOperator(HebbianOperator):
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
-        return cls(n, float(m), float(m), rows, like(np.ones(m), held(rows)))
+        xp = namespace(held(rows))
+        return cls(n, float(m), float(m), rows, xp.ones(m, dtype=xp.float64))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         if isinstance(self.rows, Reread):

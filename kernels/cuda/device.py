@@ -90,7 +90,7 @@ class Cuda:
             if module not in self._modules:
                 self._modules[module] = self.xp.RawModule(code=source(module), options=OPTIONS)
             found = self._kernels[module, name] = self._modules[module].get_function(name)
-        if shared + found.shared_size_bytes > PLAIN_SHARED:
+        if shared and shared + found.shared_size_bytes > PLAIN_SHARED:
             found.max_dynamic_shared_size_bytes = shared
         return found
 

@@ -44,6 +44,7 @@ class HostArray:
 
     def get(self) -> np.ndarray:
         """Copy to the host."""
+        self.emulated.copies["down"] += 1
         return self.held.copy()
 
     @property
@@ -75,13 +76,17 @@ class HostArray:
         return len(self.held)
 
     def __bool__(self) -> bool:
-        return bool(self.held)
+        return bool(self.get())
 
     def __int__(self) -> int:
-        return int(self.held)
+        return int(self.get())
 
     def __float__(self) -> float:
-        return float(self.held)
+        return float(self.get())
+
+    def item(self) -> Any:
+        """The only number as one of Python, which is a copy to the host too."""
+        return self.get().item()
 
 
 def _index(x: Any) -> Any:
@@ -155,6 +160,7 @@ class Emulated:
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
+        self.copies = {"up": 0, "down": 0}  # from the host to the device, and back
 
     def mark(self, x: Any) -> Any:
         """Results of NumPy as this device's: also numbers, which stay on a device until asked."""
@@ -175,7 +181,9 @@ class Emulated:
 
         def call(*args: Any, **options: Any) -> Any:
             options.pop("device", None)
-            if not (takes_host and isinstance(args[0], np.ndarray)):
+            if takes_host and isinstance(args[0], np.ndarray):
+                self.copies["up"] += 1
+            else:
                 args = tuple(self.unmark(x) for x in args)
             return self.mark(function(*args, **{k: self.unmark(v) for k, v in options.items()}))
 
@@ -209,6 +217,15 @@ class Emulated:
         if product.dtype != out.dtype or product.shape != out.shape:
             raise BackendError(f"{product.dtype} {product.shape} into {out.dtype} {out.shape}")
         out[...] = out + product if add else product
+
+    @contextmanager
+    def counted(self) -> Iterator[dict[str, int]]:
+        """Count the copies between host and device that are made inside."""
+        before, during = dict(self.copies), {"up": 0, "down": 0}
+        try:
+            yield during
+        finally:
+            during.update({way: self.copies[way] - before[way] for way in during})
 
     def free_memory(self) -> int:
         """Bytes that an allocation may hope for."""

@@ -12,7 +12,7 @@ from helpers import sample
 
 from hopfed import kernels, recover
 from hopfed.archetypes.factorize import factorize
-from hopfed.archetypes.subspace import Subspace
+from hopfed.archetypes.subspace import Subspace, _next
 from hopfed.errors import DataError
 from hopfed.hopfield.plasticity.agreement import sign_agreement
 from hopfed.recovery.recover import run_recovery
@@ -130,6 +130,62 @@ def test_only_small_things_come_to_the_host(device, monkeypatch):
     assert recover(there, seed=0).status == "ok"
     # V and sums of candidates are N x K; eigenvalues M; candidates come and go, 64 at a time.
     assert max(fetched) <= 64 * 1300 < x.size / 10
+
+
+def copies_of(device, work):
+    """Copies up and down that `work` makes, and what it gives."""
+    with device.counted() as copies:
+        found = work()
+    return dict(copies), found
+
+
+@pytest.fixture
+def emulated(device):
+    if device.name != "emulated device":
+        pytest.skip("copies are counted on the emulated device")
+    return device
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_copies_do_not_grow_with_groups_or_rows(emulated, shape):
+    """Each is a number known beforehand, with none in a loop over groups, sweeps or patterns."""
+    x = sample(*SHAPES[shape], 0.9, 1)[1]
+    rows = kernels.pack(emulated.xp.asarray(x))
+    kernels.gram(rows)  # which way is fastest is measured once for each device
+    few, found = copies_of(emulated, lambda: recover(rows, seed=1, groups=5))
+    many, _ = copies_of(emulated, lambda: recover(rows, seed=1, groups=40))
+    assert found.status == "ok"
+    assert few == many
+    assert few["up"] <= 15
+    assert few["down"] <= 20
+
+
+def test_dynamics_on_the_device_does_not_ask_whether_it_rests(emulated):
+    xi, x = sample(6, 150, 200, 0.9, 7)
+    noisy = np.where(np.random.default_rng(2).random(xi.shape) < 0.3, -xi, xi).astype(np.int8)
+    noisy = np.vstack([noisy, np.where(xi[0] == xi[1], xi[0], xi[2])[None]])
+    spaces = []
+    for rows in (x, emulated.xp.asarray(x)):
+        spectrum = eigenpairs(FactorOperator.from_examples(rows), 6)
+        rank = TracyWidom()(Sample(spectrum.values, 150, 200))
+        spaces.append(Subspace.of(spectrum, rank))
+    here, there = spaces
+    for name, most in (("polish", {"up": 1, "down": 1}), ("refine", {"up": 2, "down": 1})):
+        for sweeps in (1, 2, 30, 31):  # of even and of odd number, where sites go to and fro
+            copies, found = copies_of(emulated, lambda: getattr(there, name)(noisy, sweeps))  # noqa: B023
+            assert copies == most
+            np.testing.assert_array_equal(found, getattr(here, name)(noisy, sweeps))
+
+
+def test_sites_that_go_to_and_fro_stay_where_the_host_leaves_them(emulated):
+    state, other = np.ones((2, 3)), -np.ones((2, 3))
+    there, back = (emulated.xp.asarray(x) for x in (state, other))
+    kept, before = _next(back, there, back)  # what comes next is what was before
+    assert (kept.get() == state).all()
+    assert (before.get() == other).all()
+    moved, before = _next(back, there, there)
+    assert (moved.get() == other).all()
+    assert (before.get() == state).all()
 
 
 def test_the_signs_of_memory_and_batch_are_compared_there(device):

@@ -1,0 +1,34 @@
+"""`hopfed bench` of the pairs that can run on the device, each by itself."""
+
+import json
+import subprocess
+import sys
+
+from stages import Rows, a_gpu, run
+
+SECONDS = 100  # for a pair
+SHOWN = ("way", "point", "seconds", "ratio", "share", "bound", "gap", "absent")
+
+
+def work(rows: Rows) -> None:
+    """Write a row for every way at every size."""
+    a_gpu(rows)
+    from hopfed.bench import PAIRS, load
+
+    for name in PAIRS:
+        with rows.attempt(f"bench {name}"):
+            if load(name).cuda:
+                _pair(rows, name)
+
+
+def _pair(rows: Rows, name: str) -> None:
+    command = [sys.executable, "-m", "hopfed", "bench", name, "--device", "cuda", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-300:])
+    for row in json.loads(done.stdout)["benchmarks"][name]["rows"]:
+        rows.add(f"bench {name}", measured={k: row[k] for k in SHOWN if row[k] not in (None, "")})
+
+
+if __name__ == "__main__":
+    run(work)

@@ -1,0 +1,201 @@
+"""`tests/gpu/day.py`: a stage that fails, hangs or has nothing to do loses nothing but itself."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from emulator.device import FLAGS, Emulated
+
+from hopfed.kernels.cuda.device import FOLDER
+
+HERE = Path(__file__).parent
+START = "from stages import NotHereError, run\n"
+FAILS = "def work(rows):\n    rows.add('first', seconds=2.0)\n    raise ValueError('it broke')\n"
+HANGS = """
+import subprocess, sys, time
+def work(rows):
+    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+    rows.add('started', child=child.pid)
+    print('waiting for the device', flush=True)
+    time.sleep(600)
+"""
+GOES_ON = """
+def work(rows):
+    with rows.attempt('one'):
+        raise ValueError('a | b')
+    with rows.attempt('two'):
+        raise NotHereError('no such chip')
+    rows.add('three', seconds=0.5)
+"""
+BREAKS = """
+def work(rows):
+    with rows.attempt('one'):
+        raise RuntimeError('an Illegal memory access was encountered')
+    rows.add('two')
+"""
+ABSENT = "def work(rows):\n    raise NotHereError('there is no device')\n"
+CEILINGS = """
+def work(rows):
+    rows.add('copy', rate=1e9)
+    rows.add('float32', rate=1e12)
+"""
+MEASURES = """
+def work(rows):
+    rows.add('moving', seconds=2.0, bytes=1e9, operations={'float32': 1e11})
+    rows.add('computing', seconds=2.0, bytes=1e8, operations={'float32': 1e12})
+    rows.add('unbounded', seconds=2.0, bytes=1e8, operations={'int8': 1e12})
+"""
+
+
+@pytest.fixture
+def day(tmp_path):
+    """Run the command with stages, given by name or as (name, code); answer status and results."""
+
+    def call(*stages, environment=(), **options):
+        names = []
+        for stage in stages:
+            if isinstance(stage, tuple):
+                path = tmp_path / f"{stage[0]}.py"
+                path.write_text(START + stage[1] + "run(work)\n")
+                stage = str(path)
+            names.append(stage)
+        out = tmp_path / "out"
+        command = [sys.executable, HERE / "day.py", "--out", out, "--stages", ",".join(names)]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        env = {k: v for k, v in os.environ.items() if k != "HOPFED_REQUIRE"} | dict(environment)
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        assert "Traceback" not in done.stderr
+        results = json.loads((out / "results.json").read_text())
+        held = {Path(k).stem: v for k, v in results["stages"].items()}
+        return done.returncode, held, results["rows"], (out / "results.md").read_text()
+
+    return call
+
+
+def ended(pid):
+    """Whether a process has ended, within some seconds; a zombie has."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_stages_that_fail_and_hang_lose_nothing(day):
+    status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=20)
+    assert status == 1
+    assert [h["status"] for h in held.values()] == ["failed", "out of time", "ok"]
+    assert held["fails"]["said"] == "ValueError: it broke"
+    assert held["hangs"]["said"] == "stopped after 20 s; last words: waiting for the device"
+    by_stage = {stage: [r for r in rows if r["stage"] == stage] for stage in held}
+    assert [r["name"] for r in by_stage["fails"]] == ["first"]
+    (started,) = by_stage["hangs"]
+    assert ended(started["child"])  # what a stage started is gone with it
+    versions = {r["name"]: r for r in by_stage["versions"]}
+    assert versions["hopfed"]["version"] == "0.1.0"
+    assert "numba" in versions["doctor"]["said"]
+    assert {"python", "numpy", "device"} <= set(versions)
+    assert "| fails | first | 2000 |" in page
+
+
+def test_what_fails_within_a_stage_is_a_row(day):
+    status, held, rows, page = day(("goes", GOES_ON), ("breaks", BREAKS))
+    assert status == 1
+    assert [h["status"] for h in held.values()] == ["failed", "failed"]
+    assert [(r["stage"], r["name"]) for r in rows] == [
+        ("goes", "one"), ("goes", "two"), ("goes", "three"), ("breaks", "one"),
+    ]  # fmt: skip
+    assert rows[0]["error"] == "ValueError: a | b"
+    assert rows[1]["skipped"] == "no such chip"
+    assert r"ValueError: a \| b" in page
+
+
+def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
+    status, held, rows, page = day(("absent", ABSENT))
+    assert (status, rows) == (0, [])
+    assert held["absent"]["status"] == "skipped"
+    assert "| absent | skipped | 0 | not here: there is no device |" in page
+    status, held, *_ = day(("absent", ABSENT), environment={"HOPFED_REQUIRE": "cupy"})
+    assert status == 1
+    assert held["absent"]["status"] == "failed"
+
+
+def test_every_row_has_its_share_of_the_bound(day):
+    status, _, rows, page = day(("ceilings", CEILINGS), ("measures", MEASURES))
+    assert status == 0
+    found = {r["name"]: (r["share"], r["bound"]) for r in rows}
+    assert found["moving"] == (0.5, "copy")
+    assert found["computing"] == (0.5, "float32")
+    assert found["unbounded"] == found["copy"] == (None, None)
+    assert "| measures | moving | 2000 | 50% of copy |" in page
+
+
+def test_no_stage_starts_when_no_time_is_left(day):
+    status, held, rows, _ = day("versions", seconds=0)
+    assert (status, rows) == (1, [])
+    assert held["versions"]["status"] == "not started"
+
+
+def test_other_stages_are_refused_in_one_line(tmp_path):
+    command = [sys.executable, HERE / "day.py", "--out", tmp_path / "out", "--stages", "lunch"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "lunch is none of versions, ceilings," in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_stage_that_is_named_is_there():
+    stages = {path.stem for path in (HERE / "stages").glob("*.py")} - {"__init__"}
+    code = "import day; print(*day.LIMITS)"
+    out = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True)
+    assert set(out.stdout.split()) == stages
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_loops_of_the_ceilings_compile(tmp_path):
+    folders = [f"-I{FOLDER}", f"-I{HERE.parent / 'emulator'}"]
+    source = HERE / "stages" / "peak.cu"
+    command = ["g++", *FLAGS, "-fsyntax-only", *folders, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if shutil.which("nvcc"):
+        command = ["nvcc", "-arch=sm_90", f"-I{FOLDER}", "-cubin", "-o", tmp_path / "p", source]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_stages_run_on_the_emulated_device(tmp_path):
+    stages = "kernels,recovery"
+    command = [sys.executable, HERE / "day.py", "--out", tmp_path, "--stages", stages, "--emulate"]
+    assert subprocess.run(command).returncode == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["emulated"]
+    assert all("seconds" in r for r in results["rows"] if r["stage"] == "kernels")
+    recovered = [r for r in results["rows"] if r["name"].startswith("recover M")]
+    assert recovered
+    assert all(r["same"] for r in recovered)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_sanitizer_touches_every_kernel(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    from stages.sanitizer import touch
+    from stages.versions import KERNEL
+
+    device = Emulated()
+    touch(device)
+    for path in sorted(FOLDER.glob("*.cu")):
+        names = set(KERNEL.findall(path.read_text(encoding="utf-8")))
+        assert names <= set(device.launches), path.name
