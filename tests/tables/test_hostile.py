@@ -15,8 +15,12 @@ import pytest
 from pyarrow import feather, parquet
 
 import hopfed
+from hopfed._lib.settings import with_settings
 from hopfed.archetypes.storage import as_run, of_run
+from hopfed.data.cells import number
+from hopfed.data.writers import text_cell
 from hopfed.errors import ArgumentError, DataError
+from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.kernels import unpack
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.table import check_columns
@@ -199,7 +203,7 @@ def test_packed_zeros_are_bounded(tmp_path):
     zeros = pa.array(np.zeros(1 << 23, np.int64))
     table = pa.table({f"c{j}": zeros for j in range(20)})
     feather.write_feather(table, tmp_path / "a.feather", compression="zstd", chunksize=1 << 23)
-    with pytest.raises(DataError, match="unpacks to more than|cannot be in a file"):
+    with pytest.raises(DataError, match=r"unpacks to more than|cannot be in a file"):
         hopfed.read_table(tmp_path / "a.feather")
 
 
@@ -235,3 +239,14 @@ def test_a_line_that_is_too_long_ends_nothing_else(tmp_path):
     )
     assert done.returncode == 2
     assert b"a line in it is too long" in done.stderr
+
+
+def test_digits_are_looked_at_once():
+    """A cell of 100 kB, digits and a letter, was looked at for minutes, in all ways to part it."""
+    word = "1" * 100_000 + "x"
+    start = time.process_time()
+    assert number(word) is None
+    assert text_cell(f"-{word}") == f"'-{word}"
+    with pytest.raises(ArgumentError):
+        with_settings(Fixed(), [f"weight={word}"])
+    assert time.process_time() - start < 1
