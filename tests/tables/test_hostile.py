@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+import zipfile
 import zlib
 
 import numpy as np
@@ -250,3 +251,18 @@ def test_digits_are_looked_at_once():
     with pytest.raises(ArgumentError):
         with_settings(Fixed(), [f"weight={word}"])
     assert time.process_time() - start < 1
+
+
+def test_a_packed_array_is_bounded(tmp_path):
+    """Of 1.5 MB, 2 GB were taken."""
+    header = {"descr": "|i1", "fortran_order": False, "shape": ((1 << 30) + 8, 1)}
+    with (
+        zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("examples.npy", "w", force_zip64=True) as member,
+    ):
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(1 << 6):
+            member.write(bytes(1 << 24))
+        member.write(bytes(8))
+    with pytest.raises(DataError, match="it unpacks to more than 1,073,741,824 bytes"):
+        hopfed.read_table(tmp_path / "a.npz")
