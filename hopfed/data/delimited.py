@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.cells import NO_NUMBER, NUMBER
-from hopfed.data.files import opened, reading
+from hopfed.data.files import UNPACKED, opened, reading
 from hopfed.errors import DataError
 
 HEAD = 1 << 18  # bytes that are looked at, unless the first line is longer
@@ -30,7 +30,6 @@ LONGEST = 1 << 28  # bytes of a line
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
 PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
 CELL = 1 << 26  # characters of a cell
-UNPACKED = 100  # bytes for each byte of a packed file, of honest tables mostly below 20
 ROOM = 1 << 26  # bytes that any packed file may hold
 _DELIMITERS = ",;\t|"
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from hopfed.errors import DataError, HopfedError, shown
 
+UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
 BROKEN = (
     ArithmeticError,

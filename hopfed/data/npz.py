@@ -18,10 +18,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, reading, size_of
+from hopfed.data.files import UNPACKED, opened, reading, size_of
 
 KINDS = "biufUS"  # truth values, numbers and words
 EXPANSION = 1032  # bytes that one byte of deflate can stand for, at most
+ROOM = 1 << 30  # bytes that any packed array may hold
 DIRECTORY = 1 << 24  # bytes of the list of members, at most
 _STEP = 1 << 22  # bytes read at a time
 _HEADERS = {
@@ -201,6 +202,9 @@ class Npz(Mapping[str, np.ndarray]):
             if header.nbytes != follow:
                 fault = f"{header.nbytes} bytes are due after the header, there are {follow}"
                 raise ValueError(fault)
+            most = max(UNPACKED * info.compress_size, ROOM)
+            if header.nbytes > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
             require_memory(header.nbytes, f"{self.path}: {name}")
             return _body(member, header)
 

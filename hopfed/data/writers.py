@@ -31,7 +31,7 @@ BLOCK = 4_096  # rows made into text at a time
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
 _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def check_ending(

@@ -13,8 +13,8 @@ from typing import Any
 
 from hopfed._lib.apart import allow, apart
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.data.delimited import ROOM, UNPACKED
-from hopfed.data.files import opened, reading, size_of
+from hopfed.data.delimited import ROOM
+from hopfed.data.files import UNPACKED, opened, reading, size_of
 
 Batches = Callable[[], Iterator[Any]]
 

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+import zipfile
 import zlib
 
 import numpy as np
@@ -15,8 +16,12 @@ import pytest
 from pyarrow import feather, parquet
 
 import hopfed
+from hopfed._lib.settings import with_settings
 from hopfed.archetypes.storage import as_run, of_run
+from hopfed.data.cells import number
+from hopfed.data.writers import text_cell
 from hopfed.errors import ArgumentError, DataError
+from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.kernels import unpack
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.table import check_columns
@@ -235,3 +240,29 @@ def test_a_line_that_is_too_long_ends_nothing_else(tmp_path):
     )
     assert done.returncode == 2
     assert b"a line in it is too long" in done.stderr
+
+
+def test_digits_are_looked_at_once():
+    """A cell of 100 kB, digits and a letter, was looked at for minutes, in all ways to part it."""
+    word = "1" * 100_000 + "x"
+    start = time.process_time()
+    assert number(word) is None
+    assert text_cell(f"-{word}") == f"'-{word}"
+    with pytest.raises(ArgumentError):
+        with_settings(Fixed(), [f"weight={word}"])
+    assert time.process_time() - start < 1
+
+
+def test_a_packed_array_is_bounded(tmp_path):
+    """Of 1.5 MB, 2 GB were taken."""
+    header = {"descr": "|i1", "fortran_order": False, "shape": ((1 << 30) + 8, 1)}
+    with (
+        zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("examples.npy", "w", force_zip64=True) as member,
+    ):
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(1 << 6):
+            member.write(bytes(1 << 24))
+        member.write(bytes(8))
+    with pytest.raises(DataError, match="it unpacks to more than 1,073,741,824 bytes"):
+        hopfed.read_table(tmp_path / "a.npz")
