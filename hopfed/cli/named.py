@@ -39,12 +39,11 @@ class Named:
 
         columns, coding = column_names(run), run.config.get("coding")
         ids = run.arrays.get("rows/names")
+        words = () if ids is None else (i.decode("utf-8", "surrogatepass") for i in ids.tolist())
         return cls(
             np.zeros((0, 0)),
             None if columns is None or is_made_up(columns) else columns,
-            None
-            if ids is None
-            else tuple(i.decode("utf-8", "surrogatepass") for i in ids.tolist()),
+            None if ids is None else tuple(words),
             None if coding is None else Coding.from_json(coding),
         )
 

@@ -19,12 +19,8 @@ ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
 OUT = (".npy", ".csv", ".h5")
-_NOTHING: dict[str, Any] = {
-    "id": None,
-    "ignore": (),
-    "words": (),
-    "binarize": (),
-}  # is said of cues
+# Nothing is said of cues that their memory does not know.
+_NOTHING: dict[str, Any] = {"id": None, "ignore": (), "words": (), "binarize": ()}
 
 
 @click.command("recall")

@@ -112,9 +112,8 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     def table(rows, ids, order):
         words = {1: "yes", -1: "no", 0: ""}
         lines = [",".join(["id", *(names[j] for j in order)])]
-        lines += [
-            ",".join([i, *(words[v] for v in r[order])]) for i, r in zip(ids, rows, strict=True)
-        ]
+        for name, row in zip(ids, rows, strict=True):
+            lines.append(",".join([name, *(words[v] for v in row[order])]))
         return "\n".join(lines)
 
     Path("animals.csv").write_text(table(xi, animals, np.arange(50)))
@@ -124,10 +123,8 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     status, text, _ = hopfed("recall", "m.h5", "cues.csv", "--out", "out.csv")
     assert status == 0
     lines = [line.split() for line in text.splitlines()]
-    assert [line[:3] for line in lines[1:3]] == [
-        ["first", "cat", "1.0000"],
-        ["second", "ant", "1.0000"],
-    ]
+    assert lines[1][:3] == ["first", "cat", "1.0000"]
+    assert lines[2][:3] == ["second", "ant", "1.0000"]
     head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
     assert head == ["id", *names]
     assert [row[0] for row in found] == ["first", "second"]
