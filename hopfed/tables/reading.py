@@ -14,11 +14,12 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
 from hopfed.spectral.reread import Gathered, Reread
+from hopfed.tables.arrays import LARGE
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.deciding import Decider, Decision
-from hopfed.tables.formats import LARGE, source_of
+from hopfed.tables.formats import source_of
 from hopfed.tables.oddities import oddities
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Numbers, Source
