@@ -3,10 +3,15 @@
 Cells that are there stay as they are, to the letter. A cell that is missing gets the commonest word
 of its column for the sign that is likelier; the likeliest level, in a column of categories; which
 side of the cut it is on, in a column of numbers.
+
+A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
+may be larger than the memory.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,30 +19,122 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import table_of
+from hopfed.data.cells import Cells
 from hopfed.data.writers import Column
+from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.coding import Code
 from hopfed.tables.formats import source_of
-from hopfed.tables.table import Table
+from hopfed.tables.packing import Packing
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 
 class Filled(NamedTuple):
-    """A table whose gaps are filled.
+    """Some rows of a table whose gaps are filled, or all of them.
 
     Attributes
     ----------
     columns : of the source, in its order, as names and Arrow arrays of cells.
-    table : the source as it was read.
     completion : its rows of +-1, and how probable they are.
     gaps : (M, N) booleans, which of these were missing.
     """
 
     columns: list[Column]
-    table: Table
     completion: Completion
     gaps: np.ndarray
+
+
+class Filling:
+    """A table that is filled a block at a time.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    source : as of `hopfed.read_table`.
+
+    Attributes
+    ----------
+    types : of each column of the result in Arrow, by its name.
+    columns : of +-1, as the archetypes have them.
+
+    Raises
+    ------
+    DataError : there are no archetypes, or it is not such a table as they come from.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> names = [f"q{j}" for j in range(8)]
+    >>> found = recover({name: ["yes", "no"] * 50 for name in names})
+    >>> asked = {**{name: ["Yes", "No", "Yes"] for name in names}, "q3": ["", "No", "Yes"]}
+    >>> [dict(part.columns)["q3"].to_pylist() for part in Filling(found, asked).blocks()]
+    [['Yes', 'No', 'Yes']]
+    """
+
+    def __init__(self, found: Archetypes, source: Any):
+        import pyarrow as pa
+
+        if not len(found):
+            raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
+        self.found = found
+        self.coding = table_of(found, source).coding if found.coding is None else found.coding
+        self.columns = self.coding.columns
+        self._source = source_of(source, words=self.coding.entries())
+        self.types = dict(zip(self._source.names, self._look(), strict=True))
+        self._ids = self._source.ids
+        if self._ids is not None:
+            self.types = {"id": pa.string(), **self.types}
+
+    def _look(self) -> list[Any]:
+        """Read once: which words columns hold; and return the types of what is filled."""
+        import pyarrow as pa
+
+        packing, codes = Packing(self._source, self.coding), self.coding.codes
+        counts: list[Counter[str]] = [Counter() for _ in codes]
+        seen, rows = np.zeros(len(self.coding), np.int64), 0
+        types: list[Any] = [None] * len(self._source.names)
+        for block in self._source.blocks():
+            cells = [Cells(array) for array in block]
+            part = packing.packed(cells)
+            seen, rows = seen + kernels.seen_counts(part), rows + len(part)
+            for held, code, j in zip(counts, codes, packing.places, strict=True):
+                if code.kind == "words":
+                    held.update(_counted(cells[j]))
+            for j, array in enumerate(block):
+                types[j] = array.type if types[j] in (None, array.type) else pa.string()
+        if not rows:
+            raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
+        starts = np.cumsum([0, *(code.width for code in codes)])
+        for start, j in zip(starts[:-1], packing.places, strict=True):
+            if seen[start] < rows:  # what fills it is a word
+                types[j] = pa.string()
+        self._words = list(map(_commonest, codes, counts))
+        return types
+
+    def blocks(self) -> Iterator[Filled]:
+        """Read again, and yield the table a block at a time."""
+        import pyarrow as pa
+
+        packing, before = Packing(self._source, self.coding), 0
+        kinds = [self.types[name] for name in self._source.names]
+        for block in self._source.blocks():
+            rows = packing.packed([Cells(array) for array in block])
+            whole, gaps = complete(self.found, rows), _gaps(rows)
+            arrays = [array.cast(kind) for array, kind in zip(block, kinds, strict=True)]
+            start = 0
+            triples = zip(packing.places, self.coding.codes, self._words, strict=True)
+            for j, code, words in triples:
+                span = slice(start, start + code.width)
+                start += code.width
+                if gaps[:, span.start].any():
+                    given = gaps[:, span.start], whole.values[:, span]
+                    arrays[j] = _patched(arrays[j], *given, code, words)
+            if self._ids is not None:
+                arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
+            before += len(rows)
+            yield Filled(list(zip(self.types, arrays, strict=True)), whole, gaps)
 
 
 def filled(found: Archetypes, source: Any) -> Filled:
@@ -62,35 +159,29 @@ def filled(found: Archetypes, source: Any) -> Filled:
     >>> filled(found, asked).columns[3][1].to_pylist()
     ['yes', 'no', 'yes']
     """
-    import pyarrow as pa
-
-    table = table_of(found, source)
-    whole = complete(found, table)
-    opened = source_of(source)
-    blocks = list(opened.blocks())
-    place = {name: j for j, name in enumerate(opened.names)}
-    columns: list[Column] = [
-        (name, joined([block[j] for block in blocks])) for j, name in enumerate(opened.names)
-    ]
-    gaps, start = _gaps(table), 0
-    for j, (name, code) in enumerate(zip(table.coding.names, table.coding.codes, strict=True)):
-        span = slice(start, start + code.width)
-        start += code.width
-        gap = gaps[:, span.start]
-        if gap.any():
-            at = place.get(name, j)
-            columns[at] = columns[at][0], _patched(columns[at][1], gap, whole.values[:, span], code)
-    if table.ids is not None and not set(table.coding.ids) & place.keys():
-        columns.insert(0, ("id", pa.array(table.ids.tolist())))
-    return Filled(columns, table, whole, gaps)
+    filling = Filling(found, source)
+    parts = list(filling.blocks())
+    cells = zip(*([array for _, array in part.columns] for part in parts), strict=True)
+    columns = [(name, joined(list(each))) for name, each in zip(filling.types, cells, strict=True)]
+    values = np.concatenate([part.completion.values for part in parts])
+    probability = np.concatenate([part.completion.probability for part in parts])
+    gaps = np.concatenate([part.gaps for part in parts])
+    return Filled(columns, Completion(values, probability), gaps)
 
 
-def _gaps(table: Table) -> np.ndarray:
+def _counted(cells: Cells) -> dict[str, int]:
+    """How often each word occurs among some cells."""
+    places = cells.places
+    counts = np.bincount(places[places >= 0], minlength=len(cells.words))
+    return dict(zip(cells.words, counts.tolist(), strict=True))
+
+
+def _gaps(rows: PackedBits | MaskedBits) -> np.ndarray:
     """(M, N) booleans: which entries are missing."""
-    if isinstance(table.rows, kernels.MaskedBits):
-        gaps: np.ndarray = kernels.unpack(table.rows) == 0
+    if isinstance(rows, MaskedBits):
+        gaps: np.ndarray = kernels.unpack(rows) == 0
         return gaps
-    return np.zeros(table.shape, bool)
+    return np.zeros(rows.shape, bool)
 
 
 def joined(parts: list[Any]) -> Any:
@@ -107,30 +198,27 @@ def joined(parts: list[Any]) -> Any:
     return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], pa.string())
 
 
-def _patched(cells: Any, gap: np.ndarray, values: np.ndarray, code: Code) -> Any:
+def _patched(
+    cells: Any, gap: np.ndarray, values: np.ndarray, code: Code, words: dict[int, str]
+) -> Any:
     """Cells (M,) with words in the gaps, for values (M, width) of +-1."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = cells.cast(pa.string())
     if code.kind == "category":
-        words = np.array(code.levels, dtype=object)
-        fill = words[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
-    elif code.kind == "number":
-        cut = f"{code.threshold:g}"
-        fill = np.where(values[:, 0] > 0, f"> {cut}", f"<= {cut}")
+        levels = np.array(code.levels, dtype=object)
+        fill = levels[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
     else:
-        known = {sign: _word(texts, gap, values[:, 0] == sign, code, sign) for sign in (-1, 1)}
-        fill = np.where(values[:, 0] > 0, known[1], known[-1])
-    return pc.if_else(pa.array(gap), pa.array(fill.tolist(), pa.string()), texts)
+        fill = np.where(values[:, 0] > 0, words[1], words[-1])
+    texts = pa.array(fill.tolist(), pa.string())
+    return pc.if_else(pa.array(gap), texts, cells.cast(pa.string()))
 
 
-def _word(texts: Any, gap: np.ndarray, side: np.ndarray, code: Code, sign: int) -> str:
-    """Commonest word for a sign in a column; where it holds none, one of the coding."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    held = pc.value_counts(texts.filter(pa.array(side & ~gap))).to_pylist()
-    if held:
-        return str(max(held, key=lambda each: each["counts"])["values"])
-    return next((word for word, value in code.words if value == sign), f"{sign:+d}")
+def _commonest(code: Code, counts: Counter[str]) -> dict[int, str]:
+    """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
+    if code.kind == "number":
+        return {-1: f"<= {code.threshold:g}", 1: f"> {code.threshold:g}"}
+    found = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
+    words = [word for word, _ in counts.most_common()][::-1]
+    found.update((sign, word) for word, sign in zip(words, code.codes(words).tolist(), strict=True))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +101,20 @@ def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) ->
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     _check(run_file, files, out_file)
-    from hopfed.archetypes.filling import filled
+    from hopfed.archetypes.filling import Filling
     from hopfed.archetypes.storage import load
+    from hopfed.tables.table import check_columns
 
     found = load(run_file)
     with err.status("filling gaps"):
-        parts = [filled(found, path) for path in files]
-        _write_filled(parts, files, out_file)
-    sure = np.concatenate([part.completion.probability[part.gaps] for part in parts])
-    cells = sum(part.gaps.size for part in parts)
-    out.print(f"filled {len(sure):,} of {cells:,} entries")
-    if len(sure):
-        out.print(f"of these {sure.mean():.1%} are expected to be right")
+        fillings = [Filling(found, path) for path in files]
+        first = list(fillings[0].types)
+        for path, filling in zip(files, fillings, strict=True):
+            check_columns(list(filling.types), first, str(path), str(files[0]))
+        cells, filled, right = _write_filled(fillings, files, out_file)
+    out.print(f"filled {filled:,} of {cells:,} entries")
+    if filled:
+        out.print(f"of these {right / filled:.1%} are expected to be right")
     out.print(f"wrote {shown(out_file)}")
 
 
@@ -172,28 +175,70 @@ def _print_counts(counts: np.ndarray) -> None:
         out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
 
 
-def _write_filled(parts: list[Any], files: tuple[Path, ...], out_file: Path) -> None:
-    """Write completed tables one below the other; columns in the order of the first one's."""
+def _write_filled(
+    fillings: list[Any], files: tuple[Path, ...], out_file: Path
+) -> tuple[int, int, float]:
+    """Write completed tables one below the other; columns in the order of the first one's.
+
+    Returns the number of entries, how many of them were filled, and how many of these are expected
+    to be right. A .csv and a .parquet are written as they are read; others hold all rows at once.
+    """
+    import pyarrow as pa
+
+    from hopfed.data.writers import STREAMED, writing
+
+    cells, filled, right = 0, 0, 0.0
+    streamed = out_file.suffix.lower() in STREAMED
+    held: list[tuple[Any, Any]] = []
+    with writing(out_file) if streamed else nullcontext() as add:
+        types = _common_types(fillings)
+        for path, filling in zip(files, fillings, strict=True):
+            for part in filling.blocks():
+                cells += part.gaps.size
+                filled += int(part.gaps.sum())
+                right += float(part.completion.probability[part.gaps].sum(dtype=np.float64))
+                arrays = dict(part.columns)
+                columns: list[Any] = [(name, arrays[name].cast(k)) for name, k in types.items()]
+                if len(files) > 1:
+                    columns.insert(0, ("file", pa.array([str(path)] * len(part.gaps))))
+                if add is not None:
+                    add(columns)
+                else:
+                    held.append((columns, part.completion))
+    if not streamed:
+        _write_held(held, fillings[0].columns, files, out_file)
+    return cells, filled, right
+
+
+def _common_types(fillings: list[Any]) -> dict[str, Any]:
+    """Type of each column in Arrow, in the first table's order: text where tables differ."""
+    import pyarrow as pa
+
+    types = dict(fillings[0].types)
+    for filling in fillings[1:]:
+        for name, kind in filling.types.items():
+            types[name] = kind if types[name] == kind else pa.string()
+    return types
+
+
+def _write_held(
+    held: list[tuple[Any, Any]], names: Any, files: tuple[Path, ...], out_file: Path
+) -> None:
+    """Write all blocks of columns at once."""
     from hopfed._lib.outputs import RUN
     from hopfed.archetypes.filling import joined
     from hopfed.archetypes.storage import packed_names
     from hopfed.data.writers import write
     from hopfed.runs import Run
-    from hopfed.tables.table import check_columns
 
-    first = [name for name, _ in parts[0].columns]
-    for path, part in zip(files, parts, strict=True):
-        check_columns([name for name, _ in part.columns], first, str(path), str(files[0]))
-    cells = [dict(part.columns) for part in parts]
-    columns: list[Any] = [(name, joined([each[name] for each in cells])) for name in first]
-    if len(files) > 1:
-        columns.insert(0, ("file", _repeated(files, [len(part.table) for part in parts])))
-    run = None
+    run, columns = None, []
+    for parts in zip(*(columns for columns, _ in held), strict=True):
+        columns.append((parts[0][0], joined([array for _, array in parts])))
     if out_file.suffix.lower() in RUN:
-        arrays = {
-            "values": np.concatenate([part.completion.values for part in parts]),
-            "probability": np.concatenate([part.completion.probability for part in parts]),
-            "columns/names": packed_names(parts[0].table.columns),
+        made = {
+            "values": np.concatenate([completion.values for _, completion in held]),
+            "probability": np.concatenate([completion.probability for _, completion in held]),
+            "columns/names": packed_names(names),
         }
-        run = Run("completed", {"files": [str(path) for path in files]}, arrays, {})
+        run = Run("completed", {"files": [str(path) for path in files]}, made, {})
     write(out_file, columns, run=run)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from hopfed.cli.named import Named, ordered
+from hopfed.cli.named import read as read_named
 from hopfed.cli.output import out, table
 from hopfed.errors import ArgumentError, DataError
 
@@ -16,6 +19,8 @@ ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
 OUT = (".npy", ".csv", ".h5")
+# Nothing is said of cues that their memory does not know.
+_NOTHING: dict[str, Any] = {"id": None, "ignore": (), "words": (), "binarize": ()}
 
 
 @click.command("recall")
@@ -49,15 +54,19 @@ OUT = (".npy", ".csv", ".h5")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall from the rows of CUES, by the memory that `hopfed store` wrote to MEMORY.
 
-    .npy, .npz, .csv or .h5; values +-1 or 0/1; among +-1, 0 is a gap, and NaN is one everywhere.
+    Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is one everywhere. Or a table in the words
+    of the one that was stored, with its columns in any order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
     _check(options, [memory, cues])
     from hopfed.memory.storage import load
+    from hopfed.runs import Run
 
     stored = load(memory)
-    asked = read_cues(cues, stored.n_sites)
+    held = Named.of_run(Run.load(memory))
+    given = read_named(cues, _NOTHING, held.coding, least=1)
+    asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
     updates = options["updates"]
     if updates < 1:
         raise ArgumentError("--updates", "at least 1", updates)
@@ -71,21 +80,26 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     found = stored.recall(asked, **settings)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
-    _write(run, options)
+    names = replace(held, ids=given.ids)
+    run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | _said(names, held))
+    _write(run, options, names)
     if options["as_json"]:
         print(json.dumps(run.summary))
     else:
-        _print(run)
+        _print(run, names.ids, held.ids)
         for name in ("out_file", "figure"):
             if options[name]:
                 out.print(f"wrote {options[name]}", markup=False)
 
 
-def read_cues(file: Path, n_sites: int) -> np.ndarray:
-    """Cues (S, N) of +1, -1, and 0 in gaps."""
-    from hopfed.data.readers import read_numbers
+def _said(names: Named, held: Named) -> dict[str, Any]:
+    """Names of cues and of patterns for the report, where they have any."""
+    both = {"ids": names.ids, "patterns": held.ids}
+    return {name: list(ids) for name, ids in both.items() if ids is not None}
 
-    cues = read_numbers(file)
+
+def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
+    """Cues (S, N) of +1, -1, and 0 in gaps."""
     if cues.ndim == 0 or cues.dtype.kind not in "biuf":
         raise DataError(f"{file}: cues must be rows of a table of numbers")
     if not cues.size:
@@ -173,15 +187,19 @@ def _as_run(
     return Run("recall", config, arrays, summary)
 
 
-def _write(run: Any, options: dict[str, Any]) -> None:
+def _write(run: Any, options: dict[str, Any], names: Named) -> None:
     path = options["out_file"]
     if path is not None and path.suffix.lower() == ".h5":
         run.save(path)
     elif path is not None:
+        from hopfed.data.writers import write
         from hopfed.runs import replacing
 
         states = run.arrays["states"]
         flat = states.reshape(-1, states.shape[-1])
+        if path.suffix.lower() == ".csv" and (names.columns or names.ids):
+            write(path, _columns(flat, names), endings=OUT)
+            return
         with replacing(path) as temporary, open(temporary, "wb") as file:
             if path.suffix.lower() == ".npy":
                 np.save(file, states)
@@ -195,8 +213,20 @@ def _write(run: Any, options: dict[str, Any]) -> None:
         save(draw(run, shape=_shape(options["shape"])), options["figure"])
 
 
-def _print(run: Any) -> None:
-    """Print what every cue was recalled as."""
+def _columns(states: np.ndarray, names: Named) -> list[Any]:
+    """Columns of a table of states (S, N), or (S L, N) with the layers of a cue in a row."""
+    from hopfed.tables.table import made_up
+
+    columns = names.columns or made_up(states.shape[1])
+    if names.ids is None:
+        return list(zip(columns, states.T, strict=True))
+    layers = len(states) // max(len(names.ids), 1)
+    ids = [name for name in names.ids for _ in range(layers)]
+    return [("id", ids), *zip(columns, states.T, strict=True)]
+
+
+def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:
+    """Print what every cue was recalled as; cues and patterns by name where they have one."""
     states, overlaps = run.arrays["states"], run.arrays["overlaps"]
     layers = states.shape[1] if states.ndim == 3 else 1
     grid = table(
@@ -207,8 +237,10 @@ def _print(run: Any) -> None:
         for layer in range(layers):
             row = flat[s, layer]
             k = int(np.abs(row).argmax()) if len(row) else -1
-            near = [str(k + 1), f"{row[k]:.4f}"] if k >= 0 else ["-", "-"]
-            head = [str(s + 1), str(layer + 1)] if layers > 1 else [str(s + 1)]
+            pattern = str(k + 1) if patterns is None else patterns[k]
+            near = [pattern, f"{row[k]:.4f}"] if k >= 0 else ["-", "-"]
+            cue = str(s + 1) if cues is None else cues[s]
+            head = [cue, str(layer + 1)] if layers > 1 else [cue]
             rests = "yes" if run.arrays["converged"][s] else "no"
             grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
     out.print(grid)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from hopfed.cli.named import Named, check_complete
+from hopfed.cli.named import read as read_named
 from hopfed.cli.output import human_bytes, out
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.errors import ArgumentError, DataError
@@ -48,9 +51,9 @@ def store_command(
 ) -> None:
     """Store the patterns of FILE in an associative memory.
 
-    .npy, .npz, .csv or .h5; rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns. Or
-    a run file of `hopfed recover`, whose archetypes are stored; or, with --operator, a table as
-    `hopfed recover` reads it, which --id, --ignore, --words and --binarize are about.
+    Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
+    `hopfed recover` reads it. Names of rows and columns are stored with them. Or a run file of
+    `hopfed recover`, whose archetypes are stored; or, with --operator, a table of examples.
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
@@ -58,13 +61,12 @@ def store_command(
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
-    given = next((f"--{name}" for name, value in options.items() if value), None)
-    if given is not None and not operator:
-        raise ArgumentError(given, "left out unless with --operator", "patterns")
     chosen = _rule(rule, settings)
     choices_of(options)
-    memory = _stored(file, chosen, options if operator else None)
+    named, memory = _stored(file, chosen, options, operator)
     run = as_run(memory, str(file))
+    coding = {} if named.coding is None else {"coding": named.coding.to_json()}
+    run = replace(run, arrays=run.arrays | named.arrays(), config=run.config | coding)
     run.save(out_file)
     size = out_file.stat().st_size
     if as_json:
@@ -92,28 +94,33 @@ def _rule(name: str, settings: tuple[str, ...]) -> Any:
     return with_settings(rule, settings)
 
 
-def _stored(file: Path, rule: Any, options: dict[str, Any] | None) -> Any:
+def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> tuple[Named, Any]:
+    """What the rows and columns are called, and the memory."""
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.memory.cues import is_graded
 
-    if options is not None:
+    if operator:
         from hopfed.data.readers import as_examples
         from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.table import is_made_up
 
         [table] = read([file], options)
         examples = FactorOperator.from_examples(as_examples(table.rows, name=str(file)))
-        return AssociativeMemory.store(examples, rule or "projector")
-    patterns = read_patterns(file)
-    return AssociativeMemory.store(patterns, rule or ("" if is_graded(patterns) else "projector"))
+        columns = None if is_made_up(table.columns) else table.columns
+        named = Named(np.zeros((0, 0)), columns, None, table.coding)
+        return named, AssociativeMemory.store(examples, rule or "projector")
+    named = read_patterns(file, options)
+    graded = is_graded(named.values)
+    return named, AssociativeMemory.store(named.values, rule or ("" if graded else "projector"))
 
 
-def read_patterns(file: Path) -> np.ndarray:
+def read_patterns(file: Path, options: dict[str, Any]) -> Named:
     """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
-    from hopfed.data.readers import read_numbers
     from hopfed.memory.cues import as_patterns
 
-    archetypes = _archetypes(file)
-    table = read_numbers(file) if archetypes is None else archetypes
+    named = _archetypes(file) or read_named(file, options)
+    check_complete(named, file)
+    table = named.values
     if table.ndim < 2:
         raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
     if not table.size:
@@ -122,12 +129,12 @@ def read_patterns(file: Path) -> np.ndarray:
     if table.dtype.kind in "biuf" and np.isin(table, (0, 1)).all():
         table = table == 1
     try:
-        return as_patterns(table)
+        return replace(named, values=as_patterns(table))
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
 
-def _archetypes(file: Path) -> np.ndarray | None:
+def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
     if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
         return None
@@ -142,4 +149,4 @@ def _archetypes(file: Path) -> np.ndarray | None:
     found = run.arrays["archetypes/patterns"]
     if not len(found):
         raise DataError(f"{file}: the recovery found no archetypes")
-    return found
+    return replace(Named.of_run(run), values=found)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.apart import apart, blocks, filled
-from hopfed._lib.memory_limits import SMALL
+from hopfed._lib.apart import COPIES, allow, apart, blocks, filled
+from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
 
@@ -43,6 +43,60 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
     ...     read_table(f"{folder}/a.h5", ("examples",)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    with _apart(path, preferred, lambda dataset: blocks(dataset, str(path))) as parts:
+        return filled(parts)
+
+
+def table_form(path: str | Path, preferred: tuple[str, ...]) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of the table that `read_table` reads.
+
+    Parameters
+    ----------
+    path, preferred : as of `read_table`.
+    """
+    with _apart(path, preferred, lambda d: iter([(d.shape, d.dtype)])) as parts:
+        shape, dtype = next(parts)
+    return tuple(shape), dtype
+
+
+def table_parts(path: str | Path, preferred: tuple[str, ...], rows: int) -> Iterator[np.ndarray]:
+    """Yield the table that `read_table` reads some rows at a time, for one larger than memory.
+
+    Parameters
+    ----------
+    path, preferred : as of `read_table`.
+    rows : about so many at a time, whole chunks of them.
+
+    Examples
+    --------
+    >>> import tempfile, h5py
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with h5py.File(f"{folder}/a.h5", "w") as file:
+    ...         file["examples"] = np.eye(3)
+    ...     [part.shape for part in table_parts(f"{folder}/a.h5", ("examples",), 2)]
+    [(2, 3), (1, 3)]
+    """
+
+    def slices(dataset: Any) -> Iterator[np.ndarray]:
+        chunk = dataset.chunks or (1,)
+        size = max(rows // chunk[0], 1) * chunk[0]  # each chunk is unpacked once
+        item, width = dataset.dtype.itemsize, math.prod(dataset.shape[1:])
+        needed = item * (COPIES * min(size, len(dataset)) * width + math.prod(chunk))
+        require_memory(needed, str(path))
+        allow(needed + item * math.prod(dataset.shape))
+        native = dataset.dtype.newbyteorder("=")
+        for start in range(0, len(dataset), size):
+            yield np.asarray(dataset[start : start + size], native)
+
+    with _apart(path, preferred, slices) as parts:
+        yield from parts
+
+
+@contextmanager
+def _apart(
+    path: str | Path, preferred: tuple[str, ...], read: Callable[[Any], Iterator[Any]]
+) -> Iterator[Iterator[Any]]:
+    """Yield what is read of the table of a file, in another process."""
     import h5py
 
     def found() -> Iterator[Any]:
@@ -56,12 +110,12 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
             file.visititems(collect)
             dataset = file[pick(path, tables, preferred)]
             _check(path, dataset, size)
-            yield from blocks(dataset, str(path))
+            yield from read(dataset)
 
     with opened(path) as raw, reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
         size = size_of(raw)
         with closing(apart(found, size)) as parts:
-            return filled(parts)
+            yield parts
 
 
 def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:

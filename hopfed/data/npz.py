@@ -195,18 +195,38 @@ class Npz(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._members:
             raise KeyError(name)
-        info = self._members[name]
-        with reading(f"{self.path}: {name}"), self._archive.open(info) as member:
+        with reading(f"{self.path}: {name}"), self._archive.open(self._members[name]) as member:
             header = _header(member)
-            follow = info.file_size - member.tell()
-            if header.nbytes != follow:
-                fault = f"{header.nbytes} bytes are due after the header, there are {follow}"
-                raise ValueError(fault)
-            most = max(UNPACKED * info.compress_size, ROOM)
-            if header.nbytes > most:
-                raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
+            self._check_length(member, name, header)
             require_memory(header.nbytes, f"{self.path}: {name}")
             return _body(member, header)
+
+    def rows(self, name: str, rows: int) -> Iterator[np.ndarray]:
+        """Yield an array in C order some rows at a time, unpacked as it is read.
+
+        Parameters
+        ----------
+        name : of the array.
+        rows : at a time.
+        """
+        with reading(f"{self.path}: {name}"), self._archive.open(self._members[name]) as member:
+            header = _header(member)
+            self._check_length(member, name, header)
+            for start in range(0, header.shape[0], rows):
+                few = min(rows, header.shape[0] - start)
+                yield _values(member, Header((few, *header.shape[1:]), header.dtype, False))
+            if member.read(1):
+                raise ValueError("holds more than the header says")
+
+    def _check_length(self, member: Any, name: str, header: Header) -> None:
+        info = self._members[name]
+        follow = info.file_size - member.tell()
+        if header.nbytes != follow:
+            fault = f"{header.nbytes} bytes are due after the header, there are {follow}"
+            raise ValueError(fault)
+        most = max(UNPACKED * info.compress_size, ROOM)
+        if header.nbytes > most:
+            raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
 
 
 def _check_directory(file: BinaryIO) -> None:

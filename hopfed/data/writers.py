@@ -12,7 +12,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,7 @@ from hopfed.errors import ArgumentError
 from hopfed.runs import Run, plain
 
 ENDINGS = (".csv", ".json", ".parquet", *RUN)
+STREAMED = (".csv", ".parquet")  # that are written some rows at a time
 BLOCK = 4_096  # rows made into text at a time
 
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
@@ -119,6 +121,52 @@ def write(
             _parquet(temporary, columns)
 
 
+@contextmanager
+def writing(path: str | Path) -> Iterator[Callable[[Sequence[Column]], None]]:
+    """Write a .csv or a .parquet file some rows at a time, whole or not at all.
+
+    Parameters
+    ----------
+    path : of the file.
+
+    Yields
+    ------
+    what takes the next rows: the same columns each time, of the same types.
+
+    Raises
+    ------
+    ArgumentError : another ending.
+    RunFileError : the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with writing(f"{folder}/a.csv") as add:
+    ...         for words in (["yes", "no"], ["no"]):
+    ...             add([("tea", words)])
+    ...     Path(folder, "a.csv").read_text().split()
+    ['tea', 'yes', 'no', 'no']
+    """
+    check_ending("path", path, STREAMED)
+    with replacing(path) as temporary, ExitStack() as stack:
+        made: list[Any] = []
+
+        def add(columns: Sequence[Column]) -> None:
+            if Path(path).suffix.lower() == ".csv":
+                _csv(temporary, columns, append=bool(made))
+                made.append(None)
+                return
+            from pyarrow import parquet
+
+            table = _arrow_table(columns)
+            if not made:
+                made.append(stack.enter_context(parquet.ParquetWriter(temporary, table.schema)))
+            made[0].write_table(table)
+
+        yield add
+
+
 def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates.
 
@@ -136,12 +184,14 @@ def text_cell(text: str) -> str:
     return text
 
 
-def _csv(path: Path, columns: Sequence[Column]) -> None:
+def _csv(path: Path, columns: Sequence[Column], append: bool = False) -> None:
     """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
     length = len(columns[0][1]) if columns else 0
-    with open(path, "w", newline="", encoding="utf-8", errors="surrogatepass") as file:
+    mode = "a" if append else "w"
+    with open(path, mode, newline="", encoding="utf-8", errors="surrogatepass") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(text_cell(name) for name, _ in columns)
+        if not append:
+            out.writerow(text_cell(name) for name, _ in columns)
         for start in range(0, length, BLOCK):
             lines = (_plain(values[start : start + BLOCK]) for _, values in columns)
             out.writerows(zip(*lines, strict=True))
@@ -176,15 +226,19 @@ def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _parquet(path: Path, columns: Sequence[Column]) -> None:
+def _arrow_table(columns: Sequence[Column]) -> Any:
     import pyarrow as pa
-    import pyarrow.parquet as parquet
 
     names = unique([name for name, _ in columns])
     arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
-    table = pa.table(dict(zip(names, arrays, strict=True)))
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+def _parquet(path: Path, columns: Sequence[Column]) -> None:
+    from pyarrow import parquet
+
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer)
+    parquet.write_table(_arrow_table(columns), buffer)
     path.write_bytes(buffer.getbuffer())
 
 

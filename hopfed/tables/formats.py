@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed.data.chunks import Chunks
 from hopfed.data.delimited import Delimited
 from hopfed.data.files import opened
-from hopfed.data.npz import Header, npy_header, npy_rows
-from hopfed.data.readers import PREFERRED, read_numbers
+from hopfed.data.readers import read_numbers
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.arrays import PART, array_parts
 from hopfed.tables.arrow_files import arrow_errors, feather_batches, parquet_batches
 from hopfed.tables.sources import Block, Numbers, Source, unique
 from hopfed.tables.table import made_up
 from hopfed.tables.vocabulary import KNOWN
 
-PART = 1 << 24  # entries of a block
-LARGE = 1 << 28  # bytes of an array from which it is read in parts
 TEXT = (".csv", ".tsv")
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
 ARROW = (".parquet", ".feather", ".arrow")
@@ -74,27 +71,14 @@ def _of_path(path: Path, words: frozenset[str]) -> Source:
         return _of_text(path, words)
     if suffix in ARROW:
         return _of_arrow(path)
-    if suffix == ".zarr":
-        return _of_zarr(path)
-    if suffix == ".npy" and (header := npy_header(path)).nbytes > LARGE and _in_parts(header):
-        shape = header.shape[0], math.prod(header.shape[1:])
-        size = max(1, PART // shape[1])
-
-        def parts() -> Iterator[np.ndarray]:
-            return (part.reshape(len(part), -1) for part in npy_rows(path, size))
-
-        return _of_numbers(Numbers(shape, parts), str(path))
+    numbers = array_parts(path, suffix)
+    if numbers is not None:
+        return _of_numbers(numbers, str(path))
     if suffix in ARRAYS:
         return _of_array(read_numbers(path), str(path))
     with opened(path):  # that there is no such file is said first
         known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
         raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
-
-
-def _in_parts(header: Header) -> bool:
-    """Whether the rows of an array lie one after the other, and can be packed as they come."""
-    fits = header.dtype.kind in "biu" or header.dtype.itemsize in (4, 8)
-    return header.dtype.kind in "biuf" and fits and not header.fortran and len(header.shape) > 1
 
 
 def _of_text(path: Path, words: frozenset[str]) -> Source:
@@ -246,18 +230,6 @@ def _sparse(given: Any) -> Numbers:
             yield rows[start : start + size].toarray()
 
     return Numbers(rows.shape, parts)
-
-
-def _of_zarr(path: Path) -> Source:
-    held = Chunks(path, PREFERRED)
-    if len(held.shape) < 2:
-        raise DataError(f"{path}: examples must be rows of a table, got {len(held.shape)} axes")
-    shape = held.shape[0], math.prod(held.shape[1:])
-
-    def parts() -> Iterator[np.ndarray]:
-        return (part.reshape(len(part), -1) for part in held.parts(PART))
-
-    return _of_numbers(Numbers(shape, parts), str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:

@@ -38,7 +38,7 @@ class Packing:
 
     def __init__(self, source: Source, coding: Coding, most: int | None = None):
         self.source, self.coding = source, coding
-        self._places = _places(source, coding)
+        self.places = _places(source, coding)
         names = [source.names.index(name) for name in coding.ids if name in source.names]
         self._id = names[0] if names else None
         self._count = 0
@@ -48,7 +48,7 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
-        triples = zip(self.coding.names, self.coding.codes, self._places, strict=True)
+        triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         parts = [self._column(name, code, cells[j]) for name, code, j in triples]
         codes = np.concatenate(parts).T
         self._count += len(codes)

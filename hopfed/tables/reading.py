@@ -14,11 +14,12 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
 from hopfed.spectral.reread import Gathered, Reread
+from hopfed.tables.arrays import LARGE
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.deciding import Decider, Decision
-from hopfed.tables.formats import LARGE, source_of
+from hopfed.tables.formats import source_of
 from hopfed.tables.oddities import oddities
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Numbers, Source
@@ -81,6 +82,7 @@ def read_tables(
     coding: Coding | None = None,
     watch: Callable[[str, float], None] | None = None,
     memory: int | None = None,
+    least: int | None = None,
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -91,6 +93,7 @@ def read_tables(
     coding : of another table; made from these when left out.
     watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
+    least : rows that each must have; two when left out, or one with a `coding`.
 
     Examples
     --------
@@ -98,7 +101,8 @@ def read_tables(
     >>> [table.columns for table in tables][1]
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
-    choices, least = choices or Choices(), 2 if coding is None else 1
+    choices = choices or Choices()
+    least = least or (2 if coding is None else 1)
     words = choices.entries() if coding is None else coding.entries()
     opened = [
         source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
@@ -110,7 +114,7 @@ def read_tables(
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
     if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        alone = [_alone(source, choices, most) for source in opened]
+        alone = [_alone(source, choices, most, least) for source in opened]
         if all(code.kind == "words" for table in alone for code in table.coding.codes):
             return matched(alone, whats)  # each has its own values for yes and no
     if coding is not None:
@@ -119,20 +123,22 @@ def read_tables(
     pairs = zip(opened, packings, strict=True)
     notes = [[*source.notes, *decision.notes] for source in opened]
     return [
-        _coded(source, decision.coding, said, most) if packing is None else _table(packing, said)
+        _coded(source, decision.coding, said, most, least)
+        if packing is None
+        else _table(packing, said, least)
         for (source, packing), said in zip(pairs, notes, strict=True)
     ]
 
 
-def _alone(source: Source, choices: Choices, most: int | None) -> Table:
+def _alone(source: Source, choices: Choices, most: int | None, least: int) -> Table:
     """Read one source that has no names."""
     if source.numbers is not None and choices == Choices():
         return _binary(source, source.numbers, most)
     decision, (packing,) = _decided([source], choices, most)
     notes = [*source.notes, *decision.notes]
     if packing is None:
-        return _coded(source, decision.coding, notes, most)
-    return _table(packing, notes)
+        return _coded(source, decision.coding, notes, most, least)
+    return _table(packing, notes, least)
 
 
 def _decided(
@@ -210,7 +216,7 @@ def _places(source: Source, first: Source) -> list[int]:
 
 
 def _coded(
-    source: Source, coding: Coding, notes: Sequence[str], most: int | None, least: int = 2
+    source: Source, coding: Coding, notes: Sequence[str], most: int | None, least: int
 ) -> Table:
     """Turn the cells of a source into rows of bits."""
     packing = Packing(source, coding, most)
@@ -219,7 +225,7 @@ def _coded(
     return _table(packing, notes, least)
 
 
-def _table(packing: Packing, notes: Sequence[str], least: int = 2) -> Table:
+def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     """Rows that are packed, with their names and what is odd about them."""
     what, columns = packing.source.what, packing.coding.columns
     rows = packing.rows()

@@ -2,12 +2,16 @@
 
 import csv
 import json
+from contextlib import contextmanager
 
 import h5py
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import hopfed as package
+from hopfed.archetypes.filling import filled
+from hopfed.data import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
 TREES = ("ash", "oak", "yew")
@@ -141,6 +145,36 @@ def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     assert len(filled_ages) == 2
     assert {word.split()[0] for word in filled_ages} == {">", "<="}
     assert "" not in set(got.ravel())
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypatch, ending):
+    path, run, (head, names, shown, _, _) = people
+    columns = dict(filled(package.load(run), path).columns)
+    whole = [[str(cell) for cell in columns[name].to_pylist()] for name in head]
+    sizes, plain = [], writers.writing
+
+    @contextmanager
+    def recorded(target):
+        with plain(target) as add:
+            yield lambda block: (sizes.append(len(block[0][1])), add(block))
+
+    monkeypatch.setattr(writers, "writing", recorded)
+    monkeypatch.setattr("hopfed.data.delimited.BLOCK", 1_000)
+    out = tmp_path / f"filled{ending}"
+    status, text, _ = hopfed("complete", run, path, "--out", out)
+    assert status == 0
+    assert sum(sizes) == 600
+    assert max(sizes) < 120
+    if ending == ".csv":
+        rows = [[cell.removeprefix("'") for cell in row] for row in read(out)]
+        found = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
+    else:
+        found = {
+            n: c.to_pylist() for n, c in zip(head, parquet.read_table(out).columns, strict=True)
+        }
+    assert [[str(cell) for cell in found[name]] for name in head] == whole
+    assert "" not in {cell for column in whole for cell in column}
 
 
 def test_completed_rows_in_a_run_file_are_those_of_python(people, hopfed, tmp_path):

@@ -103,6 +103,56 @@ def test_layers_fill_gaps_and_take_couplings_of_their_own(hopfed, patterns, tmp_
     np.testing.assert_array_equal(np.load(out), np.repeat(patterns[:, None], 2, axis=1))
 
 
+def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    xi = np.where(np.random.default_rng(0).random((4, 50)) < 0.5, 1, -1)
+    names = [f"q{j}" for j in range(50)]
+    animals = ["ant", "bee", "cat", "dog"]
+
+    def table(rows, ids, order):
+        words = {1: "yes", -1: "no", 0: ""}
+        lines = [",".join(["id", *(names[j] for j in order)])]
+        for name, row in zip(ids, rows, strict=True):
+            lines.append(",".join([name, *(words[v] for v in row[order])]))
+        return "\n".join(lines)
+
+    Path("animals.csv").write_text(table(xi, animals, np.arange(50)))
+    assert hopfed("store", "animals.csv", "--out", "m.h5")[0] == 0
+    cues = np.where(np.arange(50) < 15, 0, xi[[2, 0]])
+    Path("cues.csv").write_text(table(cues, ["first", "second"], np.arange(50)[::-1]))
+    status, text, _ = hopfed("recall", "m.h5", "cues.csv", "--out", "out.csv")
+    assert status == 0
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[1][:3] == ["first", "cat", "1.0000"]
+    assert lines[2][:3] == ["second", "ant", "1.0000"]
+    head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
+    assert head == ["id", *names]
+    assert [row[0] for row in found] == ["first", "second"]
+    np.testing.assert_array_equal(np.array([row[1:] for row in found], int), xi[[2, 0]])
+    _, text, _ = hopfed("recall", "m.h5", "cues.csv", "--out", "out.h5", "--json")
+    said = json.loads(text)
+    assert (said["ids"], said["patterns"]) == (["first", "second"], animals)
+    assert [said["patterns"][k] for k in said["nearest"]] == ["cat", "ant"]
+    held = Run.load("out.h5")
+    assert held.arrays["columns/names"].tolist() == [name.encode() for name in names]
+    # The same cues as numbers without names are told by their place.
+    np.save("cues.npy", cues)
+    assert hopfed("recall", "m.h5", "cues.npy", "--out", "plain.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("plain.npy"), xi[[2, 0]])
+
+
+def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("means.csv").write_text("a,b,c\n0.9,0.8,-0.9\n-0.9,-0.8,0.9\n")
+    Path("cues.csv").write_text("c,b,a\n?,?,1\n1,,\n")
+    status, text, _ = hopfed("store", "means.csv", "--out", "m.h5")
+    assert (status, "2 graded patterns of 3 sites" in text) == (0, True)
+    assert hopfed("recall", "m.h5", "cues.csv", "--out", "out.csv")[0] == 0
+    head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
+    assert head == ["a", "b", "c"]
+    assert np.sign(np.array(found, float)).tolist() == [[1, 1, -1], [-1, -1, 1]]
+
+
 def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
     xi, eta = sample(4, 150, 900, 0.8, 0)
     np.save(tmp_path / "examples.npy", eta)
@@ -148,7 +198,11 @@ def _damage(name):
         ("store large.npy --out m.h5", "must be in [-1, 1]"),
         ("store means.npy --out m.h5 --rule hebb", "exponential for graded"),
         ("store other.h5 --out m.h5", "holds no archetypes"),
-        ("store words.csv --out m.h5", "cannot be read"),
+        ("store words.csv --out m.h5", "at least two examples are needed, got 1 x"),
+        ("store gaps.csv --out m.h5", "row 2, column 'b' is missing: patterns are complete"),
+        ("recall named.h5 gaps.csv", "lacks the column(s) 'c'"),
+        ("recall named.h5 odd.csv", "row 1, column 'a': 'maybe' was not there"),
+        ("store old.csv --out m.h5", "say where they are cut (binarize)"),
         ("recall gone.h5 cues.npy", "no such run file"),
         ("recall other.h5 cues.npy", "not a memory"),
         ("recall patterns.npy cues.npy", "not a readable run file"),
@@ -183,6 +237,11 @@ def test_bad_input_is_one_line_and_status_2(
     np.save("means.npy", np.full((2, 100), 0.5))
     np.save("gaps.npy", np.where(np.arange(100) < 9, 0, patterns))
     (tmp_path / "words.csv").write_text("not a table\nat all, really\n")
+    (tmp_path / "gaps.csv").write_text("a,b\nyes,no\nno,\n")
+    (tmp_path / "odd.csv").write_text("c,b,a\nno,yes,maybe\n")
+    (tmp_path / "old.csv").write_text("age,tea\n31,yes\n42,no\n53,no\n")
+    (tmp_path / "named.csv").write_text("a,b,c\nyes,no,no\nno,no,yes\n")
+    assert hopfed("store", "named.csv", "--out", "named.h5")[0] == 0
     Run("bbp", {}, {}, {}).save("other.h5")
     np.save("empty.npy", np.zeros((0, 100)))
     np.save("nan.npy", np.where(np.arange(100) < 9, np.nan, patterns))

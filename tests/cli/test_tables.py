@@ -121,9 +121,6 @@ def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
     assert "900" in text
     status, _, _ = hopfed("store", path, "--operator", "--out", tmp_path / "m.h5")
     assert status == 0
-    status, _, error = hopfed("store", path, "--ignore", "q1", "--out", tmp_path / "n.h5")
-    assert status == 2
-    assert "--ignore must be left out unless with --operator" in error
 
 
 REAL = DATA / "tables"

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import h5py
 import numpy as np
 import pytest
 
@@ -21,8 +22,9 @@ MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
 def small_blocks(monkeypatch):
     """Many blocks, and a graded search in part of the rows, of tables that are quick to read."""
     monkeypatch.setattr("hopfed.data.delimited.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.arrays.PART", 20_000)
     monkeypatch.setattr("hopfed.tables.formats.PART", 20_000)
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 20_000)
+    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
     monkeypatch.setattr(graded, "SEARCHED", 60_000)
 
 
@@ -52,6 +54,11 @@ def write(folder, x, ending):
     path = folder / f"table{ending}"
     if ending == ".npy":
         np.save(path, x)
+    elif ending == ".npz":
+        np.savez_compressed(path, examples=x, labels=np.arange(len(x)))
+    elif ending == ".h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("examples", data=x, chunks=(100, 20), compression="gzip")
     elif ending == ".csv":
         path.write_text(csv_text(x))
     elif ending == ".tsv":
@@ -83,7 +90,9 @@ def check_alike(held, again):
     assert np.array_equal(held.constant_columns, again.constant_columns)
 
 
-@pytest.mark.parametrize("ending", [".npy", ".csv", ".tsv", ".csv.gz", ".parquet", ".feather"])
+@pytest.mark.parametrize(
+    "ending", [".npy", ".npz", ".h5", ".csv", ".tsv", ".csv.gz", ".parquet", ".feather"]
+)
 @pytest.mark.parametrize("kind", ["symmetric", "gaps"])
 def test_a_table_read_again_gives_what_one_that_is_held_gives(tmp_path, kind, ending):
     path = write(tmp_path, rows(kind), ending)

@@ -2,8 +2,10 @@
 
 import datetime
 import gzip
+import tracemalloc
 from decimal import Decimal
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -286,17 +288,51 @@ def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
         X[100:200, 3] = gone
     X = X if gone is np.nan else X.astype(np.int8)
     np.save(tmp_path / "a.npy", X)
+    np.savez(tmp_path / "b.npz", X=X, labels=np.zeros(300))
+    np.savez_compressed(tmp_path / "c.npz", X=X)
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file.create_dataset("X", data=X, chunks=(7, 5), compression="gzip")
+        file["labels"] = np.zeros(300)
+    with h5py.File(tmp_path / "e.h5", "w") as file:
+        file.create_dataset("X", data=X, dtype=X.dtype.newbyteorder(">"))
     whole = hopfed.read_table(tmp_path / "a.npy")
-    monkeypatch.setattr("hopfed.tables.formats.LARGE", 100)
+    monkeypatch.setattr("hopfed.tables.formats.read_numbers", None)  # which reads all at once
+    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 100)
     monkeypatch.setattr("hopfed.tables.reading.LARGE", 100)
-    monkeypatch.setattr("hopfed.tables.formats.PART", 170)
-    for source in (tmp_path / "a.npy", X):
+    monkeypatch.setattr("hopfed.tables.arrays.PART", 170)
+    files = [tmp_path / name for name in ("a.npy", "b.npz", "c.npz", "d.h5", "e.h5")]
+    for source in (*files, X):
         table = hopfed.read_table(source)
         assert type(table.rows) is type(whole.rows)
         np.testing.assert_array_equal(unpack(table.rows), unpack(whole.rows))
     X[250, 5] = 3
     np.save(tmp_path / "a.npy", X)
     judge(tmp_path / "a.npy", {}, "got 3.* at row 251, column 6")
+    (tmp_path / "c.npz").write_bytes((tmp_path / "c.npz").read_bytes()[:-900])
+    judge(tmp_path / "c.npz", {}, "cannot be read as npz")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "packed.npz", "a.h5"])
+def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
+    rows, columns = 40_000, 500  # 20 MB, and 2.5 MB of bits
+    X = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (rows, columns))
+    path = tmp_path / name
+    if name == "a.npy":
+        np.save(path, X)
+    elif path.suffix == ".npz":
+        (np.savez if name == "a.npz" else np.savez_compressed)(path, X)
+    else:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("X", data=X, chunks=(1_000, 100), compression="gzip")
+    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1 << 20)
+    monkeypatch.setattr("hopfed.tables.arrays.PART", 1 << 20)
+    tracemalloc.start()
+    table = hopfed.read_table(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.shape == (rows, columns)
+    assert peak < 12e6
+    np.testing.assert_array_equal(unpack(table.rows[::97]), X[::97])
 
 
 @pytest.mark.slow
