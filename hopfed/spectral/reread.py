@@ -252,7 +252,11 @@ def packed_columns(rows: Bits, columns: np.ndarray) -> Bits:
     [[0, 1], [-1, 1]]
     """
     if isinstance(rows, MaskedBits):
-        return MaskedBits(packed_columns(rows.signs, columns), packed_columns(rows.seen, columns))
+        return MaskedBits(_columns(rows.signs, columns), _columns(rows.seen, columns))
+    return _columns(rows, columns)
+
+
+def _columns(rows: PackedBits, columns: np.ndarray) -> PackedBits:
     at = like(columns, rows.words)
     step = max(1, STEP // max(rows.shape[1], 1))
     blocks = (kernels.unpack(rows[a : a + step]) for a in range(0, len(rows), step))
