@@ -30,11 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.hopfield.encoding import Encoding, symmetric
 from hopfed.kernels import PackedBits, pack
 from hopfed.neural.bits import Filters, Patches, as_bits
@@ -49,6 +50,8 @@ OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
 READINGS = ("personal", "global", "alone")
+
+_READOUTS = Recent(1 << 28)  # (task, message down, weight, ridges, client) -> (R, D, C)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +205,7 @@ class Hebbian(ClosedForm):
         own, pooled = self._sums(state), self._sums(down)
         shift = own.log_prior() - pooled.log_prior()
         scores = {
-            weight: [bits @ w for w in readouts(_mixed(pooled, own, weight), RIDGES)]
+            weight: bits @ self._readouts(down, pooled, own, weight, RIDGES, client)
             for weight in {choice.own for choice in self.choices()}
         }
         found = []
@@ -288,10 +291,26 @@ class Hebbian(ClosedForm):
         choice = self.choices()[int(down["choice"])]
         own = self._sums(state) if state else self._own(down, client)
         pooled = self._sums(down)
-        weights = readouts(_mixed(pooled, own, choice.own), (choice.ridge,))[0]
+        weights = self._readouts(down, pooled, own, choice.own, (choice.ridge,), client)[0]
         filters, thresholds = self._filters(down), np.asarray(down["thresholds"])
         shift = own.log_prior() - pooled.log_prior()
         return Readout(lambda x: as_bits(filters(x), thresholds), weights, choice, shift)
+
+    def _readouts(
+        self,
+        down: Message,
+        pooled: Sums,
+        own: Sums,
+        weight: float,
+        ridges: tuple[float, ...],
+        client: int,
+    ) -> np.ndarray:
+        """Read-outs (R, D, C); those without the client's own examples are made once for all."""
+        key = self.task, digest(down), weight, ridges, client if weight else None
+        found: np.ndarray = _READOUTS.get(
+            key, lambda: readouts(_mixed(pooled, own, weight), ridges)
+        )
+        return found
 
     @property
     def _encoding(self) -> Encoding:
