@@ -139,9 +139,9 @@ def run_recovery(
     tables = tables_of(examples)
     if tables is not None:
         examples = [table.rows for table in tables]
-    clients = _clients(examples, gaps=not settings.only_symmetric)
     coding = None if tables is None else tables[0].coding
     with nullcontext() if there is None else there.current():
+        clients = _clients(examples, gaps=not settings.only_symmetric)
         if there is not None:
             clients = [there.put(rows) for rows in clients]
         recovery = _recovered(clients, rule, settings, seed, coding)
