@@ -88,23 +88,21 @@ class Place:
 
         Complete rows are one copy, rows with gaps are two, one of each plane.
         """
+        return self._put(rows)
+
+    def _put(self, rows: Any) -> Any:
         if has_gaps(rows):
-            planes = self.put(rows.signs), self.put(rows.seen)
+            planes = self._put(rows.signs), self._put(rows.seen)
             return rows if planes[0] is rows.signs else type(rows)(*planes)
-        device = self.open()
-        if not on_device(rows):
-            if device is None:
-                return rows
-            from hopfed.kernels.cuda.bits import to_device
-
-            return to_device(rows, device)
-        if rows.device is device:
+        here = rows.words.device.id if on_device(rows) else None
+        if here == self.ordinal:
             return rows
-        from hopfed.kernels.cuda.bits import to_host
+        from hopfed.kernels.cuda.bits import to_device, to_host
 
-        with Place(rows.device.ordinal).current():
-            there = to_host(rows)
-        return self.put(there)
+        if here is not None:
+            with Place(here).current():
+                rows = to_host(rows)
+        return rows if self.ordinal is None else to_device(rows, self.open())
 
 
 def place(word: str, name: str = "device") -> Place:

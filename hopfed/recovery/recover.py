@@ -15,7 +15,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
-from hopfed.kernels.place import place
+from hopfed.kernels.place import Place, place
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
@@ -145,15 +145,12 @@ def run_recovery(
     tables = tables_of(examples)
     if tables is not None:
         examples = [table.rows for table in tables]
-    clients = _clients(examples, gaps=not settings.only_symmetric)
-    if any(isinstance(rows, Reread) for rows in clients):
-        rule_fits = settings.rank_rule != "shuffle"
-        require(rule_fits, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
-        held_here = there is None or there.ordinal is None
-        require(held_here, "device", "cpu where rows are not held", device)
     coding = None if tables is None else tables[0].coding
     with nullcontext() if there is None else there.current():
-        if there is not None:
+        clients = _clients(examples, gaps=not settings.only_symmetric)
+        if any(isinstance(rows, Reread) for rows in clients):
+            _check_reread(settings, there)
+        elif there is not None:
             clients = [there.put(rows) for rows in clients]
         recovery = _recovered(clients, rule, settings, seed, coding)
     if tables is None:
@@ -161,6 +158,14 @@ def run_recovery(
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
     made = [rows.made() for rows in clients if isinstance(rows, Reread)]
     return replace(recovery, archetypes=found, readings=max(made, default=1))
+
+
+def _check_reread(settings: Settings, there: Place | None) -> None:
+    """Refuse what rows cannot do that are not held."""
+    held = settings.rank_rule != "shuffle"
+    require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
+    here = there is None or there.ordinal is None
+    require(here, "device", "cpu where rows are not held", str(there))
 
 
 def _recovered(

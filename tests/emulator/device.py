@@ -157,6 +157,7 @@ class Emulated:
 
     def __init__(self, ordinal: int = 0, memory: int = 1 << 30):
         self.ordinal, self.memory = ordinal, memory
+        self.id = ordinal  # as CuPy calls it
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []

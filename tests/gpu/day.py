@@ -63,10 +63,14 @@ def main() -> int:
         if limit < min(LEAST, args.limit or LEAST):
             done[stage] = {"status": "not started", "seconds": 0.0, "said": "no time is left"}
         else:
-            done[stage] = run_stage(stage, out, limit, args.emulate)
+            done[stage] = {"status": "cut off", "seconds": 0.0, "said": "the command was ended"}
+            try:
+                done[stage] = run_stage(stage, out, limit, args.emulate)
+            finally:
+                write(out, done, args)
         said = done[stage]["said"] if done[stage]["status"] != "ok" else ""
         print(f"  {done[stage]['status']}, {done[stage]['seconds']:.0f} s  {said}", flush=True)
-        write(out, done, args)
+    write(out, done, args)
     print((out / "results.md").read_text())
     return int(any(d["status"] not in ("ok", "skipped") for d in done.values()))
 

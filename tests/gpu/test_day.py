@@ -107,6 +107,24 @@ def test_stages_that_fail_and_hang_lose_nothing(day):
     assert "| fails | first | 2000 |" in page
 
 
+def test_a_command_that_is_ended_leaves_its_rows_and_no_process(tmp_path):
+    script, out = tmp_path / "hangs.py", tmp_path / "out"
+    script.write_text(START + HANGS + "run(work)\n")
+    command = [sys.executable, HERE / "day.py", "--out", out, "--stages", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        for _ in range(400):
+            if (out / "log.txt").is_file() and b"waiting" in (out / "log.txt").read_bytes():
+                break
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(20) == 143
+    results = json.loads((out / "results.json").read_text())
+    (stage,) = results["stages"].values()
+    (row,) = results["rows"]
+    assert (stage["status"], row["name"]) == ("cut off", "started")
+    assert ended(row["child"])
+
+
 def test_what_fails_within_a_stage_is_a_row(day):
     status, held, rows, page = day(("goes", GOES_ON), ("breaks", BREAKS))
     assert status == 1

@@ -11,6 +11,7 @@ from emulator.device import HostArray
 from helpers import sample
 
 from hopfed import kernels, recover
+from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.subspace import Subspace, _next
 from hopfed.errors import DataError
@@ -175,6 +176,16 @@ def test_dynamics_on_the_device_does_not_ask_whether_it_rests(emulated):
             copies, found = copies_of(emulated, lambda: getattr(there, name)(noisy, sweeps))  # noqa: B023
             assert copies == most
             np.testing.assert_array_equal(found, getattr(here, name)(noisy, sweeps))
+
+
+def test_the_search_copies_nothing(emulated):
+    """It is on the host, pass after pass; the vectors came there before."""
+    xi, x = sample(4, 90, 200, 0.9, 7)
+    spectrum = eigenpairs(FactorOperator.from_examples(emulated.xp.asarray(x)), 4)
+    space = Subspace.of(spectrum, TracyWidom()(Sample(spectrum.values, 90, 200)))
+    copies, found = copies_of(emulated, lambda: search_candidates(space, Search(starts=4), 0))
+    assert copies == {"up": 0, "down": 0}
+    assert set(abs(found @ xi.T.astype(int)).argmax(axis=1)) == {0, 1, 2, 3}
 
 
 def test_sites_that_go_to_and_fro_stay_where_the_host_leaves_them(emulated):
