@@ -36,6 +36,7 @@ NAMES = (
     "plan",
     "concentration",
     "isotropic",
+    "exposure",
     "heavy_tails",
     "correlated_noise",
     "load",
