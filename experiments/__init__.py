@@ -37,6 +37,7 @@ NAMES = (
     "plan",
     "concentration",
     "isotropic",
+    "exposure",
     "heavy_tails",
     "correlated_noise",
     "load",

@@ -15,7 +15,10 @@ from hopfed.runs import Run
 # Colours: paper, ink, wrong pixel of a reconstruction, space between the pictures.
 COLOURS = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
 WRONG, GAP = 2, 3
-CHANGED = {1.0: "", 0.0: " deflated"}  # overlap -> how the names of its arrays begin after it
+CHANGED = {
+    1.0: "",
+    0.0: " deflated",
+}  # overlap -> how the names of its arrays begin, after the number
 PAPER = {0.8: 0.9}  # quality -> magnetisation that the paper reports to exceed
 
 

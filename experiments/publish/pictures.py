@@ -146,6 +146,14 @@ PICTURES = (
         "fitted band (lines).",
     ),
     _of(
+        "exposure",
+        "default",
+        "Pictures as archetypes: the overlap of each with its pattern over its share of the "
+        "examples (lines: foreseen), its estimated share, and the mean overlap as shares become "
+        "unequal.",
+        data="mnist.npz",
+    ),
+    _of(
         "heavy_tails",
         "quick",
         "Under heavy tails the covariance has many eigenvalues above the edge; Tyler's shape "
