@@ -94,10 +94,14 @@ def columns_of(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
     [[1, -1], [-1, 0]]
     """
     if isinstance(rows, MaskedBits):
-        return MaskedBits(columns_of(rows.signs, columns), columns_of(rows.seen, columns))
-    at = like(columns, held(rows))
-    if not isinstance(rows, PackedBits):
-        return rows[:, at]
+        return MaskedBits(_columns(rows.signs, columns), _columns(rows.seen, columns))
+    if isinstance(rows, PackedBits):
+        return _columns(rows, columns)
+    return rows[:, like(columns, rows)]
+
+
+def _columns(rows: PackedBits, columns: np.ndarray) -> PackedBits:
+    at = like(columns, rows.words)
     step = max(1, UNPACKED // rows.shape[1])
     blocks = (kernels.unpack(rows[a : a + step]) for a in range(0, rows.shape[0], step))
     return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
