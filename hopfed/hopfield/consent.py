@@ -64,8 +64,7 @@ class Owner:
         ------
         DataError : the method is another one, asks for more than agreed, or for other columns.
         """
-        graded = isinstance(method, GradedFederation)
-        if not (graded or isinstance(method, (HopfieldFederation, PrivateFederation))):
+        if not isinstance(method, (HopfieldFederation, PrivateFederation, GradedFederation)):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
@@ -78,15 +77,21 @@ class Owner:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
+        return self._operators(method, source, self.rows)
+
+    def _operators(
+        self, method: HopfieldFederation | PrivateFederation, source: Batches, rows: PackedBits
+    ) -> Agreed:
+        """Release operators of complete rows, with noise or without, and answer on these."""
         if isinstance(method, PrivateFederation):
             if self.epsilon is None:  # its terms are not for a server to set
                 raise DataError("this client agreed to no epsilon: join --epsilon, or no noise")
             if self._above(method):
                 raise DataError("the federation asks for more than this client's epsilon and delta")
-            return self._noisy(method, source)
+            return self._noisy(method, source, rows)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
-        if self.ledger is not None and self.ledger.holds(self.rows):
+        if self.ledger is not None and self.ledger.holds(rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         if not (isinstance(method.rule, Fixed) or self.limits.weight):
             asked = type(method.rule).__name__
@@ -105,8 +110,8 @@ class Owner:
         """Answer about classes, if so many exchanges are agreed to."""
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
-        complete = isinstance(self.rows, PackedBits)
-        if complete and self.ledger is not None and self.ledger.holds(self.rows):
+        rows = self.rows  # with gaps they cannot have been released with noise
+        if self.ledger and isinstance(rows, PackedBits) and self.ledger.holds(rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         asked, own = method.exchanges, self.limits.classes
         if asked > own:
@@ -117,9 +122,9 @@ class Owner:
         mine = replace(method, source=source, smallest=self.limits.smallest_vote)
         return AgreedClasses(mine, source, self.limits, self.released, self.secret)
 
-    def _noisy(self, method: PrivateFederation, source: Batches) -> Agreed:
+    def _noisy(self, method: PrivateFederation, source: Batches, rows: PackedBits) -> Agreed:
         """Charge the budget; rows come back in the order in which they were released first."""
-        rows, secret = self.rows, self.secret
+        secret = self.secret
         if self.ledger is not None:
             terms = Terms(method.epsilon, method.delta, source.rounds)
             rows, secret = self.ledger.charge(rows, terms)
@@ -188,6 +193,7 @@ class Agreed:
         require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
         step = self._steps()[exchange]
         rows = self.batches.examples(context.round, 0)
+        assert isinstance(rows, PackedBits)  # of rows with gaps no operator is agreed to
         self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
         if exchange and not np.array_equal(state.get("rows", ()), rows.words):
             raise DataError(f"{step} of a batch that is not that of this round")

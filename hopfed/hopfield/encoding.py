@@ -101,7 +101,8 @@ class Encoding:
             # A row of S is at most M sqrt(N) long, and the columns of Omega are of length 1.
             "sketch": {"sketch": Field((N, k), "f", within="examples", times=slack * N**0.5)},
         }
-        arrays["smallest"] = {"counts": Field((None,), "fi", within="examples")} | arrays["factors"]
+        counts = {"counts": Field((None,), "fi", within="examples")}
+        arrays["smallest"] = {**counts, **arrays["factors"]}
         return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST)}
 
     def encode(self, rows: PackedBits) -> Message:

@@ -1,9 +1,11 @@
 """What clients and server say to each other in one recovery, with every byte counted.
 
-1. Operator up. Few sites: each client sends its sums of products, N (N + 1) / 2 counts. Many
-   sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and every
-   product is an exchange of an (N, k) block. A single client sends its own leading eigenpairs, or
-   its N (N + 1) / 2 sums where those are fewer bytes.
+1. Operator up. Few sites: each client sends its sums of products, N (N + 1) / 2 counts, or all of
+   its eigenpairs where these are fewer bytes, as of few rows; rounded they are the same integers.
+   Many sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and
+   every product is an exchange of an (N, k) block; but where all eigenpairs of a client are fewer
+   bytes than the blocks that it takes at least, it sends these once. A single client sends its own
+   leading eigenpairs, or its N (N + 1) / 2 sums where those are fewer bytes.
 2. Basis V down; the part of each client's trace along each eigenvector up, K numbers, and how much
    its rows differ in it, one number, which tell good clients from noisy ones; and the K x K
    projections of random groups (joint diagonalisation).
@@ -34,6 +36,7 @@ from hopfed.archetypes.votes import (
     own_level,
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
+from hopfed.kernels import MaskedBits
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
@@ -47,6 +50,8 @@ from hopfed.spectral.operators import (
 from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import column_moments, columns_of, parts, times, transposed_times
 
+WIDE = 64  # columns of a block of Krylov products; one spectrum takes one block at least
+ROUNDS = 8  # blocks that the spectra of a count in whitened coordinates take at least
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
 
@@ -89,6 +94,7 @@ class Federation:
     traffic: Traffic = field(init=False)
     exchanges: int = 0
     _dense: HebbianOperator | None = field(default=None, init=False, repr=False)
+    _sent: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.traffic = Traffic(len(self.clients))
@@ -109,6 +115,13 @@ class Federation:
     def dense_nbytes(self) -> int:
         """Bytes of the N x N operator in float32."""
         return self.clients[0].dense_nbytes
+
+    @property
+    def raw_nbytes(self) -> list[int]:
+        """Bytes of each client's rows in bits, of two planes where entries are missing."""
+        planes = [1 + isinstance(op.rows, MaskedBits) for op in self.clients]
+        entries = [int(op.rows.shape[0]) * self.n_sites for op in self.clients]
+        return [-(-p * e // 8) for p, e in zip(planes, entries, strict=True)]
 
     def sample(
         self,
@@ -137,7 +150,7 @@ class Federation:
             return spectrum
         if self.n_sites <= DENSE_SITES:
             return eigenpairs(self._summed(), wanted)
-        return eigenpairs(self.pooled(), wanted, route="krylov", seed=self.seed)
+        return eigenpairs(self._wide(1), wanted, route="krylov", seed=self.seed)
 
     def pooled(self) -> HebbianOperator:
         """Return the pooled operator for a count in whitened coordinates, as it travels."""
@@ -145,7 +158,24 @@ class Federation:
             return self.clients[0]
         if self.n_sites <= DENSE_SITES:
             return self._summed()
+        return self._wide(ROUNDS)
+
+    def _wide(self, blocks: int) -> PooledOperator:
+        """The pooled operator over many sites: products with it travel, or all factors do, once.
+
+        Parameters
+        ----------
+        blocks : of products that will be needed at least.
+        """
         pooled = PooledOperator.over(self.clients)
+        rows = max(op.rows.shape[0] for op in self.clients)
+        if not self.masked and rows <= blocks * WIDE:  # factors of one client do not add up
+            if not self._sent:
+                for c in range(len(self.clients)):
+                    self.traffic.sent(c, self._factors(c))
+                self.exchanges += 1
+                self._sent = True
+            return pooled
         masses = pooled.n_sites, pooled.mass, pooled.sum_sq_weights
         return _Metered(*masses, pooled.parts, report=self._exchange)
 
@@ -154,10 +184,18 @@ class Federation:
         if self._dense is None:
             operators = [DenseOperator.from_examples(op.rows) for op in self.clients]
             for c, op in enumerate(operators):
-                self.traffic.sent(c, {"matrix": _form((op.nbytes,), np.int8)})
+                matrix: Message = {"matrix": _form((op.nbytes,), np.int8)}
+                forms = [matrix] if self.masked else [matrix, self._factors(c)]
+                self.traffic.sent(c, min(forms, key=nbytes))
             self.exchanges += 1
             self._dense = pool(operators)
         return self._dense
+
+    def _factors(self, client: int) -> Message:
+        """Form of all eigenpairs of a client's operator, which are as many as its rows at most."""
+        rows, N = self.clients[client].rows.shape
+        k = min(rows, N)
+        return {"values": _form((k,), np.float32), "vectors": _form((k, N), np.float32)}
 
     def profile(self, V: Array) -> NoiseProfile:
         """How much of each client's trace lies along each eigenvector (exchange 2)."""

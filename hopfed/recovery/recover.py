@@ -201,7 +201,12 @@ def _symmetric(
     recovery = symmetric_recovery(part, mean[there], rule, settings, seed)
     final = is_final(part, mean[there], recovery, settings)
     federation.include(part)
-    recovery = replace(recovery, traffic=federation.traffic, dense_nbytes=federation.dense_nbytes)
+    recovery = replace(
+        recovery,
+        traffic=federation.traffic,
+        dense_nbytes=federation.dense_nbytes,
+        raw_nbytes=federation.raw_nbytes,
+    )
     return on_all_columns(recovery, there, mean), final
 
 

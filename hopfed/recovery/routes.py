@@ -45,6 +45,7 @@ class Recovery:
     traffic : bytes and numbers each way, by client.
     exchanges : times the server heard from the clients.
     dense_nbytes : bytes of the N x N operator in float32, which the paper's clients send.
+    raw_nbytes : bytes of the rows of each client in bits, which nobody sends.
     eigenvalues : leading eigenvalues of the pooled operator, descending.
     threshold : the value above which an eigenvalue counts.
     rule : the rank rule in words.
@@ -80,6 +81,7 @@ class Recovery:
     layers: int = 1
     hidden: int = 0
     readings: int = 1
+    raw_nbytes: list[int] = field(default_factory=list)
 
 
 def symmetric_recovery(
@@ -118,6 +120,7 @@ def symmetric_recovery(
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
         layers=layers,
         hidden=len(archetypes) - len(shown),
+        raw_nbytes=federation.raw_nbytes,
     )
 
 
@@ -236,4 +239,5 @@ def graded_recovery(
         n_examples=found.n_examples,
         constant_columns=white.dropped,
         graded=found,
+        raw_nbytes=federation.raw_nbytes,
     )

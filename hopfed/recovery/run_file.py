@@ -50,6 +50,7 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
         "seconds": seconds,
         "bytes_sent": recovery.traffic.up.tolist(),
         "bytes_dense": recovery.dense_nbytes,
+        "bytes_raw": recovery.raw_nbytes,
         "exchanges": recovery.exchanges,
         "constant_columns": recovery.constant_columns.tolist(),
     }

@@ -321,7 +321,10 @@ def _traffic(run: Run) -> str:
     heard = run.summary.get("exchanges")
     said = f"Each client sent at most {max(sent):,} bytes"
     said += f" in {heard:,} exchanges" if heard else ""
-    return f"{said}; the whole operator has {dense:,}." if dense else f"{said}."
+    said += f"; the whole operator has {dense:,}" if dense else ""
+    raw = run.summary.get("bytes_raw") or []
+    said += f"; the rows of the largest, in bits, {max(raw):,}" if raw else ""
+    return f"{said}."
 
 
 def _percent(share: float) -> str:
