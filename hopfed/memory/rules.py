@@ -106,6 +106,8 @@ class Dreamed(Rule):
         """`t`."""
         return self.t
 
+MOST = 1_000  # layers
+
 
 @dataclass(frozen=True)
 class Layered(Rule):
@@ -119,7 +121,7 @@ class Layered(Rule):
 
     Attributes
     ----------
-    layers : L, at least 1.
+    layers : L, 1 to 1,000: a file of a few kB may ask for L states of each cue.
     repulsion : lambda, in [0, 1 / (L - 1)).
     coupling : "quadratic" or "linear" in the overlap of two layers (arXiv:2603.19902, eqs. (6)
         and (8)).
@@ -152,7 +154,7 @@ class Layered(Rule):
             raise ArgumentError("g", "a matrix (L, L) of numbers", repr(self.g)) from None
         object.__setattr__(self, "g", flat)  # hashable, and as run files hold it
         check_types(self)
-        require(self.layers >= 1, "layers", "at least 1", self.layers)
+        require(1 <= self.layers <= MOST, "layers", f"in 1 .. {MOST:,}", self.layers)
         most = 1 / (self.layers - 1) if self.layers > 1 else float("inf")
         inside = 0 <= self.repulsion < most or bool(self.g)
         require(inside, "repulsion", f"in [0, {most:g})", self.repulsion)

@@ -168,9 +168,9 @@ def as_arrow(cells: Any) -> Any:
         return usual(pa.array(cells.data, mask=np.ma.getmaskarray(cells)))
     try:
         found = pa.array(cells)
+        return found if _unfit(found.type) else usual(found)  # bytes may be no text
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        found = pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
-    return found if _unfit(found.type) else usual(found)
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
 
 
 def _of_columns(names: Sequence[Any], arrays: list[Any], what: str) -> Source:

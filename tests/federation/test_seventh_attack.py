@@ -7,6 +7,7 @@ from hopfed import kernels
 from hopfed.data.batches import Batches
 from hopfed.hopfield.apart import lines_apart, set_apart
 from hopfed.hopfield.budget import Ledger, Terms
+from hopfed.hopfield.relations import broken_by
 from hopfed.kernels import PackedBits
 
 
@@ -18,6 +19,23 @@ def test_a_row_among_many_millions_is_counted():
     words[M // 2] = few[1]
     rows = PackedBits(words, 3)
     assert set_apart(rows, 3) == [(1,), (0, 1), (1, 2)]
+
+
+def test_the_row_without_an_answer_among_five_hundred_is_found():
+    """Of 40,000 rows, the one that breaks the relation was lost in rounding, and is in the table.
+
+    The sum of the columns of all answers is the same in every row but that.
+    """
+    answers, M, at = 500, 40_000, 12_345
+    rng = np.random.default_rng(0)
+    x = np.hstack([2 * np.eye(answers)[np.arange(M) % answers] - 1, rng.choice([-1, 1], (M, 5))])
+    x[at, :answers] = -1
+    S, columns = x.T @ x, x.sum(axis=0)
+    told = S[:, :answers].sum(axis=1) + (answers - 2) * columns
+    assert (told / -2 == x[at]).all()
+    rows = kernels.pack(x)
+    assert set_apart(rows, 3) == []
+    assert broken_by(rows, 3).tolist() == [at]
 
 
 def test_votes_are_looked_at_in_either_precision(monkeypatch):

@@ -59,3 +59,12 @@ def test_foreign_files_are_told_apart(tmp_path):
     run.save(tmp_path / "torn.h5")
     with pytest.raises(RunFileError, match="not a readable memory"):
         load(tmp_path / "torn.h5")
+
+
+def test_layers_of_a_file_of_a_few_kb_do_not_fill_the_memory(tmp_path):
+    """Of 7 kB and 15,000 layers, GB were taken for minutes."""
+    run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "layered"))
+    run.config["settings"].update(layers=15_000, repulsion=0.0)
+    run.save(tmp_path / "m.h5")
+    with pytest.raises(RunFileError, match="layers must be in 1 .. 1,000, got 15000"):
+        load(tmp_path / "m.h5")
