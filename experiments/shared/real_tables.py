@@ -86,7 +86,7 @@ def _from_file(path: Path) -> RealTable:
             return RealTable(path.stem, unpack(as_examples(archive["X"], gaps=True)), labels)
     label = LABELS.get(path.stem)
     table = read_table(path, ignore=[label] if label else [], binarize="levels")
-    return RealTable(path.stem, unpack(table.rows), _labels(path, label, table))
+    return RealTable(path.stem, unpack(table.held), _labels(path, label, table))
 
 
 def _labels(path: Path, label: str | None, table: Table) -> np.ndarray | None:
@@ -95,5 +95,5 @@ def _labels(path: Path, label: str | None, table: Table) -> np.ndarray | None:
         return None
     others = [*table.coding.names, *table.coding.ids]
     held = read_table(path, id="", ignore=others, words={label: "category"}, binarize="levels")
-    found: np.ndarray = np.unique(unpack(held.rows), axis=0, return_inverse=True)[1].ravel()
+    found: np.ndarray = np.unique(unpack(held.held), axis=0, return_inverse=True)[1].ravel()
     return found

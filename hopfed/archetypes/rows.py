@@ -35,12 +35,12 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
     DataError : not so; a word that the first table did not hold.
     """
     if isinstance(X, Table):
-        return _alike(found, X).rows
+        return _alike(found, X).held
     plain = isinstance(X, PackedBits | MaskedBits | np.ndarray) or hasattr(
         X, "__cuda_array_interface__"
     )
     if isinstance(X, str | Path) or (found.coding is not None and not plain):
-        return table_of(found, X).rows
+        return table_of(found, X).held
     return _of_width(found, as_examples(X, name="rows", gaps=True, least=1))
 
 
@@ -64,7 +64,7 @@ def table_of(found: Archetypes, source: Any) -> Table:
 def _alike(found: Archetypes, table: Table) -> Table:
     """Columns of a table in the order of the archetypes', where they mean the same."""
     if found.columns is None or found.coding is None:
-        _of_width(found, table.rows)
+        _of_width(found, table.held)
         return table
     like = Table(_none(len(found.columns)), found.columns, None, found.coding)
     table = matched([like, table], ["the archetypes", "rows"])[1]

@@ -110,7 +110,7 @@ def _table(file: Path, choices: Any, coding: Any, least: int) -> Named:
     from hopfed.tables.table import is_made_up
 
     [table] = read_tables([file], choices=choices, coding=coding, least=least)
-    values = kernels.unpack(table.rows).astype(np.float64)
+    values = kernels.unpack(table.held).astype(np.float64)
     values[values == 0] = np.nan
     columns = None if is_made_up(table.columns) else table.columns
     ids = None if table.ids is None else tuple(table.ids.tolist())
@@ -136,8 +136,8 @@ def ordered(found: Named, columns: tuple[str, ...] | None, file: Path) -> np.nda
 
 def check_complete(found: Named, file: Path) -> None:
     """Refuse patterns of words with gaps, and name the first."""
-    missing = np.argwhere(np.isnan(found.values)) if found.coding is not None else ()
-    if len(missing):
-        row, column = missing[0].tolist()
+    missing = np.isnan(found.values) if found.coding is not None else np.zeros((1, 1), bool)
+    if missing.any():
+        row, column = np.argwhere(missing)[0].tolist()
         which = column + 1 if found.columns is None else f"'{found.columns[column]}'"
         raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")

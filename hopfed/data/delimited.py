@@ -235,6 +235,7 @@ class _Parser:
     def _refuse(self, row: Any) -> str:
         number = "" if row.number is None else f" at row {row.number - bool(self.text.header)}"
         self.fault = f"columns changed from {row.expected_columns} to {row.actual_columns}{number}"
+        self.fault += ": every row needs as many cells as the first line"
         return "error"
 
     def _without_blanks(self, batch: Any, before: int, blank: bool) -> Any:
@@ -249,7 +250,10 @@ class _Parser:
             empty = none if empty is None else pc.and_(empty, none)
         at = pc.index(empty, True).as_py()
         if at >= 0:
-            raise ValueError(f"row {before + at + 1} is empty")
+            raise ValueError(
+                f"row {before + at + 1} is empty: leave out what stands above the names of the "
+                "columns, and lines without cells"
+            )
         return batch
 
     def _words(self, said: str) -> str:
@@ -320,6 +324,8 @@ def _lines(head: tuple[bytes, bool]) -> list[str]:
         byte = f"byte 0x{data[error.start]:02x} at {error.start}"
         raise ValueError(f"it is not UTF-8 text ({byte}); save it as UTF-8") from None
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").split("\n")
+    if re.fullmatch("sep=.", lines[0], re.IGNORECASE):
+        raise ValueError(f"its first line is {lines[0]}, which is for Excel alone: remove it")
     lines = lines if whole or len(lines) == 1 else lines[:-1]
     return lines if any(line.strip() for line in lines) else []
 

@@ -93,7 +93,7 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
     right = 0.0
     for path in files:
         table = table_of(found, path)
-        rows, ids = table.rows, table.ids
+        rows, ids = table.held, table.ids
         left = min(MOST - len(names), len(table))
         names += map(str, range(1, left + 1) if ids is None else ids[:left].tolist())
         assigned.append(found.assign(rows))

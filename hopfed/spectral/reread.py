@@ -45,6 +45,7 @@ class Totals:
     rows : M.
     sums, seen : (N,) int64, of the entries of each column and the number of those that are there.
     marks : (N,) products of the columns with random numbers, which copies of a column share.
+    blank : number of rows without any entry, and the first of them.
     products : (N, N) float64 ``sum_m eta_m eta_m^T``, exact; None where that is not kept.
     """
 
@@ -52,6 +53,7 @@ class Totals:
     sums: np.ndarray
     seen: np.ndarray
     marks: np.ndarray
+    blank: tuple[int, int]
     products: np.ndarray | None
 
 
@@ -103,10 +105,10 @@ class Reread:
         """Add up what each block answers."""
         found: Any = None
         for part in self.parts():
-            answer: Any = question(part)
+            answer = question(part)
             found = answer if found is None else found + answer
-        answer = found
-        return answer  # type: ignore[no-any-return]
+        total: Answer = found
+        return total
 
     def __getitem__(self, which: slice | np.ndarray) -> Bits:
         """Rows that are held from then on: a slice, or ascending numbers."""
@@ -163,11 +165,17 @@ class Summed:
         self._rows, self._n = 0, n
         self._sums, self._seen = np.zeros((2, n), np.int64)
         self._marks = np.zeros(n)
+        self._blank = (0, 0)
         self._draws = stream(0, "copies")
         self._products = np.zeros((n, n)) if n <= SQUARE else None
 
     def add(self, part: Bits) -> None:
         """Add up some more rows."""
+        if isinstance(part, MaskedBits):
+            blank = ~part.seen.words.any(axis=1)
+            if blank.any():
+                first = self._blank[1] if self._blank[0] else self._rows + int(blank.argmax())
+                self._blank = self._blank[0] + int(blank.sum()), first
         self._rows += len(part)
         self._sums += kernels.column_sums(part)
         self._seen += kernels.seen_counts(part)
@@ -177,7 +185,8 @@ class Summed:
 
     def totals(self) -> Totals:
         """Return the sums over all rows so far."""
-        return Totals(self._rows, self._sums, self._seen, self._marks, self._products)
+        sums = self._sums, self._seen, self._marks
+        return Totals(self._rows, *sums, self._blank, self._products)
 
 
 class Gathered:

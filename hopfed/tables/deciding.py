@@ -34,6 +34,10 @@ NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
 )
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
+# Numbers with a comma, marks of thousands, a currency or a per cent sign.
+DRESSED = re.compile(
+    r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
+)
 FULL = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 
@@ -208,7 +212,8 @@ class Decider:
             return Code("words", tuple((words or {"0": -1, "1": 1}).items()))
         known = family(rest | ({"-"} if "+" in rest else set()))
         if known is not None:
-            low, high = next(pair for pair in FAMILIES if known.keys() & (pair[0] | pair[1]))
+            said = {word for word, sign in known.items() if sign != GONE}
+            low, high = next(pair for pair in FAMILIES if said <= pair[0] | pair[1])
             both = {**dict.fromkeys(sorted(low), -1), **dict.fromkeys(sorted(high), 1)}
             return Code("words", tuple({**both, **words, **dict(gone)}.items()))
         if any(sign != GONE for sign in words.values()):
@@ -258,6 +263,12 @@ class Decider:
         if any(number(word) is not None for word in levels):
             odd = {word for word in levels if number(word) is None}
             raise self._mixed(j, {canonical(word) for word in odd}, "is not a number")
+        if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
+            one = shown(min(sorted(levels), key=len), 40)
+            what = f"holds numbers that are written like '{one}': write them like 1234.5"
+            raise DataError(
+                f"{self.what}: column '{self._name(j)}' {what}, or leave it out (ignore)"
+            )
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates", "ignore")
         if tokens & FULL and len(tokens) > 1:
@@ -301,10 +312,17 @@ class Decider:
         raise DataError(
             f"{self.what}: {columns} {listed([self.names[k] for k in self.uncut])} hold(s) numbers "
             f"({shows}); say where they are cut (binarize): {HOW}; or leave them out (ignore)"
+            + ("; or that they name the rows (id)" if held.different else "")
         )
 
     def _note_choices(self, names: Sequence[str], codes: Sequence[Code]) -> None:
         """Say what was chosen that could have been meant in another way."""
+        alone = [n for n, c in zip(names, codes, strict=True) if self._is_ticked(n, c)]
+        if alone:
+            self.notes.append(
+                f"one word and blanks in {listed(alone)}: if blanks mean no, say so "
+                "(words: x=+1 and =-1)"
+            )
         two = [n for n, c in zip(names, codes, strict=True) if c.words == (("1", -1), ("2", 1))]
         if two:
             self.notes.append(f"2 is +1 and 1 is -1 in {listed(two)}")
@@ -315,6 +333,11 @@ class Decider:
             never = [name for name in never if name in names]
             if never:
                 self.notes.append(f"0 is missing, as -1 occurs in others, in {listed(never)}")
+
+    def _is_ticked(self, name: str, code: Code) -> bool:
+        """Whether a column holds one word where it is not blank, as of boxes that are ticked."""
+        words = self.contents[self.names.index(name)].words
+        return code.kind == "category" and len(code.levels) == 1 and words.get("", 0) > 0
 
     def _name(self, j: int) -> str:
         return shown(self.names[j], 60)

@@ -23,6 +23,7 @@ from hopfed.tables.table import made_up
 from hopfed.tables.vocabulary import KNOWN
 
 TEXT = (".csv", ".tsv")
+BOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
 ARROW = (".parquet", ".feather", ".arrow")
 
@@ -77,6 +78,8 @@ def _of_path(path: Path, words: frozenset[str]) -> Source:
     if suffix in ARRAYS:
         return _of_array(read_numbers(path), str(path))
     with opened(path):  # that there is no such file is said first
+        if suffix in BOOKS:
+            raise DataError(f"{path}: a workbook; save its sheet as CSV (UTF-8)")
         known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
         raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
 

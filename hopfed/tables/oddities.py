@@ -33,6 +33,9 @@ def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> 
     sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     lines = []
+    none, first = blank_rows(rows)
+    if none:
+        lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
     for what, which in (("without any entry", empty), ("of one value", constant)):
         if which.any():
             lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
@@ -42,6 +45,26 @@ def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> 
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"the same or the opposite: {'; '.join(pairs[:5])}{more}")
     return lines
+
+
+def blank_rows(rows: PackedBits | MaskedBits | Reread) -> tuple[int, int]:
+    """Return the number of rows without any entry, and the first of them.
+
+    Parameters
+    ----------
+    rows : (M, N), packed.
+
+    Examples
+    --------
+    >>> blank_rows(kernels.pack_masked(np.array([[1, -1], [0, 0], [1, 0]])))
+    (1, 1)
+    """
+    if isinstance(rows, Reread):
+        return rows.totals.blank
+    if not isinstance(rows, MaskedBits):
+        return 0, 0
+    blank = ~rows.seen.words.any(axis=1)
+    return int(blank.sum()), int(blank.argmax())
 
 
 def copies(rows: PackedBits | MaskedBits | Reread, of: np.ndarray) -> list[tuple[int, int]]:
@@ -67,15 +90,15 @@ def copies(rows: PackedBits | MaskedBits | Reread, of: np.ndarray) -> list[tuple
     if not len(near):
         return []
     pairs = [sorted((int(of[order[k]]), int(of[order[k + 1]]))) for k in near]
-    same = np.ones((2, len(pairs)), bool)  # as they are, and of opposite sign
+    same = np.ones((len(pairs), 2), bool)  # as they are, and of opposite sign
     for part in parts(rows):
         turned = kernels.transpose(part)
         for p, pair in enumerate(pairs):
-            if same[:, p].any():
+            if same[p].any():
                 a, b = (kernels.unpack(turned[c : c + 1])[0] for c in pair)
-                same[:, p] &= (a == b).all(), (a == -b).all()
+                same[p] &= (a == b).all(), (a == -b).all()
     found: dict[int, int] = {}
-    for (i, j), alike in zip(pairs, same.any(axis=0), strict=True):
-        if alike:
+    for (i, j), alike in zip(pairs, same.tolist(), strict=True):
+        if any(alike):
             found[j] = min(found.get(i, i), found.get(j, j))
     return sorted((i, j) for j, i in found.items())

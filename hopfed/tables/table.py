@@ -9,7 +9,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.errors import DataError, shown
+from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread import Reread
 from hopfed.tables.coding import Coding
@@ -53,6 +53,18 @@ class Table:
     def shape(self) -> tuple[int, int]:
         """(M, N)."""
         return self.rows.shape
+
+    @property
+    def held(self) -> PackedBits | MaskedBits:
+        """The rows, where they are in memory.
+
+        Raises
+        ------
+        ArgumentError : they are not: they did not fit, and are read again for sums only.
+        """
+        if isinstance(self.rows, Reread):
+            raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
+        return self.rows
 
     def __len__(self) -> int:
         return self.rows.shape[0]
@@ -165,5 +177,5 @@ def _ordered(table: Table, first: Table) -> Table:
         return replace(
             table, rows=table.rows.columns(order), columns=first.columns, coding=first.coding
         )
-    rows = kernels.transpose(kernels.transpose(table.rows)[order])
+    rows = kernels.transpose(kernels.transpose(table.held)[order])
     return replace(table, rows=rows, columns=first.columns, coding=first.coding)

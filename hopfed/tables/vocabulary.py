@@ -10,11 +10,19 @@ GONE = 0  # code of a missing entry; -1 and +1 are the two others
 # Of each family the words for -1 and those for +1. A column is of one family.
 FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (frozenset({"no", "n"}), frozenset({"yes", "y"})),
-    (frozenset({"false", "f"}), frozenset({"true", "t"})),
+    (frozenset({"false", "f", "0"}), frozenset({"true", "t", "1"})),
     (frozenset({"absent"}), frozenset({"present"})),
     (frozenset({"-"}), frozenset({"+"})),
+    (frozenset({"nein", "nee", "nej"}), frozenset({"ja"})),
+    (frozenset({"non"}), frozenset({"oui"})),
+    (frozenset({"no"}), frozenset({"si", "sí", "sì"})),
+    (frozenset({"não", "nao"}), frozenset({"sim"})),
+    (frozenset({"falsch"}), frozenset({"wahr"})),
+    (frozenset({"faux"}), frozenset({"vrai"})),
+    (frozenset({"✗", "✘"}), frozenset({"✓", "✔"})),
 )
-MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "null", "none", "nan", "nat", "?", ".", "-"})
+MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "null", "none", "nan", "nat"})
+MISSING |= frozenset({"?", ".", "-"})
 MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
 KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
 BOTH = frozenset({-1.0, 0.0, 1.0})

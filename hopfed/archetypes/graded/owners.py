@@ -39,7 +39,7 @@ class Owner:
     log_densities : (M,) log-likelihood of what is observed of each row.
     """
 
-    rows: Bits | Reread | Array
+    rows: Bits | Array
     index: int = 0
     variables: Variables | None = None
     means: np.ndarray = field(init=False, repr=False)
