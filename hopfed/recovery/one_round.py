@@ -119,7 +119,8 @@ class Federation:
     @property
     def raw_nbytes(self) -> list[int]:
         """Bytes of each client's rows in bits, of two planes where entries are missing."""
-        planes = [1 + isinstance(op.rows, MaskedBits) for op in self.clients]
+        gaps = [getattr(op.rows, "gaps", isinstance(op.rows, MaskedBits)) for op in self.clients]
+        planes = [2 if some else 1 for some in gaps]
         entries = [int(op.rows.shape[0]) * self.n_sites for op in self.clients]
         return [-(-p * e // 8) for p, e in zip(planes, entries, strict=True)]
 

@@ -151,7 +151,7 @@ def run_recovery(
         if any(isinstance(rows, Reread) for rows in clients):
             _check_reread(settings, there)
         elif there is not None:
-            clients = [there.put(rows) for rows in clients]
+            clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
         recovery = _recovered(clients, rule, settings, seed, coding)
     if tables is None:
         return recovery
