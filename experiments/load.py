@@ -142,7 +142,7 @@ PRESETS = {
 RECORD = Record(
     claim="complete recovery up to loads K/N many times that of the authors' program",
     source="proposed here; compare hopfield federation, Sec. 5",
-    minutes={"quick": 0.4, "default": 30, "layers": 15, "paper": 600},
+    minutes={"quick": 0.4, "default": 30, "layers": 90, "paper": 600},
     measures={
         "most_one_operator": Measure("largest K at N = 1,000, one operator", aim="140, then 200"),
         "most_ten_groups": Measure("largest K at N = 1,000, ten groups", aim="300"),

@@ -32,6 +32,7 @@ CROWDED = 0.2  # archetypes per site from which that is all one spectrum can say
 LEAST_SIDE = 3  # examples, and columns that vary
 LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
 
+TOO_MANY = "{} patterns were accepted where the spectrum shows {}: some of them are false."
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
@@ -100,11 +101,7 @@ def judge(
             "Nothing else is reported as found.",
         )
     if found > rank.n_detected:
-        return Verdict(
-            "poor fit",
-            f"{found} patterns were accepted where the spectrum shows {rank.n_detected}: some of "
-            "them are false.",
-        )
+        return Verdict("poor fit", TOO_MANY.format(found, rank.n_detected))
     if found < rank.n_detected:
         return Verdict(
             "incomplete",

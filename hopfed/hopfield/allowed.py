@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
+from hopfed.archetypes.factorize import METHODS
 from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
@@ -54,6 +55,7 @@ ALLOWED = Allowed(
             "client_groups": whole(1),
             "level": real(0, inf),
             "search": one_of(None),
+            "factoriser": one_of(*METHODS),
         },
         PrivateFederation: {
             "source": made(Elsewhere),
