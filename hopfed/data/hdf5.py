@@ -53,6 +53,15 @@ def table_form(path: str | Path, preferred: tuple[str, ...]) -> tuple[tuple[int,
     Parameters
     ----------
     path, preferred : as of `read_table`.
+
+    Examples
+    --------
+    >>> import tempfile, h5py
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with h5py.File(f"{folder}/a.h5", "w") as file:
+    ...         file["examples"] = np.eye(3)
+    ...     table_form(f"{folder}/a.h5", ("examples",))
+    ((3, 3), dtype('float64'))
     """
     with _apart(path, preferred, lambda d: iter([(d.shape, d.dtype)])) as parts:
         shape, dtype = next(parts)
