@@ -121,11 +121,11 @@ def summary(cases):
 
 @pytest.mark.slow
 def test_planted_classes_of_a_wide_grid_are_counted_and_estimated():
-    cases = [play(seed) for seed in range(800, 830)]
+    cases = [play(seed) for seed in range(620, 640)]
     words = "\n".join([summary(cases), *map(line, cases)])
-    assert np.mean([c.exact for c in cases]) >= 0.85, words
+    assert np.mean([c.exact for c in cases]) >= 0.9, words
     assert np.mean([c.exact for c in cases if c.visible]) >= 0.9, words
-    assert np.mean([c.best for c in cases]) >= 0.85, words
+    assert np.mean([c.best for c in cases]) >= 0.9, words
 
 
 if __name__ == "__main__":
