@@ -106,6 +106,7 @@ class Dreamed(Rule):
         """`t`."""
         return self.t
 
+
 MOST = 1_000  # layers
 
 

@@ -66,5 +66,5 @@ def test_layers_of_a_file_of_a_few_kb_do_not_fill_the_memory(tmp_path):
     run = as_run(AssociativeMemory.store(np.array([[1, -1, 1]]), "layered"))
     run.config["settings"].update(layers=15_000, repulsion=0.0)
     run.save(tmp_path / "m.h5")
-    with pytest.raises(RunFileError, match="layers must be in 1 .. 1,000, got 15000"):
+    with pytest.raises(RunFileError, match=r"layers must be in 1 \.\. 1,000, got 15000"):
         load(tmp_path / "m.h5")
