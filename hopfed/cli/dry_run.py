@@ -12,6 +12,10 @@ from hopfed.cli.output import human_bytes, out, table
 from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
+CLASSES = (
+    "whoever runs a server to which you answer about classes can learn single rows, and nearly all "
+    "if it is not honest: it names the classes, and subtracts the answers"
+)
 SHOWN = 10  # rounds of which the past is printed
 
 
@@ -154,7 +158,10 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
         f"\nAt most {most:,} numbers in all about any row, over all rounds and federations "
         f"(--most-numbers), and none from fewer than {min(line.rows for line in lines):,} rows."
     )
-    if not private:
+    if limits.classes:
+        out.print(f"With --classes this promises less than it seems: {CLASSES}. So it needs "
+                  "--trust-server, for servers of people to whom you would show the rows.")
+    elif not private:
         out.print(
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "
             "rows apart from the others (--smallest-set), or rare values give rows away."
