@@ -159,8 +159,10 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
         f"(--most-numbers), and none from fewer than {min(line.rows for line in lines):,} rows."
     )
     if limits.classes:
-        out.print(f"With --classes this promises less than it seems: {CLASSES}. So it needs "
-                  "--trust-server, for servers of people to whom you would show the rows.")
+        out.print(
+            f"With --classes this promises less than it seems: {CLASSES}. So it needs "
+            "--trust-server, for servers of people to whom you would show the rows."
+        )
     elif not private:
         out.print(
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "

@@ -85,8 +85,8 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     must be in one order. Killed and started again, it goes on where it was.
 
     The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
-    a file is recorded in the folder `released` of HOPFED_HOME, and counts in every later federation
-    with the same rows. A row, once dealt to a round, stays in it.
+    was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
+    every later federation with the same rows. A row, once dealt to a round, stays in it.
 
     Only operators leave: tables of how often columns agree. With --questions 1 the server finds
     more archetypes where these are many or faint, and learns, of each batch, spreads of random

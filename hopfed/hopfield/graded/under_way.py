@@ -101,7 +101,16 @@ class UnderWay:
         """Rebuild it from its arrays."""
         trial, failures, quiet = arrays["flags"].tolist()
         prior = Prior(arrays["rates"], arrays["observed"], arrays["influence"])
-        plain = ("clients", "rows", "parent", "basis", "images", "ratios", "fit_clients", "fit_parent")
+        plain = (
+            "clients",
+            "rows",
+            "parent",
+            "basis",
+            "images",
+            "ratios",
+            "fit_clients",
+            "fit_parent",
+        )
         return cls(
             prior=prior,
             asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),
