@@ -130,7 +130,7 @@ def towards(now: UnderWay) -> np.ndarray:
 
 
 def hear_sides(
-    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _: int
+    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _exchange: int
 ) -> tuple[Memory, UnderWay]:
     """Halve the classes that stand out: all that promise a gain, or one where that failed."""
     who, upper, prior = now.collect(messages)
@@ -151,7 +151,7 @@ def hear_sides(
     sums = parts.sums(chosen)
     rows = np.isin(now.fit_clients, who)
     sums = ClassSums(_of_same(sums.counts, rows), sums.signed, sums.seen)
-    prior, total, _ = pooled(memory, parent, sums, now.fit_clients[rows], prior)
+    prior, total = pooled(memory, parent, sums, now.fit_clients[rows], prior)[:2]
     now = now.asking(prior.mixture(total), now.fit_clients[rows], parent)
     return memory, replace(now, trial=True)
 
