@@ -13,8 +13,8 @@ from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
 CLASSES = (
-    "whoever runs a server to which you answer about classes can learn single rows, and nearly all "
-    "if it is not honest: it names the classes, and subtracts the answers"
+    "whoever runs a server to which you answer about classes can learn single rows of yours: it "
+    "names the classes, and subtracts the answers"
 )
 SHOWN = 10  # rounds of which the past is printed
 
@@ -160,10 +160,10 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     )
     if limits.classes:
         out.print(
-            f"With --classes this promises less than it seems: {CLASSES}. So it needs "
-            "--trust-server, for servers of people to whom you would show the rows."
+            f"Of two answers about classes the difference may rest on one row: {CLASSES}. So it "
+            "needs --trust-server, for servers of people to whom you would show the rows."
         )
-    elif not private:
+    if not private:
         out.print(
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "
             "rows apart from the others (--smallest-set), or rare values give rows away."

@@ -93,9 +93,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
 
-    With --classes whoever runs the server can learn single rows, nearly all of them if it is not
-    honest: it names the classes, and subtracts the answers. No limit here prevents that, so it
-    needs --trust-server, for servers of people to whom you would show the rows.
+    With --classes whoever runs the server can learn single rows: it names the classes, and
+    subtracts the answers. No limit here prevents that, so it needs --trust-server, for servers of
+    people to whom you would show the rows.
 
     With --epsilon no row may decide how others are coded: say what words stand for, and at which
     number numbers are cut. Categories, medians, means and quantiles are refused.

@@ -69,6 +69,7 @@ def test_without_trust_in_the_server_there_are_no_classes(tmp_path, monkeypatch,
     main([*arguments, "--dry-run"])
     words = " ".join(capsys.readouterr().out.split())
     assert "can learn single rows" in words
+    assert "the difference may rest on one row" in words
     assert "So it needs --trust-server" in words
 
 
