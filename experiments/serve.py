@@ -153,7 +153,7 @@ class Config:
         source = Elsewhere(self.rounds) if source is None else source
         if self.graded:
             require(self.epsilon == math.inf, "graded", "left out with epsilon", True)
-            names = ("discount", "steps", "looks", "products", "alpha", "influence")
+            names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
             own = {name: getattr(self, name) for name in (*names, "support")}
             least = Limits().smallest_vote
             most = min(self.most, 50)

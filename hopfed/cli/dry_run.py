@@ -12,6 +12,10 @@ from hopfed.cli.output import human_bytes, out, table
 from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
+CLASSES = (
+    "whoever runs a server to which you answer about classes can learn single rows of yours: it "
+    "names the classes, and subtracts the answers"
+)
 SHOWN = 10  # rounds of which the past is printed
 
 
@@ -154,6 +158,11 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
         f"\nAt most {most:,} numbers in all about any row, over all rounds and federations "
         f"(--most-numbers), and none from fewer than {min(line.rows for line in lines):,} rows."
     )
+    if limits.classes:
+        out.print(
+            f"Of two answers about classes the difference may rest on one row: {CLASSES}. So it "
+            "needs --trust-server, for servers of people to whom you would show the rows."
+        )
     if not private:
         out.print(
             f"No batch is answered in which a column, or two, set fewer than {limits.smallest_set} "

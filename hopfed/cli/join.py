@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli.dry_run import show
+from hopfed.cli.dry_run import CLASSES, show
 from hopfed.cli.output import human_bytes
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
@@ -61,7 +61,12 @@ from hopfed.errors import ArgumentError, DataError
     type=int,
     metavar="EXCHANGES",
     help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
-    "rows may have gaps. [default: 0]",
+    "rows may have gaps. Needs --trust-server. [default: 0]",
+)
+@click.option(
+    "--trust-server",
+    is_flag=True,
+    help="Whoever runs the server may learn single rows, as --classes lets them.",
 )
 @click.option(
     "--most-numbers",
@@ -79,14 +84,18 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     A table, as for `hopfed recover`; names of columns do not leave, so the columns of all who join
     must be in one order. Killed and started again, it goes on where it was.
 
-    The server is not trusted: whatever it asks, the limits given here hold. What was answered about
-    a file is recorded in the folder `released` of HOPFED_HOME, and counts in every later federation
-    with the same rows. A row, once dealt to a round, stays in it.
+    The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
+    was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
+    every later federation with the same rows. A row, once dealt to a round, stays in it.
 
     Only operators leave: tables of how often columns agree. With --questions 1 the server finds
     more archetypes where these are many or faint, and learns, of each batch, spreads of random
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
+
+    With --classes whoever runs the server can learn single rows: it names the classes, and
+    subtracts the answers. No limit here prevents that, so it needs --trust-server, for servers of
+    people to whom you would show the rows.
 
     With --epsilon no row may decide how others are coded: say what words stand for, and at which
     number numbers are cut. Categories, medians, means and quantiles are refused.
@@ -99,7 +108,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
-    limits = _limits(options)
+    limits = _limits(options, dry_run)
     _check_options(data, options)
     [table] = read([data], options)
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
@@ -120,11 +129,13 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
         raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
     for line in table.notes:
         say(line)
+    if limits.classes:
+        say(CLASSES)
     _join(rows, limits, **options)
 
 
-def _limits(options: dict[str, Any]) -> Any:
-    """Take the options that are limits."""
+def _limits(options: dict[str, Any], dry_run: bool) -> Any:
+    """Take the options that are limits; to look at --classes, no trust is needed."""
     from hopfed.hopfield.limits import Limits
 
     fewest = {
@@ -140,7 +151,11 @@ def _limits(options: dict[str, Any]) -> Any:
     for name, number in given.items():
         option = f"--{name.replace('_', '-')}"
         require(number >= fewest[name], option, f"at least {fewest[name]}", number)
-    return Limits(**given, weight=options.pop("allow_weight"))
+    trust = options.pop("trust_server")
+    if given.get("classes") and not (trust or dry_run):
+        raise ArgumentError("--classes", f"given with --trust-server: {CLASSES}", given["classes"])
+    trust = bool(given.get("classes"))  # it opens nothing else
+    return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
 
 
 def _check_size(shape: tuple[int, int], limits: Any) -> None:

@@ -80,6 +80,7 @@ ALLOWED = Allowed(
             "patience": whole(1),
             "most": whole(1, CLASSES),
             "influence": SHARE,
+            "claim": real(1, inf),
             "support": real(0, inf),
             "smallest": whole(1),
         },

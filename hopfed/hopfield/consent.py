@@ -28,6 +28,11 @@ from hopfed.hopfield.relations import broken_by
 from hopfed.hopfield.released import Allowance, Question, Released
 from hopfed.kernels import MaskedBits, PackedBits
 
+NO_TRUST = (
+    "answers about classes can be combined so that single rows are left: this client gives them to "
+    "nobody whom its owner does not trust with rows (join --classes N --trust-server)"
+)
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -119,6 +124,8 @@ class Owner:
                 f"a round has {asked} exchanges about classes, and this client answers {own} "
                 "(join --classes)"
             )
+        if not self.limits.trust_server:
+            raise DataError(NO_TRUST)
         mine = replace(method, source=source, smallest=self.limits.smallest_vote)
         return AgreedClasses(mine, source, self.limits, self.released, self.secret)
 

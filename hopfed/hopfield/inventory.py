@@ -115,6 +115,6 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
     if limits.classes:
         sums = min(limits.classes * MOST * (2 * N + 1), most)
         vote = min(limits.smallest_vote, batch)
-        told = "sums of the examples of any classes; two sets of classes can be subtracted"
+        told = "sums over any classes; two can be subtracted, which leaves single examples"
         found.append(Worst(0, "counts, signed, seen, products", sums, vote, told))
     return found

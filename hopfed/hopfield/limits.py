@@ -71,7 +71,8 @@ class Limits:
         exchange besides.
     classes : different sets of classes about which a batch answers, over all federations: sums over
         the rows of each class, and products with their residuals. Answers to two sets can be
-        subtracted, which may leave single rows.
+        subtracted, which leaves single rows: no bound is known, so that `trust_server` is needed.
+    trust_server : whether whoever runs the server may learn single rows.
     weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
         question about patterns that the server chooses.
 
@@ -93,6 +94,7 @@ class Limits:
     questions: int = 0
     most_numbers: int = 0
     classes: int = 0
+    trust_server: bool = False
     weight: bool = False
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from hopfed.experiments import serve
 from hopfed.hopfield.graded import GradedFederation
 
 E = 19  # exchanges of a round
+ANSWERING = ("--classes", "40", "--trust-server")
 
 
 def asked(rounds=1, columns=N, **settings):
@@ -35,24 +36,26 @@ def gappy(rows=400):
 
 def test_a_client_answers_nothing_about_classes_unless_its_owner_says_so(tmp_path):
     refused(ask(site(tmp_path), asked()), f"{E} exchanges about classes, and this client answers 0")
-    refused(ask(site(tmp_path, classes=E - 1), asked()), f"answers {E - 1} (join --classes)")
-    reply = ask(site(tmp_path, classes=E), asked())
+    refused(ask(site(tmp_path, classes=E), asked()), "does not trust with rows")
+    fewer = site(tmp_path, classes=E - 1, trust_server=True)
+    refused(ask(fewer, asked()), f"answers {E - 1} (join --classes)")
+    reply = ask(site(tmp_path, classes=E, trust_server=True), asked())
     assert set(reply.up) == {"counts", "signed", "seen", "log_likelihood", "examples"}
 
 
 def test_rows_with_gaps_answer_about_classes_and_send_no_operator(tmp_path):
-    node = site(tmp_path, gappy(), classes=E)
+    node = site(tmp_path, gappy(), classes=E, trust_server=True)
     refused(ask(node, method()), "have gaps")
     reply = ask(node, asked())
     assert 0.65 < reply.up["seen"].sum() / (400 * N) < 0.75
     reply = ask(node, asked(), 0, 3, reply.state, told(directions=np.ones((2, N), np.float32)))
     assert set(reply.up) == {"products", "examples"}
-    private = site(tmp_path / "private", signs(400), epsilon=1.0, classes=E)
+    private = site(tmp_path / "private", signs(400), epsilon=1.0, classes=E, trust_server=True)
     refused(ask(private, asked()), "operators with noise only")
 
 
 def test_so_many_exchanges_are_answered_and_no_more_and_repeats_are_free(tmp_path):
-    node = site(tmp_path, gappy(), classes=E)
+    node = site(tmp_path, gappy(), classes=E, trust_server=True)
     first = ask(node, asked())
     replies = []
     for i in range(E + 2):
@@ -74,7 +77,7 @@ def test_no_sum_is_over_few_rows(tmp_path):
     rows = gappy()
     rows[:, 7] = 0
     rows[:9, 7] = 1  # a column that nine rows have
-    node = site(tmp_path, rows, classes=E)
+    node = site(tmp_path, rows, classes=E, trust_server=True)
     first = ask(node, asked(smallest=1))  # the server does not set it
     assert first.up["seen"][0, 7] == first.up["signed"][0, 7] == 0
     down = told()
@@ -101,7 +104,7 @@ def test_no_sum_is_over_few_rows(tmp_path):
     ids=lambda down: ",".join(f"{k}{v.shape}" for k, v in down.items()) or "nothing",
 )
 def test_what_is_no_question_gets_no_answer(tmp_path, down):
-    node = site(tmp_path, gappy(), classes=E)
+    node = site(tmp_path, gappy(), classes=E, trust_server=True)
     state = ask(node, asked()).state
     reply = ask(node, asked(), 0, 1, state, down)
     if down:
@@ -143,9 +146,9 @@ def test_three_owners_of_tables_with_gaps(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         T = fill(machines)
         machines.serve("--rounds", "2", "--minimum", "3", "--graded")
-        machines.join(0, "--classes", "40", "--out", "found.npy")
-        machines.join(1, "--classes", "40")
-        machines.join(2, "--classes", "40")
+        machines.join(0, *ANSWERING, "--out", "found.npy")
+        machines.join(1, *ANSWERING)
+        machines.join(2, *ANSWERING)
         run = machines.run()
         assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
     assert_as_alone(machines, run)
@@ -160,8 +163,8 @@ def test_a_server_of_classes_killed_and_resumed_loses_nothing(tmp_path):
     with Machines(tmp_path, clients=2) as machines:
         fill(machines)
         machines.serve("--rounds", "3", "--minimum", "2", "--graded")
-        machines.join(0, "--classes", "40")
-        machines.join(1, "--classes", "40")
+        machines.join(0, *ANSWERING)
+        machines.join(1, *ANSWERING)
         machines.wait("server", "round 1 exchange 0")
         machines.kill("server")
         machines.serve("--resume")

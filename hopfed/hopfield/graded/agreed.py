@@ -1,10 +1,13 @@
 """What the owner of a file agrees to answer about classes that a server names.
 
 Sums over the rows of a class tell of it what its rows have in common. But classes are the server's
-own choice, and sums over two sets of classes can be subtracted: a server that is not honest may
-choose them so that a single row is the difference. So an owner says in how many exchanges a batch
-answers at all, none at the defaults; no sum is over fewer rows than a vote may be; and what was
-answered is recorded like everything else (`hopfed.hopfield.released`).
+own choice, and sums over two sets of classes can be subtracted: a server that is not honest chooses
+them so that a single row is the difference, and the steps of an honest one differ in few rows, too.
+No check of single answers prevents it, so an owner has to trust whoever runs the server with rows
+(`Limits.trust_server`), and says in how many exchanges a batch answers at all. What the checks are
+for is that no single answer shows a row by accident: no sum is over fewer rows than a vote may be,
+and rows of a class of fewer count in the others. What was answered is recorded like everything else
+(`hopfed.hopfield.released`).
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from hopfed.federation.messages import Field, Message, digest, malformed, not_fi
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.limits import CLASSES, Limits
 from hopfed.hopfield.released import Allowance, Question, Released
+
+LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 
 
 @dataclass(frozen=True)
@@ -87,9 +92,11 @@ def _check_down(step: str, down: Message, n_sites: int) -> None:
         "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
     }
     if step != "sums":
-        spec["directions"] = Field(("classes", n_sites), "f")
+        spec["directions"] = Field(("classes", n_sites), "f", least=-LONGEST, most=LONGEST)
     wrong = malformed(down, spec) or not_finite(down)
     if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
         wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"
+    if wrong is None and not abs(float(down["shares"].sum(dtype=np.float64)) - 1) < 1e-3:
+        wrong = "shares that do not add up to one"
     if wrong is not None:
         raise DataError(f"a malformed message from the server: {wrong}")

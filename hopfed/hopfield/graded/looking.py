@@ -135,7 +135,10 @@ def hear_sides(
     """Halve the classes that stand out: all that promise a gain, or one where that failed."""
     who, upper, prior = now.collect(messages)
     fit = now.best
-    parts = halved(fit, upper)
+    # Rows of clients that fell silent since the fit are on neither side, so on the lower one.
+    counts = np.zeros((len(now.fit_clients), fit.size))
+    counts[np.isin(now.fit_clients, who)] = upper.counts[np.isin(who, now.fit_clients)]
+    parts = halved(fit, replace(upper, counts=counts))
     loud = candidates(method, memory, now)
     order = np.argsort(-np.where(loud, parts.gains, -np.inf))[: loud.sum()]
     sure = order[parts.gains[order] > 0]

@@ -54,11 +54,14 @@ class GradedFederation(GradedSettings):
         """Form of a client's answer."""
         if context.exchange and not down:
             return {}
-        classes = len(down["means"]) if down else 1
-        return client.spec(self.round_steps[context.exchange], classes, self.n_sites)
+        return client.spec(self.round_steps[context.exchange], down, self.n_sites)
 
-    def complaint(self, state: State, message: Message, context: Context) -> str | None:  # noqa: ARG002
+    def complaint(self, state: State, message: Message, context: Context) -> str | None:
         """Say why no rows of a client give this answer; None if some may."""
+        if message and context.exchange and "now/clients" in state:
+            claim = state["now/rows"][state["now/clients"] == context.client]
+            if len(claim) and float(message["examples"]) != claim[0]:
+                return f"{int(message['examples'])} examples, and {claim[0]:.0f} before"
         return client.complaint(message)
 
     def client_step(

@@ -20,6 +20,7 @@ import numpy as np
 from hopfed.archetypes.graded.mixture import Mixture, Prior, bounded
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
+from hopfed.hopfield.claims import median_bound
 from hopfed.hopfield.graded.looking import (
     directions,
     hear_products,
@@ -70,7 +71,8 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
     """Start a round: the rates of its columns, and the classes that its clients were told last."""
     clients = np.array(list(messages))
     rows = np.array([float(m["examples"]) for m in messages.values()])
-    influence = bounded(rows, method.influence)
+    heard = np.minimum(rows, median_bound(rows.tolist(), method.claim))
+    influence = bounded(heard, method.influence) * (heard / rows)
     signed, seen = (
         influence @ np.array([m[name].sum(axis=0, dtype=np.float64) for m in messages.values()])
         for name in ("signed", "seen")
@@ -80,7 +82,7 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
     rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
     prior = Prior(rates, observed, influence)
     shares = np.array([memory.shares_of(c) for c in clients])
-    return UnderWay(clients, prior, Mixture(memory.means, shares), np.arange(memory.size))
+    return UnderWay(clients, rows, prior, Mixture(memory.means, shares), np.arange(memory.size))
 
 
 def question(

@@ -25,6 +25,7 @@ class GradedSettings:
     patience : rounds in a row that the residuals of a class must be above noise before it is split.
     most : classes at most.
     influence : part of all rows of a round that one client may stand for.
+    claim : medians of all clients' rows that one client may stand for.
     support : rows that a class must have, in the sums that are remembered; one of fewer is dropped.
     smallest : rows of a class at a client below which the client sends no sums over them.
 
@@ -49,6 +50,7 @@ class GradedSettings:
     patience: int = 1
     most: int = 50
     influence: float = 1.0
+    claim: float = float("inf")
     support: float = 5.0
     smallest: int = 1
 
@@ -58,6 +60,7 @@ class GradedSettings:
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
+        require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(self.support > 0, "support", "above 0", self.support)
         require(self.looks >= 0, "looks", "at least 0", self.looks)
         for name in ("steps", "products", "patience", "most", "smallest"):

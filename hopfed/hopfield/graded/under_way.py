@@ -24,6 +24,7 @@ class UnderWay:
     Attributes
     ----------
     clients : (L,) who answered the first exchange of the round.
+    rows : (L,) how many rows they said that they have.
     prior : of the rates of the columns, and what a row of each of these clients counts.
     asked : classes that were last told, with shares (L, K).
     parent : (K,) which remembered class each of them is, `memory.STRANGER` for none.
@@ -37,6 +38,7 @@ class UnderWay:
     """
 
     clients: np.ndarray
+    rows: np.ndarray
     prior: Prior
     asked: Mixture
     parent: np.ndarray
@@ -78,6 +80,7 @@ class UnderWay:
         """Return it as arrays by name."""
         whole = {
             "clients": self.clients,
+            "rows": self.rows,
             "rates": self.prior.rates,
             "observed": self.prior.observed,
             "influence": self.prior.influence,
@@ -98,7 +101,16 @@ class UnderWay:
         """Rebuild it from its arrays."""
         trial, failures, quiet = arrays["flags"].tolist()
         prior = Prior(arrays["rates"], arrays["observed"], arrays["influence"])
-        plain = ("clients", "parent", "basis", "images", "ratios", "fit_clients", "fit_parent")
+        plain = (
+            "clients",
+            "rows",
+            "parent",
+            "basis",
+            "images",
+            "ratios",
+            "fit_clients",
+            "fit_parent",
+        )
         return cls(
             prior=prior,
             asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),

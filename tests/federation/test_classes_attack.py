@@ -1,0 +1,274 @@
+"""Attacks on answers about classes: servers that look for single rows, and clients that lie."""
+
+import numpy as np
+import pytest
+from asking import N, ask, refused, site
+from graded_tables import classes, error
+
+from hopfed.cli import main
+from hopfed.data.batches import Batches, Elsewhere
+from hopfed.data.readers import as_examples
+from hopfed.experiments import serve
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import play_round
+from hopfed.hopfield.graded import GradedFederation
+
+E, M = 19, 400  # exchanges of a round, rows
+KNOWN = 12  # columns of the row 7 that the server knows
+
+
+def asked():
+    return GradedFederation(Elsewhere(1), N, looks=2, products=4)
+
+
+def table(gaps=0.0):
+    return classes(3, N, M, 0, missing=gaps)[2]
+
+
+def server_of(folder, rows, **limits):
+    """Ask a client of these rows for sums over named classes, or what else an exchange is."""
+    node = site(folder, rows, **{"classes": E, "trust_server": True, **limits})
+    first = ask(node, asked())
+
+    def question(means, shares, exchange=1, **directions):
+        told = {"means": means, "shares": shares, **directions}
+        down = {name: np.asarray(array, np.float32) for name, array in told.items()}
+        return ask(node, asked(), 0, exchange, first.state, down)
+
+    return first, question
+
+
+def key(row):
+    """Mean of a class of the rows that agree with a row in the columns that are known."""
+    found = np.zeros(N)
+    found[:KNOWN] = 0.999999 * row[:KNOWN]
+    return found
+
+
+def right(guess, row):
+    """Share of the columns beside the known ones that are guessed."""
+    return (np.sign(guess)[KNOWN:] == row[KNOWN:]).mean()
+
+
+def along(column):
+    return np.eye(N)[None, column]
+
+
+def test_without_trust_in_the_server_there_are_no_classes(tmp_path, monkeypatch, capsys):
+    refused(ask(site(tmp_path, table(), classes=E), asked()), "does not trust with rows")
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    np.save(tmp_path / "mine.npy", table(0.3))
+    arguments = ["join", "--data", str(tmp_path / "mine.npy"), "--classes", str(E)]
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    words = " ".join(capsys.readouterr().err.split())
+    assert "--classes must be given with --trust-server" in words
+    assert "can learn single rows" in words
+    main([*arguments, "--dry-run"])
+    words = " ".join(capsys.readouterr().out.split())
+    assert "can learn single rows" in words
+    assert "the difference may rest on one row" in words
+    assert "So it needs --trust-server" in words
+
+
+def test_the_total_less_a_class_is_not_the_row_of_another(tmp_path):
+    rows = table()
+    first, question = server_of(tmp_path, rows)
+    up = question([np.zeros(N), key(rows[7])], [0.99, 0.01]).up
+    assert up["counts"][1] == 0
+    np.testing.assert_allclose(up["signed"][0], first.up["signed"][0], atol=1e-2)
+
+
+def test_a_class_of_the_weight_of_all_but_one_does_not_show_that_one(tmp_path):
+    rows = table()
+    first, question = server_of(tmp_path, rows)
+    up = question([np.zeros(N), np.zeros(N), key(rows[7])], [0.95, 0.04, 0.01]).up
+    assert up["counts"][1] > 10
+    rest = first.up["signed"][0] - up["signed"][0] - up["signed"][1]
+    np.testing.assert_allclose(rest, 0, atol=1e-2)
+    np.testing.assert_allclose(up["signed"][1], 0.04 / 0.99 * first.up["signed"][0], atol=1e-2)
+
+
+def test_the_likelihood_does_not_hold_a_row_as_digits(tmp_path):
+    rows = table()
+    digits = np.zeros(N)
+    digits[KNOWN : KNOWN + 8] = 3.0 ** -np.arange(8)
+    said = []
+    for value in (1, -1):  # of a column that is not known
+        rows[7, KNOWN] = value
+        _, question = server_of(tmp_path / str(value), rows)
+        up = question([np.zeros(N), key(rows[7]) + np.tanh(digits)], [0.99, 0.01]).up
+        said.append(float(up["log_likelihood"]))
+    assert said[0] == pytest.approx(said[1], abs=1e-6)
+
+
+def test_the_product_along_a_column_that_one_row_has_is_not_that_row(tmp_path):
+    rows = table(0.3)
+    rows[:, 5] = 0
+    rows[7, 5] = 1
+    _, question = server_of(tmp_path, rows)
+    up = question(np.zeros((1, N)), [1], 3, directions=along(5)).up
+    assert not up["products"].any()
+    up = question(np.zeros((1, N)), [1], 3, directions=along(6)).up
+    assert np.abs(up["products"]).max() > 10  # along one that many have there is an answer
+
+
+def test_the_product_along_a_rare_value_is_not_the_row_that_has_it(tmp_path):
+    rows = table()
+    rows[:, 5] = 1
+    rows[7, 5] = -1
+    _, question = server_of(tmp_path, rows, smallest_set=1)
+    mean = np.zeros((1, N))
+    mean[0, 5] = 1
+    for directions in (along(5), along(5) + 0.1):
+        up = question(mean, [1], 3, directions=directions).up
+        assert up["products"][0, 5] == 0
+        others = np.delete(up["products"][0], 5)
+        assert np.abs(others - (directions[0, 6] > 0) * others).max() == 0
+
+
+def test_a_column_that_few_rows_of_a_class_have_does_not_follow_from_the_total(tmp_path):
+    rows = table(0.2)
+    rows[:, :3] = table()[:, :3]
+    upper = rows[:, :3].sum(axis=1) > 0
+    rows[:, 9] = np.where(upper, 0, rows[:, 9])
+    rows[np.flatnonzero(upper)[0], 9] = 1
+    first, question = server_of(tmp_path, rows)
+    mean = np.zeros((2, N))
+    mean[0, :3], mean[1, :3] = -0.99999, 0.99999
+    up = question(mean, [0.5, 0.5]).up
+    assert min(up["counts"]) > 30
+    rest = first.up["seen"][0, 9] - up["seen"][:, 9].sum()
+    assert rest < 0.01 or rest >= 10
+
+
+def test_the_lower_side_of_a_class_does_not_follow_for_few_rows(tmp_path):
+    rows = table(0.2)
+    rows[:, 9] = np.where(rows[:, 0] > 0, rows[:, 9], 0)
+    rows[np.flatnonzero(rows[:, 0] < 0)[0], 9] = 1
+    first, question = server_of(tmp_path, rows)
+    up = question(np.zeros((1, N)), [1], 7, directions=along(0)).up
+    assert up["counts"][0] > 30
+    assert first.up["seen"][0, 9] > 30
+    assert up["seen"][0, 9] == up["signed"][0, 9] == 0
+
+
+@pytest.mark.parametrize(
+    ("shares", "directions"),
+    [([0.0], 1.0), ([2.0], 1.0), ([1.0], 1e38)],
+    ids=["none", "two", "long"],
+)
+def test_questions_that_overflow_are_refused(tmp_path, shares, directions):
+    _, question = server_of(tmp_path, table())
+    reply = question(np.zeros((1, N)), shares, 3, directions=np.full((1, N), directions))
+    refused(reply, "a malformed message from the server")
+
+
+def slices(rows, question, seed, questions=17, columns=3):
+    """Guess rows by sums over halves of cells whose border moves a little: differences of few."""
+    rng, guesses, before = np.random.default_rng(seed), set(), None
+    cells = np.array(np.meshgrid(*[[-1, 1]] * columns)).reshape(columns, -1).T
+    way = np.zeros(N)
+    way[columns:] = rng.choice([0.25, 0.5, 1], N - columns) * rng.choice([-1, 1], N - columns)
+    middle = round(float(way @ rows.mean(axis=0)) * 2) / 2 + way.sum() % 0.5 + 0.25
+    halves = np.tile(np.tanh(7.2 * np.array([[-1], [1]]) * way), (len(cells), 1))
+    halves[:, :columns] = 0.999999 * np.repeat(cells, 2, axis=0)
+    for i in range(questions):
+        at = middle + (i - questions // 2) / 2
+        shares = np.tile(np.exp(7.2 * at * np.array([1.0, -1.0])), len(cells))
+        up = question(halves, shares / shares.sum()).up
+        now = up["counts"], up["signed"]
+        for k in range(0, 2 * len(cells), 2) if before else ():
+            told = min(*now[0][k : k + 2], *before[0][k : k + 2]) > 0
+            if told and 0.8 < now[0][k] - before[0][k] < 1.2:
+                guesses.add(tuple(np.sign(now[1][k] - before[1][k]).astype(int)))
+        before = now
+    return guesses
+
+
+def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):
+    rows, found = table(), []
+    there = {tuple(row) for row in rows.astype(int)}
+    for seed in range(3):  # each of them a server that knows nothing, in one round
+        _, question = server_of(tmp_path / str(seed), rows)
+        found.append(len(slices(rows, question, seed) & there))
+    assert sum(found) >= 6  # nothing stops this but not to join
+
+
+class Liar(LocalEngine):
+    """Client 0 changes what it says."""
+
+    def __init__(self, lie):
+        super().__init__()
+        self.lie = lie
+
+    def step(self, method, calls):
+        outcomes = super().step(method, calls)
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if call.context.client == 0 and outcome.message:
+                self.lie(call.context.exchange, outcome.message)
+        return outcomes
+
+
+def billion(_, message):
+    message["examples"] = np.asarray(10**9)
+    if "counts" in message:
+        own = np.sign(np.random.default_rng(9).standard_normal(N)).astype(np.float32)
+        K = len(message["counts"])
+        message["counts"] = np.full(K, 0.99e9 / K, np.float32)
+        message["seen"] = np.tile(message["counts"][:, None], N)
+        message["signed"] = message["seen"] * own
+        if "log_likelihood" in message:
+            message["log_likelihood"] = np.float64(-1e9 * N * 0.69)
+
+
+def billion_later(exchange, message):
+    if exchange:
+        billion(exchange, message)
+
+
+def unlikely(exchange, message):
+    if exchange > 2 and "log_likelihood" in message:
+        message["log_likelihood"] = np.float64(-1e300)
+
+
+def steep(_, message):
+    if "products" in message:
+        message["products"] = np.full_like(message["products"], 1e30)
+
+
+def silent(exchange, message):
+    if exchange == 7:  # while classes are halved
+        message.clear()
+
+
+def federation(lie, clients=10):
+    T, _, rows = classes(3, N, 200 * clients, 3)
+    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(rows, clients))
+    method = serve.Config(columns=N, clients=clients, graded=True).make(Batches(owners))
+    played = play_round(method, None, 0, seed=0, clients=clients, engine=Liar(lie))
+    return T, played.state.server["memory/means"], played.faults.words()
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (billion_later, "1000000000 examples, and 200 before"),
+        (unlikely, "log_likelihood holds 1e+300, above examples"),
+        (steep, "products holds 1e+30, above examples"),
+        (silent, "is missing"),
+    ],
+    ids=["billion_later", "unlikely", "steep", "silent"],
+)
+def test_what_no_rows_give_is_refused_and_does_not_end_the_round(lie, words):
+    _, means, faults = federation(lie)
+    assert words in faults[0]
+    assert np.abs(means).max() <= 1
+
+
+def test_a_claim_of_a_billion_rows_does_not_put_the_classes_of_others_away():
+    T, means, _ = federation(billion)
+    assert len(means) >= 3
+    assert error(means, T) < 0.3  # it counts for three medians, and moves them all the same
