@@ -168,6 +168,12 @@ def paper_deviation(
 ) -> np.ndarray:
     """Deviation at which :func:`paper_tail`, the paper's form (36), is `level`.
 
+    Parameters
+    ----------
+    level : probability in (0, 1).
+    N, M : columns and examples.
+    variance, constant : v and c of the form.
+
     Examples
     --------
     >>> u = paper_deviation(0.05, 400, 10_000)
@@ -187,6 +193,12 @@ def refined_deviation(
     """Deviation of the paper's form (38), `2 exp(-c M min(u^2 / v, u) + C log N) = level`.
 
     The paper has v = 1/4 there and leaves c and C open: they are the `constants`. C = 1 is (36).
+
+    Parameters
+    ----------
+    level : probability in (0, 1).
+    N, M : columns and examples.
+    constants, variance : (c, C), and v.
 
     Examples
     --------

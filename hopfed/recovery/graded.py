@@ -33,7 +33,8 @@ from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, Residual, judge
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
-from hopfed.recovery.sampled import SEARCHED, on_the_whole, searched
+from hopfed.recovery import sampled
+from hopfed.recovery.sampled import on_the_whole, searched
 from hopfed.spectral.reread import Reread
 
 
@@ -190,7 +191,7 @@ def recover_graded(
     (3, 'ok', 'graded', (5, 3))
     """
     entries = sum(part.shape[0] for part in rows) * rows[0].shape[1] if len(rows) else 0
-    if entries <= SEARCHED:  # few enough to be held whatever the limit is
+    if entries <= sampled.SEARCHED:  # few enough to be held whatever the limit is
         rows = [part[:] if isinstance(part, Reread) else part for part in rows]
     owners = Owners.of(rows, seed, groups)
     U, variances = to_host(whitened.spectrum.vectors), np.asarray(whitened.variances)

@@ -20,7 +20,7 @@ def small_cases(monkeypatch):
 def test_keys(small_cases):
     told = []
     found = measure_recovery("full", 1, None, told.append)
-    assert set(found) == {"recovery", "ratio", "memory", "targets", "machine"}
+    assert set(found) == {"recovery", "ratio", "memory", "targets", "machine", "device"}
     assert [row["complete"] for row in found["recovery"]] == [1, 1]
     assert set(found["recovery"][0]) == {
         "case", "seeds", "complete", "false_discoveries", "seconds_median", "seconds_max",
@@ -52,7 +52,7 @@ def test_large_cases_only_when_asked(small_cases):
     ],
 )
 def test_a_target_is_missed_by_any_of_its_parts(monkeypatch, row):
-    monkeypatch.setattr(cases, "_alone", lambda case, packed: row)
+    monkeypatch.setattr(cases, "_alone", lambda case, packed, device: row)
     assert not target_row(Limits(SMALL, most_bytes=5, most_seconds=2.0))["reached"]
 
 

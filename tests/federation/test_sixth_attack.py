@@ -49,18 +49,17 @@ def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, capsys, 
             assert "Nothing was sent" in told
 
 
-@pytest.mark.parametrize(("last", "rows"), [(["ash", "yew"], M), (["0", "1"], M + 1)])
-def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last, rows):
+@pytest.mark.parametrize("last", [["ash", "yew"], ["0", "1"]])
+def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last):
     """Where its words are said to be entries, it told of itself by the number of rows."""
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     draws = stream(0, "sixth attack")
     cells = np.column_stack([draws.choice(words, M + 1) for words in (["ash", "yew"], last)])
     path = tmp_path / "own.csv"
     path.write_text("\n".join(",".join(row) for row in cells))
-    assert len(read_table(path, words={"ash": True, "yew": False})) == rows
+    assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
     told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
-    assert ("decides how column" in told) == (rows == M)
-    assert ("Nothing was sent" in told) == (rows > M)
+    assert "Nothing was sent" in told
 
 
 @pytest.mark.parametrize(("answers", "found"), [((0, 3, 5), 1), ((0, 3, 5, 8), 1), ((2, 2, 2), 0)])

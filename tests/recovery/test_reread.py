@@ -10,7 +10,7 @@ import pytest
 import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, pack, unpack
-from hopfed.recovery import graded
+from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.reread import Gathered, Reread
 from hopfed.tables.reading import read_tables
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("hopfed.tables.arrays.PART", 20_000)
     monkeypatch.setattr("hopfed.tables.formats.PART", 20_000)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
-    monkeypatch.setattr(graded, "SEARCHED", 60_000)
+    monkeypatch.setattr(sampled, "SEARCHED", 60_000)
 
 
 def rows(kind, m=2_400, n=60, seed=0):
