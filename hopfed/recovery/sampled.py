@@ -15,7 +15,7 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, expect, improve, iterate, told
-from hopfed.archetypes.graded.mixture import Prior, weighted_sums
+from hopfed.archetypes.graded.mixture import Prior, added, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
@@ -89,6 +89,8 @@ def on_the_whole(table: Owners, part: Part, fit: Fit, influence: float) -> Fit:
     variables = part.owners.variables
 
     def by_columns(owner: Owner, asked: Message) -> Message:
+        if isinstance(owner.rows, Reread):
+            return added(owner, owner.rows, by_columns, asked)
         seen = Owner(columns_of(owner.rows, asked["columns"]), owner.index, variables)
         seen.learn(asked["means"], asked["shares"])
         return weighted_sums(owner, seen.weights)

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import betaln, gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
-from hopfed.archetypes.graded.owners import Owner, Owners, total
+from hopfed.archetypes.graded.owners import Owner, Owners, Question, total
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.reread import Reread
@@ -107,17 +107,24 @@ def class_sums(owner: Owner, told: Message) -> Message:
     told : `means` (K, N) and the owner's own `shares` (K,).
     """
     if isinstance(owner.rows, Reread):
-        return _added(owner, owner.rows, told)
+        return added(owner, owner.rows, class_sums, told)
     owner.learn(told["means"], told["shares"])
     likelihood = owner.log_densities.sum()
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
 
 
-def _added(owner: Owner, rows: Reread, told: Message) -> Message:
-    """Add up the sums over classes of one block of rows after the other."""
+def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
+    """Add up what each block of rows that are not held answers to a question.
+
+    Parameters
+    ----------
+    rows : those of the owner.
+    question : whose answers are sums over rows.
+    told : what the owner is told with it.
+    """
     found: dict[str, np.ndarray] = {}
     for part in rows.parts():
-        answer = class_sums(Owner(part, owner.index, owner.variables), told)
+        answer = question(Owner(part, owner.index, owner.variables), told)
         for name, array in answer.items():
             found[name] = found.get(name, 0.0) + np.asarray(array, np.float64)
     return {name: array.astype(answer[name].dtype) for name, array in found.items()}
