@@ -281,63 +281,6 @@ def test_files_that_are_none(tmp_path, suffix):
     judge(path, {}, "cannot be read as|got 1 x 1|no column is left|at least two")
 
 
-SHEETS = {  # header and rows as programs for spreadsheets write them; signs, or what is said
-    "ja and nein": ("id;a;b\nA;ja;nein\nB;Nein;nein\nC;ja;JA\n", True),
-    "oui and non": ("id;a;b\nA;oui;non\nB;Non;non\nC;oui;OUI\n", True),
-    "sí and no": ("id,a,b\nA,sí,no\nB,No,no\nC,Sí,SÍ\n", True),
-    "wahr and falsch": ("id;a;b\nA;WAHR;FALSCH\nB;FALSCH;FALSCH\nC;WAHR;WAHR\n", True),
-    "marks": ("id,a,b\nA,✓,✗\nB,✗,✗\nC,✓,✓\n", True),
-    "true beside 1": ("id,a,b\nA,TRUE,0\nB,0,0\nC,1,1\n", True),
-    "spaces": ("id, a , b\nA,Yes , no\nB, no,NO \nC,YES,yes\n", True),
-    "not applicable": ("id,a,b\nA,yes,no\nB,no,no\nC,yes,yes\nD,n.a.,N.A.\n", True),
-    "line breaks in cells": ('id,"a\nb",c\nA,yes,no\nB,no,no\nC,"yes",yes\n', True),
-    "columns without names at the end": ("id,a,b,,\nA,1,0,,\nB,0,0,,\nC,1,1,,\n", True),
-    "decimal commas": ("id;a\nA;1,5\nB;2,25\nC;3,5\n", "'a' holds numbers .* like '1,5': write"),
-    "per cent": ("id,a\nA,5%\nB,10%\nC,12%\n", "holds numbers that are written like '5%'"),
-    "money": ("id,a\nA,€ 5\nB,€ 1200\nC,€ 12\n", "holds numbers that are written like '€ 5'"),
-    "thousands": (
-        "id;a\nA;1.200.000\nB;3.400.000\nC;5.600.000\n",
-        "written like '[0-9].[0-9]{3}.0",
-    ),
-    "a line for Excel": ("sep=;\nid;a\nA;yes\nB;no\n", "first line is sep=;.* remove it"),
-    "a title": ("Survey,\n\nid,a\nA,yes\nB,no\n", "is empty: leave out what stands above"),
-    "delimiters at the end": ("id,a\nA,yes,,\nB,no,,\n", "every row needs as many cells as the"),
-    "customers": ("customer,a\n107,yes\n233,no\n512,no\n", "that they name the rows .id."),
-}
-
-
-@pytest.mark.parametrize("name", SHEETS)
-def test_spreadsheets(tmp_path, name):
-    text, wanted = SHEETS[name]
-    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    if isinstance(wanted, str):
-        judge(tmp_path / "a.csv", {}, wanted)
-        return
-    table = hopfed.read_table(tmp_path / "a.csv")
-    assert unpack(table.rows).tolist()[:3] == [[1, -1], [-1, -1], [1, 1]]
-    assert unpack(table.rows).tolist()[3:] in ([], [[0, 0]])
-    assert table.ids.tolist()[:3] == ["A", "B", "C"]
-
-
-def test_blank_rows_and_ticked_boxes_are_pointed_out(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,a,b\nA,yes,no\n,,\nB,no,no\nC,yes,yes\n,,\n")
-    line = "without any entry: 2 row(s), the first of them row 2"
-    assert line in hopfed.read_table(path).notes
-    assert line in hopfed.read_table(path, memory=1).notes
-    path.write_text("id,a,b\nA,x,\nB,,\nC,x,x\n")
-    (note,) = (line for line in hopfed.read_table(path).notes if "blanks" in line)
-    assert note.startswith("one word and blanks in 'a', 'b': if blanks mean no, say so")
-    table = hopfed.read_table(path, words={"x": 1, "": -1})
-    assert unpack(table.rows).tolist() == [[1, -1], [-1, -1], [1, 1]]
-
-
-@pytest.mark.parametrize("ending", [".xlsx", ".ods"])
-def test_a_workbook_is_to_be_saved_as_text(tmp_path, ending):
-    (tmp_path / f"a{ending}").write_bytes(b"PK")
-    judge(tmp_path / f"a{ending}", {}, "a workbook; save its sheet as CSV")
-
-
 @pytest.mark.parametrize("gone", [None, 0, np.nan])
 def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
     X = np.random.default_rng(0).choice([-1.0, 1.0], (300, 17))
