@@ -140,17 +140,18 @@ def blur(xi, overlap, rng):
     return np.where(rng.random(xi.shape) < (1 + overlap) / 2, xi, -xi).astype(np.int8)
 
 
-@settings(max_examples=10)
-@given(st.integers(0, 2**32))
-def test_the_overlap_with_the_archetype_is_the_expected_one(seed):
-    """In evidence in which archetypes are blurred, r = .11."""
-    xi, eta = sample(4, 600, 1500, 0.11, seed)
-    space = subspace(eta)
-    states = space.polish(xi)
-    overlap = (states * xi).mean(axis=1)
-    expected = expected_overlap(space.predicted_scores(states))
-    assert 0.6 < expected.mean() < 0.99
-    np.testing.assert_allclose(overlap.mean(), expected.mean(), atol=0.03)
+def test_the_overlap_with_the_archetype_is_the_expected_one():
+    """In evidence in which archetypes are blurred, r = .11; the spread of a draw is .011."""
+    gaps = []
+    for seed in range(20):
+        xi, eta = sample(4, 600, 1500, 0.11, seed)
+        space = subspace(eta)
+        states = space.polish(xi)
+        expected = expected_overlap(space.predicted_scores(states)).mean()
+        assert 0.6 < expected < 0.99
+        gaps.append((states * xi).mean() - expected)
+    assert abs(np.mean(gaps)) < 0.01
+    assert max(map(abs, gaps)) < 0.05
 
 
 @settings(max_examples=10)
