@@ -18,7 +18,12 @@ FedAvg times the prior 94.2 +- 1.1. The federation adds +2.8 +- 1.3, +3.7 +- .7,
 +- .7 points at concentrations .1, .3, 1 and 10. Where clients have equal labels and rotated
 features it adds +.2: a read-out for all loses 8.7 there, and validation chooses nearly the own one.
 With 8 filters in place of 64 it has 95.6, with 128 99.1. The grid of settings was chosen on seeds 0
-to 7. Other images, deeper features and clients by the hundred are not measured yet.
+to 7.
+
+CIFAR-10, 8,000 images, ten clients by Dirichlet(.3), 128 filters of 6 x 6 pixels: 64.0 +- 1.9 on
+seeds 100 to 102, alone 59.8 +- 2.0, for all 46.4 +- 1.6; on seeds 0 to 2, on which the method was
+tried first, 66.8 +- .6. A seed takes a minute. Deeper features, and clients by the hundred, are not
+measured yet.
 
 Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
 """
