@@ -143,6 +143,8 @@ def sub_gaussian_deviation(
 
     Parameters
     ----------
+    level : probability in (0, 1).
+    N, M : columns and examples.
     variance : s^2 of the channel, above 0; 1 for +-1 entries, of any mixture.
     constant : c, which the paper leaves open.
 
@@ -153,10 +155,8 @@ def sub_gaussian_deviation(
     """
     rate = np.log(2 * _check.count("N", N) / _check.probability("level", level))
     rate = rate / (_check.positive("constant", constant) * _check.count("M", M))
-    found: np.ndarray = (_check.positive("variance", variance) * np.maximum(np.sqrt(rate), rate))[
-        ()
-    ]
-    return found
+    found: np.ndarray = _check.positive("variance", variance) * np.maximum(np.sqrt(rate), rate)
+    return found[()]
 
 
 def paper_deviation(

@@ -200,7 +200,8 @@ class Agreed:
         require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
         step = self._steps()[exchange]
         rows = self.batches.examples(context.round, 0)
-        assert isinstance(rows, PackedBits)  # of rows with gaps no operator is agreed to
+        if not isinstance(rows, PackedBits):
+            raise DataError("rows with gaps have no operator that may leave")
         self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
         if exchange and not np.array_equal(state.get("rows", ()), rows.words):
             raise DataError(f"{step} of a batch that is not that of this round")

@@ -120,18 +120,15 @@ def simulate(
     _check_settings(channel, encoding, settings)
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
-    method: GradedFederation | HopfieldFederation
-    if graded:
-        method = GradedFederation(source, columns, **settings)
-    else:
-        method = HopfieldFederation(source, encoding or _encoding(columns, seed), **settings)
-    engine = LocalEngine() if engine is None else engine
+    sent = encoding or _encoding(columns, seed)
+    made = GradedFederation(source, columns, **settings) if graded else None
+    method = made or HopfieldFederation(source, sent, **settings)
     play = partial(
         play_round,
         method,
         seed=seed,
         clients=members,
-        engine=engine,
+        engine=LocalEngine() if engine is None else engine,
         participation=participation,
         minimum=minimum,
     )

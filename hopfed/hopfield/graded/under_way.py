@@ -55,7 +55,8 @@ class UnderWay:
     @property
     def best(self) -> Fit:
         """The fit, which is there after the first exchange."""
-        assert self.fit is not None
+        if self.fit is None:
+            raise RuntimeError("no client was heard in this round yet")
         return self.fit
 
     def rows_of(self, heard: np.ndarray) -> np.ndarray:
