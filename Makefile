@@ -15,7 +15,7 @@ test: check
 	$(BIN)/python -m pytest -m alone tests/fuzz
 
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -m "slow and not gpu"
+	$(BIN)/python -m pytest -o faulthandler_timeout=7200 -m "slow and not gpu"
 
 # All that wants a GPU, the tests marked gpu among it, each part in a process with a time limit.
 # With HOPFED_REQUIRE=cupy a machine without CuPy or a device fails instead of skipping.

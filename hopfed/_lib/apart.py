@@ -14,10 +14,12 @@ import math
 import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Pipe
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from hopfed._lib.memory_limits import require_memory, used_data
 
 SECONDS = 2  # of processor time, beside that for the bytes
 SPEED = 10_000_000  # bytes in a second, of a slow filter on a slow machine
+STILL = 60  # seconds in which it neither sends anything nor uses the processor
 ROOM = 1 << 30  # bytes of memory, beside that for the bytes
 BLOCK = 1 << 24  # bytes of an array that are sent together
 COPIES = 4  # of a block, on its way
@@ -48,7 +51,8 @@ def apart(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, 
 
     Raises
     ------
-    RuntimeError : it crashed, or did not end in its time. Errors of `work` come as they are.
+    RuntimeError : it crashed, did not end in its time, or stood still. Errors of `work` come as
+        they are.
 
     Examples
     --------
@@ -147,10 +151,10 @@ def _received(pipe: Any, process: int) -> Iterator[Any]:
     """What the child sends; it is gone afterwards, however this ends."""
     ended = None
     try:
-        error, value = pipe.recv()
+        error, value = _message(pipe, process)
         while error is None and value is not _END:
             yield value
-            error, value = pipe.recv()
+            error, value = _message(pipe, process)
         if error is not None:
             raise error
     except EOFError:
@@ -160,6 +164,31 @@ def _received(pipe: Any, process: int) -> Iterator[Any]:
         if ended is None:
             os.kill(process, signal.SIGKILL)
             _status(process)
+
+
+def _message(pipe: Any, process: int) -> Any:
+    """What the child sends next.
+
+    A limit on its processor time does not end a child that waits: for a disk that does not answer,
+    or for a lock that another thread of the parent held at the moment of the fork.
+    """
+    used, since = None, time.monotonic()
+    while not pipe.poll(min(1, STILL)):
+        now = _processor_time(process)
+        if now != used:
+            used, since = now, time.monotonic()
+        elif time.monotonic() - since > STILL:
+            raise RuntimeError(f"reading the file stood still for {STILL:g} s; try again")
+    return pipe.recv()
+
+
+def _processor_time(process: int) -> tuple[str, ...]:
+    """Ticks of the processor that a child has used, where the system tells them."""
+    try:
+        said = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return ()
+    return tuple(said.rpartition(")")[2].split()[11:13])
 
 
 def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:

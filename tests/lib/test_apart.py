@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import threading
+import time
 
 import h5py
 import numpy as np
@@ -69,6 +70,27 @@ def test_what_does_not_end_well_is_an_error(work, error, message, capfd):
     with pytest.raises(error, match=message):
         list(apart(work, 0))
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_reader_that_stands_still_is_ended(monkeypatch):
+    """It uses no time of the processor, so that no limit on that would end it."""
+    monkeypatch.setattr(module, "STILL", 0.2)
+    parts = apart(waiting, 0)
+    assert next(parts) == 1
+    with pytest.raises(RuntimeError, match=r"stood still for 0\.2 s; try again"):
+        next(parts)
+
+
+def working():
+    end = time.process_time() + 1.5
+    while time.process_time() < end:
+        pass
+    yield 1
+
+
+def test_a_reader_that_works_for_longer_than_it_may_stand_still_is_not_ended(monkeypatch):
+    monkeypatch.setattr(module, "STILL", 1.0)
+    assert list(apart(working, 0)) == [1]
 
 
 def test_nobody_stays_behind(monkeypatch):
