@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -18,7 +18,7 @@ from typing import Any
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
-from hopfed._lib.processes import begin_worker, end_pool
+from hopfed._lib.processes import begin_worker, end_pool, first_done
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import ON_DEVICE
@@ -256,7 +256,7 @@ def _feed(
         while waiting and len(running) < workers:
             seed = waiting.pop()
             running[_submit(pool, ledger, module, config, seed)] = seed
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
+        for future in first_done(pool, running):
             seed = running.pop(future)
             error = future.exception()
             if error is not None and not isinstance(error, BrokenProcessPool):

@@ -7,14 +7,17 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Collection
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 LARGEST = 1 << 25  # bytes of an allocation that its heap may serve
 PATIENCE = 5.0  # seconds for the threads of a pool to end
+LOOK = 1.0  # seconds between two looks whether a pool that says nothing is broken
 
 
 def begin_worker() -> None:
@@ -37,6 +40,36 @@ def keep_memory() -> None:
         set_option = ctypes.CDLL(None).mallopt
         set_option(MMAP_THRESHOLD, LARGEST)
         set_option(TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def first_done(
+    pool: ProcessPoolExecutor, futures: Collection[Future[Any]], timeout: float | None = None
+) -> set[Future[Any]]:
+    """Wait until one of `futures` is done, and return those that are.
+
+    What is submitted in the moment in which a worker dies may never be marked as failed
+    (https://github.com/python/cpython/issues/94777 tells of others): a pool that says nothing is
+    asked now and then whether it is broken.
+
+    Parameters
+    ----------
+    timeout : seconds to wait for; without end if None.
+
+    Raises
+    ------
+    TimeoutError : none was done in time.
+    concurrent.futures.process.BrokenProcessPool : none will be done, a worker died.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LOOK if end is None else max(min(LOOK, end - time.monotonic()), 0.0)
+        broken = getattr(pool, "_broken", False)
+        if done := wait(futures, left, FIRST_COMPLETED).done:
+            return done
+        if end is not None and time.monotonic() >= end:
+            raise TimeoutError
+        if broken:  # since before the wait: all calls that it knew of are marked by now
+            raise BrokenProcessPool("a process of the pool ended")
 
 
 def end_pool(pool: ProcessPoolExecutor, others: Collection[Any]) -> None:

@@ -40,13 +40,13 @@ def start(folder, out, name, settings, workers=1, **options):
 
 def kill_and_resume(module, tmp_path, kills, seed):
     """Kill at random moments, most of them inside a commit; then compare with a quiet run."""
-    config = module.Config(N=50_000, seeds=8)
+    config = module.Config(N=20_000, seeds=8)
     whole, out = tmp_path / "whole.h5", tmp_path / "killed.h5"
     execute(module, config, out=whole)
     moments = random.Random(seed)
     for _ in range(kills):
         before = out.stat().st_mtime_ns if out.exists() else 0
-        process = start(tmp_path, out, module.__name__, "N=50_000, seeds=8")
+        process = start(tmp_path, out, module.__name__, "N=20_000, seeds=8")
         while process.poll() is None and (
             not out.exists() or out.stat().st_mtime_ns == before
         ):  # the imports are over with the first commit
@@ -87,7 +87,7 @@ def alive(pid):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_workers_do_not_outlive_a_killed_run(rounds, tmp_path):
     out = tmp_path / "w.h5"
-    process = start(tmp_path, out, "rounds", "N=50_000, seeds=500", workers=2)
+    process = start(tmp_path, out, "rounds", "N=20_000, seeds=500", workers=2)
     deadline = time.monotonic() + 60
     while not (out.exists() and Run.load(out).arrays.keys() - {"seeds"}):
         assert process.poll() is None
@@ -105,8 +105,11 @@ def test_workers_do_not_outlive_a_killed_run(rounds, tmp_path):
 def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
     out = tmp_path / "w.h5"
     # The worker dies after the other seed is committed, so that there is something to keep.
-    waits = f"while not os.path.exists({str(out)!r}):\n            time.sleep(0.01)"
-    dies = f"{waits}\n        os._exit(1)"
+    dies = f"""from hopfed.runs import Run
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not Run.load({str(out)!r}).committed:
+            time.sleep(0.01)
+        os._exit(1)"""
     text = WALK.replace('raise ArgumentError("seed", "one that works", seed)', dies)
     module = make(tmp_path, monkeypatch, "dying", text)
     with pytest.raises(HopfedError, match="a worker process died"):

@@ -14,7 +14,6 @@ import pickle
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hopfed._lib.arrays import blas_threads
-from hopfed._lib.processes import begin_worker, end_pool
+from hopfed._lib.processes import begin_worker, end_pool, first_done
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome, answers
@@ -129,18 +128,21 @@ class PoolEngine:
         pool = self._ready(path)
         futures = [_submit(pool, path, task) for task in tasks]
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
-        done = [self._wait(future, deadline) for future in futures]
+        done = [self._wait(pool, future, deadline) for future in futures]
         if any(found is None or found[0].fault == Fault.TIMED_OUT for found in done):
             self._end_workers()
         return done
 
     def _wait(
-        self, future: Future[list[Outcome]] | None, deadline: float | None
+        self,
+        pool: ProcessPoolExecutor,
+        future: Future[list[Outcome]] | None,
+        deadline: float | None,
     ) -> list[Outcome] | None:
         left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
-            return None if future is None else future.result(left)
-        except FutureTimeoutError:
+            return None if future is None else first_done(pool, [future], left).pop().result()
+        except TimeoutError:
             return [Outcome(fault=Fault.TIMED_OUT, reason=f"no answer in {self.timeout:g} s")]
         except BrokenProcessPool:
             return None
@@ -167,7 +169,7 @@ class PoolEngine:
             self._loaded = set()
         if path not in self._loaded:
             for future in [self._pool.submit(_load, str(path)) for _ in range(self.workers)]:
-                future.result()
+                first_done(self._pool, [future]).pop().result()
             self._loaded.add(path)
         return self._pool
 
