@@ -9,6 +9,9 @@ nothing new is acquired; with w = 1 an archetype that is no longer exposed is fo
 rule and `structure` lie between. In the fifth, proposed here, archetypes are remembered separately
 from the evidence, so w weights the fresh examples and has no effect on forgetting.
 
+What a server holds is also read as shares of the archetypes, and set against those of the examples:
+by how many rounds they are late, and how far off (`hopfed.experiments.shared.tracking`).
+
 An archetype counts as detectable if, in some round so far, its exposure in the examples of that
 round was above the threshold of theory. Labels and archetypes are used only to score.
 
@@ -37,6 +40,7 @@ from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.experiments.shared.tracking import lag
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
@@ -115,6 +119,8 @@ RECORD = Record(
             ("kept", "detectable so far with m >= .99 at the end", "1"),
             ("lowest", "lowest m of those at the end", ">= .99"),
             ("false", "false discoveries, most in a round", "0"),
+            ("lag", "rounds by which the shares that the server holds are late", ""),
+            ("distance", "total variation from the shares of a round to those held", ""),
         )
         for name in VARIANTS
     },
@@ -146,6 +152,7 @@ def run_round(
         seed=seed,
         clients=config.clients,
         engine=engine,
+        mixtures=True,
     )
     return arrays | truth, after
 
@@ -171,10 +178,10 @@ def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFeder
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Share and magnetisation of the detectable archetypes in each variant at the end."""
+    """Detectable archetypes in each variant at the end, and how late its shares of them are."""
     summary: dict[str, Any] = {}
     for name in VARIANTS:
-        kept, lowest, false = [], [], []
+        kept, lowest, false, late = [], [], [], []
         for schedule in SCHEDULES:
             for r in config.qualities:
                 at = f"{schedule}/r={r:g}"
@@ -183,9 +190,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
                 kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
                 lowest.append(np.nanmin(m))
                 false.append(arrays[f"{at}/{name}/false"].max())
+                held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
+                late.append([lag(h, t)[:2] for h, t in zip(held, true, strict=True)])
         summary |= {
             f"kept/{name}": mean_and_sd(np.mean(kept, axis=0)),
             f"lowest/{name}": float(np.min(lowest)),
             f"false/{name}": int(np.max(false)),
+            f"lag/{name}": mean_and_sd(np.mean(late, axis=0)[:, 0]),
+            f"distance/{name}": mean_and_sd(np.mean(late, axis=0)[:, 1]),
         }
     return summary

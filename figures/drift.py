@@ -1,4 +1,4 @@
-"""The figure of `hopfed run drift`: exposures, weights and magnetisations, as in Fig. 7."""
+"""The figure of `hopfed run drift`: exposures, weights, magnetisations (Fig. 7); the simplex."""
 
 from __future__ import annotations
 
@@ -11,13 +11,26 @@ from hopfed.runs import Run
 
 VARIANTS = ("w = 0", "w = 1", "entropy", "structure", "kept apart")
 SCHEDULES = ("sequential", "cyclic")
+HELD = {"w = 0": "o", "entropy": "-", "kept apart": "--"}  # mixtures drawn on the simplex
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
 
 
 def draw(run: Run) -> Figure:
-    """Draw a row for each schedule and quality: exposures, weights, and m under each variant."""
+    """Draw a row for each schedule and quality: exposures, weights, and m under each variant.
+
+    For three archetypes a triangle shows the path of the exposures, and of those in what the
+    server holds.
+    """
     rows = [f"{s}/r={r:g}" for s in SCHEDULES for r in run.config["qualities"]]
     figure = new_figure(190, 30 * len(rows) + 10)
-    grid = figure.subplots(len(rows), 2 + len(VARIANTS), sharex=True, sharey=True, squeeze=False)
+    held = run.config["K"] == 3 and f"{rows[0]}/{VARIANTS[0]}/mixture" in run.arrays
+    left, right = figure.subfigures(1, 2, width_ratios=(6.5, 1)) if held else (figure, None)
+    if right is not None:
+        for axes, at in zip(right.subplots(len(rows), squeeze=False)[:, 0], rows, strict=True):
+            _triangle(axes, run, at)
+        right.axes[0].set_title("shares held")
+        right.axes[-1].legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), handlelength=1.2)
+    grid = left.subplots(len(rows), 2 + len(VARIANTS), sharex=True, sharey=True, squeeze=False)
     for row, at in zip(grid, rows, strict=True):
         _curves(row[0], run.arrays[f"{at}/exposures"])
         _weights(row[1], run, at)
@@ -46,3 +59,19 @@ def _weights(axes: Axes, run: Run, at: str) -> None:
     for i, name in enumerate(("entropy", "structure")):
         w = run.arrays[f"{at}/{name}/client/weight"].mean(axis=(0, 2))
         axes.plot(w, color="0.2", ls=("-", ":")[i], label=name)
+
+
+def _triangle(axes: Axes, run: Run, at: str) -> None:
+    """Paths of one seed on the simplex: what the examples are, and what the server holds."""
+    axes.set(aspect="equal", xlim=(-0.08, 1.08), ylim=(-0.08, 0.95))
+    axes.axis("off")
+    axes.fill(*CORNERS.T, facecolor="none", edgecolor="0.8", lw=0.6)
+    for k, corner in enumerate(CORNERS):
+        axes.plot(*corner, marker="s", ms=3, color=f"C{k}", clip_on=False)
+    axes.plot(
+        *(run.arrays[f"{at}/exposures"][0] @ CORNERS).T, color="0.7", lw=2.5, label="examples"
+    )
+    for name, style in HELD.items():
+        path = run.arrays[f"{at}/{name}/mixture"][0]
+        whole = path[path.sum(axis=1) > 0] @ CORNERS
+        axes.plot(*whole.T, style, color="0.1", lw=0.8, ms=2.5, label=name)

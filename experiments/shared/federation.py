@@ -9,6 +9,7 @@ import numpy as np
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments import Arrays
+from hopfed.experiments.shared.tracking import held_mixture
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
@@ -34,6 +35,7 @@ def play_variants(
     *,
     rounds: int,
     engine: Engine,
+    mixtures: bool = False,
     **federation: Any,
 ) -> tuple[Arrays, Arrays | None]:
     """Play round `t` of every variant; each continues from its own part of `state`.
@@ -42,6 +44,7 @@ def play_variants(
     ----------
     variants : name -> method; arrays and states carry the name as a prefix.
     archetypes : (K, N), the truth, used only to score the patterns that the server remembers.
+    mixtures : keep the shares of the archetypes in what each server holds as well.
     federation : `seed`, `clients` and other arguments of `play_round`.
 
     Returns
@@ -54,6 +57,9 @@ def play_variants(
         before = None if state is None else FederationState.unflatten(below(state, name))
         played = play_round(method, before, t, engine=engine, **federation)
         measured = played.arrays() | kept_metrics(played) | score(played, archetypes)
+        if mixtures:
+            earlier = {} if before is None else before.server
+            measured["mixture"] = held_mixture(method, t, earlier, played, archetypes)
         arrays |= {f"{name}/{key}": value for key, value in measured.items()}
         after |= {f"{name}/{key}": value for key, value in played.state.flatten().items()}
     return arrays, (after if t + 1 < rounds else None)

@@ -5,16 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from hopfed._lib.random import stream
+from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import attacker, drift
 from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.shared.tracking import lag, shares_of
 from hopfed.figures import attacker as attacker_figure
 from hopfed.figures import drift as drift_figure
 from hopfed.runs import Run
+from hopfed.spectral.operators import DenseOperator
 
 SMALL = attacker.Config(N=150, examples=200, rounds=7, attackers=(1,), noise=(0.0,), seeds=2)
 
@@ -52,6 +57,45 @@ def test_drift_separates_the_three_behaviours(drifted):
     assert s["kept/kept apart"][0] == 1
     assert s["lowest/kept apart"] > 0.99
     assert s["false/kept apart"] == 0
+
+
+def test_fresh_operators_show_the_mixture_as_it_is_and_evidence_that_fades_shows_it_late(drifted):
+    """A weight of zero keeps the first picture; with a discount of a half it is a little late."""
+    s = drifted.summary
+    assert s["distance/w = 1"][0] < 0.01
+    assert s["lag/w = 1"][0] == 0
+    assert s["distance/w = 0"][0] > 0.3
+    assert 0.25 <= s["lag/kept apart"][0] <= 1
+    assert s["distance/w = 1"][0] < s["distance/kept apart"][0] < s["distance/structure"][0]
+
+
+def test_a_run_from_before_mixtures_were_kept_is_drawn_without_them(drifted):
+    older = {k: v for k, v in drifted.arrays.items() if not k.endswith("/mixture")}
+    drawn = drift_figure.draw(replace(drifted, arrays=older))
+    assert len(drawn.axes) == len(drift_figure.draw(drifted).axes) - 2
+
+
+def test_shares_of_an_operator_of_examples_are_those_of_the_labels():
+    """To the noise of the flips, whatever the overlap of the archetypes."""
+    rng = stream(0, "shares")
+    xi = rademacher(3, 400, rng)
+    xi[2, :200] = xi[1, :200]
+    rows, labels = draw_examples(xi, 4_000, 0.7, rng, exposures=np.array([0.6, 0.3, 0.1]))
+    found = shares_of(DenseOperator.from_examples(rows), xi)
+    true = np.bincount(labels, minlength=3) / len(labels)
+    np.testing.assert_allclose(found / found.sum(), true, atol=0.01)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.75, 2.0])
+def test_the_lag_of_a_path_that_is_late(late):
+    t = np.arange(36)
+    angles = 2 * np.pi * (t[:, None] / 18 + np.arange(3) / 3)
+    true = (1 + np.cos(angles)) / 3
+    held = np.column_stack([np.interp(np.maximum(t - late, 0), t, c) for c in true.T])
+    found, now, then = lag(held, true)
+    assert found == late
+    assert then == pytest.approx(0, abs=1e-12)
+    assert (now > 0.02) == (late > 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""How a federation's picture of the mixture follows the mixture itself, on the simplex of shares.
+
+A round's operator is a sum over archetypes, each weighted by its share of the examples. The
+patterns that the server remembers, fitted to the operator that it factors, give these shares back:
+its picture of the mixture. What it still holds of earlier rounds makes the picture late.
+
+Archetypes and true shares are used to score only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment, nnls
+
+from hopfed.federation.messages import Message, below
+from hopfed.federation.rounds import Played
+from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.memory.blending import Blended
+from hopfed.hopfield.memory.evidence import Batch, Evidence
+from hopfed.kernels import pack
+from hopfed.spectral.operators import HebbianOperator
+
+OWN = 0.5  # overlap from which a pattern stands for an archetype
+STEP = 0.25  # rounds between two lags that are tried
+
+
+def held_mixture(
+    method: HopfieldFederation, t: int, before: Message, played: Played, archetypes: np.ndarray
+) -> np.ndarray:
+    """Shares (K,) of the archetypes in the operator that the server factored in a round.
+
+    Parameters
+    ----------
+    t : the round.
+    before : state of the server before the round; empty before the first.
+    played : the round.
+    archetypes : (K, N), matched with the patterns that the server remembers after the round.
+
+    Returns
+    -------
+    (K,) : 0 for an archetype that no remembered pattern stands for; they sum to 1, or are all 0.
+    """
+    shares, after = np.zeros(len(archetypes)), played.state.server
+    patterns = after["memory/patterns"].astype(np.float64)
+    said = played.client_metrics["weight"]
+    weights = {int(c): float(said[c]) for c in np.flatnonzero(said > 0)}
+    evidence = Evidence.unflatten(method.encoding, below(after, "evidence"))
+    if method.discount == 0:  # the server has kept none
+        evidence = evidence.extend(_batches(method, t, weights))
+    if evidence.operator is None or not len(patterns):
+        return shares
+    earlier = before.get("memory/patterns", np.zeros((0, patterns.shape[1])))
+    held = Blended.of(method.memory, evidence, earlier, weights, method.alpha)
+    m = np.abs(patterns @ archetypes.T) / patterns.shape[1]
+    rows, columns = linear_sum_assignment(-m)
+    own = m[rows, columns] >= OWN
+    found = shares_of(held.operator, patterns[rows[own]])
+    if found.sum() > 0:
+        shares[columns[own]] = found / found.sum()
+    return shares
+
+
+def _batches(method: HopfieldFederation, t: int, weights: Mapping[int, float]) -> Iterator[Batch]:
+    """What the clients of a round sent, with the weights that they gave it."""
+    for c, weight in weights.items():
+        rows = method.source.examples(t, c)
+        operator = method.encoding.decode(method.encoding.encode(pack(rows)))
+        yield c, operator, rows.sum(axis=0, dtype=np.float64), weight
+
+
+def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+    """Shares (C,), up to a factor, with which patterns (C, N) make up an operator off its diagonal.
+
+    The diagonal holds the same whatever the examples are: rows of +-1 have squares of 1.
+
+    Examples
+    --------
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> x = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
+    >>> shares_of(DenseOperator.from_examples(x[[0, 0, 0, 1]]).normalized(), x).tolist()
+    [3.0, 1.0]
+    """
+    if not len(patterns):
+        return np.zeros(0)
+    x = patterns.astype(np.float64)
+    N = x.shape[1]
+    energies = (x * np.asarray(operator.matmat(x.T)).T).sum(axis=1) - operator.trace
+    likeness = (x @ x.T) ** 2 - N
+    return nnls(likeness / N, energies)[0]
+
+
+def lag(held: np.ndarray, true: np.ndarray) -> tuple[float, float, float]:
+    """How late a picture of the mixture is, and how far from it.
+
+    Parameters
+    ----------
+    held, true : (T, K) shares by round.
+
+    Returns
+    -------
+    lag : rounds, of those up to a third of T, by which the true path has to be moved for the
+        smallest mean distance, the total variation (half the sum of absolute differences).
+    now, then : mean distance as it stands, and from the path so moved.
+
+    Examples
+    --------
+    >>> path = np.clip(np.linspace(-1, 2, 13), 0, 1)
+    >>> true = np.column_stack([path, 1 - path])
+    >>> late = np.vstack([true[:1], true[:1], true[:-2]])
+    >>> lag(late, true)[0], lag(true, true)
+    (2.0, (0.0, 0.0, 0.0))
+    """
+    T = len(true)
+    rounds, tried = np.arange(T), np.arange(0, T / 3 + STEP / 2, STEP)
+    means = []
+    for shift in tried:
+        at = np.maximum(rounds - shift, 0)
+        moved = np.column_stack([np.interp(at, rounds, column) for column in true.T])
+        means.append(float(np.abs(held - moved).sum(axis=1).mean() / 2))
+    best = int(np.argmin(means))
+    return float(tried[best]), means[0], means[best]
