@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs
+from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, table
@@ -23,6 +24,10 @@ def fl_command() -> None:
 
     Example: hopfed fl run fedavg --clients 10 --rounds 20
     """
+
+
+for command in COMMANDS:
+    fl_command.add_command(command)
 
 
 @fl_command.command("run")

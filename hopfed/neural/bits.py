@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, unfold
 
 from hopfed._lib.settings import require
+from hopfed.neural.data.tensors import Tensors
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
@@ -164,3 +165,29 @@ def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
     limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
     one = features.new_ones((len(features), 1))
     return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """Images as bits: filters, and the thresholds of their features.
+
+    Attributes
+    ----------
+    filters : what is computed of an image.
+    thresholds : (filters.length,) float32.
+    """
+
+    filters: Filters
+    thresholds: np.ndarray = field(repr=False)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return +-1 float32 (B, D) of images (B, ...); the last bit is 1."""
+        return as_bits(self.filters(x), self.thresholds)
+
+    def of(self, data: Tensors, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
+        found = [(self(x).cpu().numpy(), y.cpu().numpy()) for x, y in data.batches(rows)]
+        if not found:
+            return np.zeros((0, self.filters.length + 1), np.float32), np.zeros(0, np.int64)
+        bits, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return bits, labels

@@ -8,14 +8,19 @@ time ``t = D / rho``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import scipy.linalg
+import torch
 from scipy.special import log_softmax
+from torch import Tensor
 
 from hopfed.kernels import PackedBits, unpack
-from hopfed.spectral.operators import DenseOperator
+from hopfed.spectral.operators import DenseOperator, HebbianOperator, explicit
+from hopfed.spectral.sketch import SketchOperator
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +29,7 @@ class Sums:
 
     Attributes
     ----------
-    operator : of the bits, ``A = Z^T Z`` (D, D).
+    operator : of the bits, ``A = Z^T Z`` (D, D), in any form.
     by_class : (D, C) int64, ``B = Z^T Y``.
     counts : (C,) int64, examples of each class.
 
@@ -37,7 +42,7 @@ class Sums:
     ([2, 2], [[1, 1], [1, -1], [-1, -1]])
     """
 
-    operator: DenseOperator = field(repr=False)
+    operator: HebbianOperator = field(repr=False)
     by_class: np.ndarray = field(repr=False)
     counts: np.ndarray
 
@@ -61,6 +66,70 @@ class Sums:
         return share
 
 
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of ``A / n``, and what the class sums are along its eigenvectors.
+
+    Attributes
+    ----------
+    values : (k,) in falling order, none negative.
+    vectors : (D, k).
+    inside : (k, C), ``V^T B / n``.
+    counts : (C,) examples of each class.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = np.where(rng.random((50, 8)) < 0.5, 1, -1), rng.integers(3, size=50)
+    >>> found = Spectrum.of(Sums.of(pack(z), y, 3))
+    >>> round(float(found.values.sum()), 12), found.leading(2).readouts((0.3,)).shape
+    (8.0, (1, 8, 3))
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray = field(repr=False)
+    inside: np.ndarray = field(repr=False)
+    counts: np.ndarray
+
+    @property
+    def examples(self) -> float:
+        """n, or the sum of the examples' weights."""
+        return float(self.counts.sum())
+
+    @classmethod
+    def of(cls, sums: Sums) -> Self:
+        """Spectrum of the sums of some examples.
+
+        The bits have ``trace A / n = D``. What factors or a sketch leave out of it is taken for
+        noise that is equal in all directions.
+        """
+        operator, n = sums.operator, float(sums.counts.sum())
+        D, C = sums.by_class.shape
+        if n == 0:
+            return cls(np.zeros(0), np.zeros((D, 0)), np.zeros((0, C)), sums.counts)
+        whole = operator.factors() if isinstance(operator, SketchOperator) else operator
+        values, vectors = scipy.linalg.eigh(explicit(whole) * (operator.mass / n))
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        if not isinstance(operator, DenseOperator):
+            values = values + max(D - float(values.sum()), 0.0) / D
+        return cls(values, vectors, vectors.T @ (sums.by_class / n), sums.counts)
+
+    def leading(self, k: int) -> Self:
+        """Return the k largest eigenvalues alone: read-outs ignore the other directions."""
+        return replace(
+            self,
+            values=self.values[:k],
+            vectors=self.vectors[:, :k],
+            inside=self.inside[:k],
+        )
+
+    def readouts(self, ridges: tuple[float, ...]) -> np.ndarray:
+        """Read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho above 0 of R `ridges`."""
+        shrunk = self.values + np.array(ridges)[:, None]
+        return np.asarray(self.vectors @ (self.inside / shrunk[:, :, None]))
+
+
 def readouts(sums: Sums, ridges: tuple[float, ...]) -> np.ndarray:
     """Return a read-out (D, C) for each of R ridges, (R, D, C): ``(A + rho n)^-1 B``.
 
@@ -79,14 +148,7 @@ def readouts(sums: Sums, ridges: tuple[float, ...]) -> np.ndarray:
     >>> bool(np.allclose(found, wanted))
     True
     """
-    n = float(sums.counts.sum())
-    D, C = sums.by_class.shape
-    if n == 0:
-        return np.zeros((len(ridges), D, C))
-    values, vectors = scipy.linalg.eigh(sums.operator.matrix / n)
-    inside = vectors.T @ (sums.by_class / n)
-    shrunk = np.maximum(values, 0.0) + np.array(ridges)[:, None]
-    return np.asarray(vectors @ (inside / shrunk[:, :, None]))
+    return Spectrum.of(sums).readouts(ridges)
 
 
 @dataclass(frozen=True)
@@ -95,7 +157,7 @@ class Choice:
 
     Attributes
     ----------
-    ridge : rho.
+    ridge : rho; 0 for the one that theory finds, see `hopfed.neural.evidence`.
     own : weight of the client's own examples beside those of all; -1 for them alone.
     scale : of the scores, before they are probabilities.
     prior : power of the client's own class shares over those of all.
@@ -117,3 +179,36 @@ def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> 
     [[0.75, 0.25]]
     """
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """A client's classifier: bits of its inputs, and a read-out.
+
+    Attributes
+    ----------
+    bits : images (B, ...) -> bits (B, D).
+    weights : (D, C) float64.
+    choice : settings of the read-out.
+    shift : (C,) logarithm of the client's class shares over those of all.
+    """
+
+    bits: Callable[[Tensor], Tensor]
+    weights: np.ndarray = field(repr=False)
+    choice: Choice
+    shift: np.ndarray = field(repr=False)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (B, classes), float64."""
+        scores = self.bits(x).cpu().numpy().astype(np.float64) @ self.weights
+        return torch.as_tensor(log_probabilities(scores, self.choice, self.shift), device=x.device)
+
+    @classmethod
+    def none(cls, classes: int) -> Self:
+        """Return the read-out before anything is known: all classes are equal to it."""
+        zeros = np.zeros(classes)
+        return cls(_no_bits, zeros[None], Choice(1.0, 0.0, 1.0, 0.0), zeros)
+
+
+def _no_bits(x: Tensor) -> Tensor:
+    return x.new_zeros((len(x), 1))

@@ -16,32 +16,37 @@ No gradient is computed, and one round is enough. It has four exchanges:
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
-settings of the grid.
+settings of the grid; rho may come from the spectrum instead (`hopfed.neural.evidence`).
+
+With ``bits=public`` there is nothing to agree on, and with ``choose=own`` every client chooses for
+itself: the third exchange is all that leaves a client. Then who leaves is forgotten to the bit
+(`hopfed.neural.contributions`), and noise on that one message is all that privacy asks for
+(`hopfed.neural.private_sums`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from hopfed._lib.cache import Recent
-from hopfed._lib.random import stream
+from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest
-from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.kernels import PackedBits, pack
-from hopfed.neural.bits import Filters, Patches, as_bits
-from hopfed.neural.methods._closed_form import ClosedForm
-from hopfed.neural.readout import Choice, Sums, log_probabilities, readouts
-from hopfed.spectral.operators import DenseOperator
+from hopfed.hopfield.encoding import Encoding, leading_factors
+from hopfed.kernels import pack
+from hopfed.neural.contributions import added, broadcast
+from hopfed.neural.evidence import RANKS, RULES, best_ridge, count
+from hopfed.neural.methods._bits import OnBits
+from hopfed.neural.private_sums import PrivateSums
+from hopfed.neural.readout import Choice, Readout, Spectrum, Sums, log_probabilities
+from hopfed.spectral.operators import FactorOperator
 
 __all__ = ["Hebbian"]
 
@@ -49,51 +54,45 @@ RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
-READINGS = ("personal", "global", "alone")
+ALLOWED = {
+    "reading": ("personal", "global", "alone"),
+    "ridge": ("grid", *RULES),
+    "rank": ("all", *RANKS),
+    "choose": ("all", "own"),
+    "form": ("counts", "factors", "sketch"),
+}
+PRIVATE = {"bits": "public", "choose": "own", "form": "counts", "ridge": "grid"}
 
-_READOUTS = Recent(1 << 28)  # (task, message down, weight, ridges, client) -> (R, D, C)
-
-
-@dataclass(frozen=True, eq=False)
-class Readout:
-    """A client's classifier: bits of its inputs, and a read-out.
-
-    Attributes
-    ----------
-    bits : images (B, ...) -> bits (B, D).
-    weights : (D, C) float64.
-    choice : settings of the read-out.
-    shift : (C,) logarithm of the client's class shares over those of all.
-    """
-
-    bits: Callable[[Tensor], Tensor]
-    weights: np.ndarray = field(repr=False)
-    choice: Choice
-    shift: np.ndarray = field(repr=False)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return log-probabilities (B, classes), float64."""
-        scores = self.bits(x).cpu().numpy().astype(np.float64) @ self.weights
-        return torch.as_tensor(log_probabilities(scores, self.choice, self.shift), device=x.device)
+_READOUTS = Recent(1 << 28)  # (method, sums down, weight, ridges, client) -> (R, D, C)
+# (method, what, sums down, ...) -> a number: a client's own choice, the ridge of all
+_FOUND = Recent(1 << 10, lambda _: 1)
 
 
 @dataclass(frozen=True)
-class Hebbian(ClosedForm):
+class Hebbian(OnBits):
     """The Hebbian read-out; `models` and the settings of training are of no account.
 
     Attributes
     ----------
-    filters : random filters of patches; each gives two features for each field.
-    patch : side of a patch, in pixels.
-    fields : responses are averaged over so many fields in each direction.
+    filters, patch, fields, bits : see `hopfed.neural.methods._bits.OnBits`.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples only, with bits that all agreed
         on.
+    ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
+    rank : "all" directions of the operator, or those that "marchenko-pastur" or "tracy-widom"
+        tell from noise.
+    choose : "all", one setting for the federation; "own", each client by its own validation
+        examples, of which nothing leaves it.
+    form : how an operator travels, see `hopfed.hopfield.encoding`: exact "counts", the `width`
+        leading "factors", or a "sketch" of `width` columns.
+    keep : whether the server keeps what each client gave, so that one can be forgotten.
+    epsilon, delta : with epsilon above 0 counts have noise that makes them (epsilon, delta)-private
+        for each example, drawn from the seed of the run: a simulation of what clients would do.
 
     Raises
     ------
-    ArgumentError : the data are no images, a patch is larger than they are, or a setting is out of
-        its range.
+    ArgumentError : the data are no images, a patch is larger than they are, a setting is out of
+        its range, or two do not go together.
 
     Examples
     --------
@@ -106,10 +105,15 @@ class Hebbian(ClosedForm):
     [9256, 9256]
     """
 
-    filters: int = 64
-    patch: int = 3
-    fields: int = 2
     reading: str = "personal"
+    ridge: str = "grid"
+    rank: str = "all"
+    choose: str = "all"
+    form: str = "counts"
+    width: int = 64
+    keep: bool = False
+    epsilon: float = 0.0
+    delta: float = 1e-5
 
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
@@ -117,35 +121,25 @@ class Hebbian(ClosedForm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("filters", "patch", "fields"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        rule = f"one of {', '.join(READINGS)}"
-        require(self.reading in READINGS, "reading", rule, repr(self.reading))
-
-    @property
-    def patches(self) -> Patches:
-        """Patches of the images."""
-        data = self.loaded.split.dataset
-        require(data.is_images, "data", "images", data.name)
-        channels, height, width = data.shape
-        return Patches(channels, height, width, self.patch)
-
-    @property
-    def n_bits(self) -> int:
-        """D: two bits for each filter and field, and a constant."""
-        return 2 * self.filters * self.fields**2 + 1
+        for name, known in ALLOWED.items():
+            got = getattr(self, name)
+            require(got in known, name, f"one of {', '.join(known)}", repr(got))
+        Encoding(self.n_bits, self.form, self.width)  # checks the width
+        require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
+        require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
+        if self.epsilon:
+            self._private  # noqa: B018  (checks the budget)
+            for name, one in PRIVATE.items():
+                got = getattr(self, name)
+                require(got == one, name, f"{one} where counts have noise", got)
 
     def choices(self) -> list[Choice]:
         """Settings that validation chooses from."""
         own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
+        if self.choose == "own" and self.reading == "personal":
+            own = (-1.0, *own)
         priors = PRIORS if self.reading == "personal" else (0.0,)
-        return [Choice(*row) for row in product(RIDGES, own, SCALES, priors)]
-
-    def server_start(self, seed: int) -> State:
-        """Nothing; but data of another kind, and patches too large for them, are refused here."""
-        del seed
-        require(self.patches.length > 0, "patch", "at least one number", self.patch)
-        return {}
+        return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     # What a client sends, exchange by exchange.
 
@@ -165,75 +159,66 @@ class Hebbian(ClosedForm):
         elif context.exchange == 2:
             message = self._operator(down, client)
             state = dict(message)
+            if self.epsilon:
+                found = self._bits_of(down, client, "train")
+                message = self._private.release(*found, context.rng("noise"))
         else:
-            message = self._likelihoods(state, down, client)
+            bits, _ = self._bits_of(down, client, "validation")
+            found = self._likelihoods(state, down, client)
+            message = {"likelihoods": found, "examples": np.asarray(len(bits))}
         cost = {"flops": self._flops_of(context.exchange, client), "loss": float("nan")}
         return state, message, cost
 
     def _asked(self, down: Message, context: Context) -> bool:
         """Whether this exchange is of use: who is in the sums has no more to say."""
-        known = ("kernel", "thresholds", "", "choice")[context.exchange]
         if context.exchange == 2:
             return context.client not in np.asarray(down.get("members", ()))
-        return known not in down
-
-    def _patch_sums(self, client: int) -> Message:
-        data = self.loaded.tensors
-        batches = (x for x, _ in data.batches(self.loaded.split.train[client]))
-        total, squares, count = self.patches.moments(batches)
-        low = squares[np.tril_indices(len(squares))]
-        return {"total": total, "squares": low, "patches": np.asarray(count)}
-
-    def _feature_sums(self, down: Message, client: int) -> Message:
-        data, filters = self.loaded.tensors, self._filters(down)
-        total = np.zeros(filters.length)
-        rows = self.loaded.split.train[client]
-        for x, _ in data.batches(rows):
-            total += filters(x).double().sum(dim=0).cpu().numpy()
-        return {"sums": total, "examples": np.asarray(len(rows))}
+        if context.exchange == 3:
+            return self.choose == "all" and "choice" not in down
+        return self._agrees(down, context.exchange)
 
     def _operator(self, down: Message, client: int) -> Message:
-        rows, labels = self._rows(down, client, "train")
+        bits, labels = self._bits_of(down, client, "train")
+        rows = pack(bits.astype(np.int8))
         sums = Sums.of(rows, labels, self.loaded.classes)
         by_class = {"by_class": sums.by_class.astype(np.int32), "classes": sums.counts}
         return self._encoding.encode(rows) | by_class
 
-    def _likelihoods(self, state: State, down: Message, client: int) -> Message:
-        bits, labels = self._bits(down, client, "validation")
+    def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
+        """Log-likelihood of the validation examples under each choice."""
+        bits, labels = self._bits_of(down, client, "validation")
         if not len(labels):
-            return {"likelihoods": np.zeros(len(self.choices())), "examples": np.asarray(0)}
-        own, pooled = self._sums(state), self._sums(down)
+            return np.zeros(len(self.choices()))
+        own, pooled = self._own(state, down, client), self._pooled(down)
         shift = own.log_prior() - pooled.log_prior()
         scores = {
-            weight: bits @ self._readouts(down, pooled, own, weight, RIDGES, client)
+            weight: bits @ self._readouts(down, pooled, own, weight, self._ridges, client)
             for weight in {choice.own for choice in self.choices()}
         }
         found = []
         for choice in self.choices():
-            logs = log_probabilities(scores[choice.own][RIDGES.index(choice.ridge)], choice, shift)
+            at = self._ridges.index(choice.ridge)
+            logs = log_probabilities(scores[choice.own][at], choice, shift)
             found.append(logs[np.arange(len(labels)), labels].sum())
-        return {"likelihoods": np.array(found), "examples": np.asarray(len(labels))}
+        return np.array(found)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
         if not self._asked(down, context):
             return {}
-        d, D, C = self.patches.length, self.n_bits, self.loaded.classes
-        number = Field((), "iu", least=0)
-        return (
-            {
-                "total": Field((d,), "f"),
-                "squares": Field((d * (d + 1) // 2,), "f"),
-                "patches": number,
-            },
-            {"sums": Field((D - 1,), "f", least=0), "examples": number},
-            {
-                **self._encoding.spec,
-                "by_class": Field((D, C), "i", within="examples"),
-                "classes": Field((C,), "i", least=0, within="examples"),
-            },
-            {"likelihoods": Field((len(self.choices()),), "f", most=0), "examples": number},
-        )[context.exchange]
+        if context.exchange < 2:
+            return self._agreeing(context.exchange)
+        D, C = self.n_bits, self.loaded.classes
+        if context.exchange == 3:
+            likelihoods = Field((len(self.choices()),), "f", most=0)
+            return {"likelihoods": likelihoods, "examples": Field((), "iu", least=0)}
+        if self.epsilon:
+            return self._private.spec
+        return {
+            **self._encoding.spec,
+            "by_class": Field((D, C), "i", within="examples"),
+            "classes": Field((C,), "i", least=0, within="examples"),
+        }
 
     # What the server makes of it.
 
@@ -241,60 +226,50 @@ class Hebbian(ClosedForm):
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Draw filters, set thresholds, add operators, choose a setting."""
-        said = [c for c in sorted(messages) if messages[c]]
-        if not said:
+        said = {c: messages[c] for c in sorted(messages) if messages[c]}
+        heard = list(said.values())
+        if self.bits == "public" and "kernel" not in state:
+            state = self._public()
+        elif not heard:
             return state, {}, {}
-        heard = [messages[c] for c in said]
-        if context.exchange == 0:
-            state = self._drawn(heard)
-        elif context.exchange == 1:
-            examples = sum(int(m["examples"]) for m in heard)
-            total = np.sum([m["sums"] for m in heard], axis=0)
-            state = dict(state) | {"thresholds": (total / max(examples, 1)).astype(np.float32)}
+        elif context.exchange < 2:
+            state = dict(state) | (self._drawn, self._thresholds)[context.exchange](heard)
         elif context.exchange == 2:
-            state = dict(state) | self._added(state, heard, said)
+            if self.form == "factors":  # their weights, so that they are those of a sum
+                said = {c: m | {"values": m["values"] * m["examples"]} for c, m in said.items()}
+            state = added(state, said, keep=self.keep)
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
-        return state, {EVERYONE: dict(state)}, {}
+        return state, {EVERYONE: self._down(state)}, {}
 
-    def _drawn(self, heard: list[Message]) -> State:
-        d = self.patches.length
-        low = np.sum([m["squares"] for m in heard], axis=0)
-        squares = np.zeros((d, d))
-        squares[np.tril_indices(d)] = low
-        squares = squares + np.tril(squares, -1).T
-        count = max(sum(int(m["patches"]) for m in heard), 1)
-        total = np.sum([m["total"] for m in heard], axis=0)
-        rng = stream(self.task.seed, "filters")
-        moments = total, squares, float(count)
-        made = Filters.drawn(self.patches, moments, self.filters, self.fields, rng)
-        return {"kernel": made.kernel, "mean": made.mean}
-
-    def _added(self, state: State, heard: list[Message], said: list[int]) -> State:
-        """Add operators to those of before: integers, so that no order of clients matters."""
-        names = ("counts", "examples", "by_class", "classes")
-        before = [state] if "counts" in state else []
-        sums = {n: np.sum([m[n] for m in [*before, *heard]], axis=0, dtype=np.int64) for n in names}
-        width = np.int16 if int(sums["examples"]) <= np.iinfo(np.int16).max else np.int32
-        members = np.union1d(np.asarray(state.get("members", ()), dtype=np.int64), said)
-        return sums | {"counts": sums["counts"].astype(width), "members": members}
+    def _down(self, state: State) -> Message:
+        """What clients see of the server's state: factors of all are brought to `width` again."""
+        down = broadcast(state)
+        if "vectors" in down:
+            n, vectors = float(down["examples"]), down["vectors"]
+            pooled = FactorOperator(self.n_bits, n, n, vectors, down["values"])
+            down["values"], down["vectors"] = leading_factors(pooled, self.width)
+        return down
 
     # What a client makes of the server's answer.
 
     def classifier(self, state: State, down: Message, client: int) -> Readout:
         """The client's read-out; before a round is over all classes are equal to it."""
-        classes = self.loaded.classes
-        if "choice" not in down:
-            none = np.zeros((1, classes))
-            return Readout(_no_bits, none, Choice(1.0, 0.0, 1.0, 0.0), np.zeros(classes))
-        choice = self.choices()[int(down["choice"])]
-        own = self._sums(state) if state else self._own(down, client)
-        pooled = self._sums(down)
+        if "by_class" not in down or (self.choose == "all" and "choice" not in down):
+            return Readout.none(self.loaded.classes)
+        choice = self.choices()[self._chosen(state, down, client)]
+        own, pooled = self._own(state, down, client), self._pooled(down)
         weights = self._readouts(down, pooled, own, choice.own, (choice.ridge,), client)[0]
-        filters, thresholds = self._filters(down), np.asarray(down["thresholds"])
         shift = own.log_prior() - pooled.log_prior()
-        return Readout(lambda x: as_bits(filters(x), thresholds), weights, choice, shift)
+        return Readout(self._bits(down), weights, choice, shift)
+
+    def _chosen(self, state: State, down: Message, client: int) -> int:
+        """Which of the choices: that of all, or the client's own."""
+        if self.choose == "all":
+            return int(down["choice"])
+        key = self, "choice", _of_sums(down), client
+        return int(_FOUND.get(key, lambda: self._likelihoods(state, down, client).argmax()))
 
     def _readouts(
         self,
@@ -306,42 +281,56 @@ class Hebbian(ClosedForm):
         client: int,
     ) -> np.ndarray:
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
-        key = self.task, digest(down), weight, ridges, client if weight else None
-        found: np.ndarray = _READOUTS.get(
-            key, lambda: readouts(_mixed(pooled, own, weight), ridges)
-        )
+
+        def made() -> np.ndarray:
+            spectrum = Spectrum.of(_mixed(pooled, own, weight))
+            if self.rank != "all":
+                spectrum = spectrum.leading(count(spectrum, self.rank))
+            if self.ridge == "grid":
+                floor = self._floor(down, spectrum.examples) if weight >= 0 else 1.0
+                return spectrum.readouts(tuple(rho * floor for rho in ridges))
+            if weight <= 0:
+                return spectrum.readouts((best_ridge(spectrum, self.ridge),))
+            # The client's examples count several times here, so that the ridge is that of all.
+            key = self, "ridge", _of_sums(down)
+            of_all = _FOUND.get(key, lambda: best_ridge(Spectrum.of(pooled), self.ridge))
+            return spectrum.readouts((of_all,))
+
+        key = self, _of_sums(down), weight, ridges, client if weight else None
+        found: np.ndarray = _READOUTS.get(key, made)
         return found
+
+    def _floor(self, down: Message, examples: float) -> float:
+        """By how much ridges grow so that noise on the operator stays below them."""
+        if not self.epsilon:
+            return 1.0
+        return 1.0 + self._private.radius(len(down["members"])) / max(examples, 1.0)
+
+    @property
+    def _ridges(self) -> tuple[float, ...]:
+        return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
     def _encoding(self) -> Encoding:
-        return Encoding(self.n_bits)
+        seed = derive(self.task.seed, "sketch") % 2**31
+        return Encoding(self.n_bits, self.form, self.width, seed)
 
-    def _filters(self, down: Message) -> Filters:
-        return Filters(self.patches, down["kernel"], down["mean"], self.fields)
-
-    def _bits(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
-        filters, thresholds = self._filters(down), np.asarray(down["thresholds"])
-        found = [
-            (as_bits(filters(x), thresholds).cpu().numpy(), y.cpu().numpy())
-            for x, y in self.loaded.tensors.batches(getattr(self.loaded.split, part)[client])
-        ]
-        bits, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return bits, labels
-
-    def _rows(self, down: Message, client: int, part: str) -> tuple[PackedBits, np.ndarray]:
-        bits, labels = self._bits(down, client, part)
-        return pack(bits.astype(np.int8)), labels
+    @property
+    def _private(self) -> PrivateSums:
+        return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def _sums(self, message: Message) -> Sums:
         by_class = np.asarray(message["by_class"], dtype=np.int64)
-        D, n = self.n_bits, float(message["examples"])
-        operator = DenseOperator(D, n, n, symmetric(message["counts"], D, n))
-        return Sums(operator, by_class, np.asarray(message["classes"]))
+        return Sums(self._encoding.decode(message), by_class, np.asarray(message["classes"]))
 
-    def _own(self, down: Message, client: int) -> Sums:
-        rows, labels = self._rows(down, client, "train")
-        return Sums.of(rows, labels, self.loaded.classes)
+    def _pooled(self, down: Message) -> Sums:
+        if self.epsilon:
+            return self._private.read(down)
+        return self._sums(down)
+
+    def _own(self, state: State, down: Message, client: int) -> Sums:
+        """Sums of the client's own examples, which it has though it never took part."""
+        return self._sums(state or self._operator(down, client))
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step, by its products."""
@@ -358,8 +347,9 @@ class Hebbian(ClosedForm):
         )[exchange]
 
 
-def _no_bits(x: Tensor) -> Tensor:
-    return x.new_zeros((len(x), 1))
+def _of_sums(down: Message) -> bytes:
+    """Name of the sums of a message down, whatever else it says."""
+    return digest({name: array for name, array in down.items() if name != "choice"})
 
 
 def _mixed(pooled: Sums, own: Sums, weight: float) -> Sums:

@@ -1,0 +1,108 @@
+"""`hopfed fl collect`, `forget` and `admit`: sums of clients that may come later, and leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopfed._lib.outputs import RUN, check_outputs
+from hopfed.cli.numbers import COUNT, Whole
+from hopfed.cli.output import out
+from hopfed.errors import BackendError
+
+if TYPE_CHECKING:
+    from hopfed.neural.collected import Collected
+
+CLIENT = Whole(0)
+FILE = click.Path(path_type=Path)
+TRACES = (
+    "not exact: filters and thresholds are of all clients that ever came; collect with "
+    "--set bits=public"
+)
+
+
+@click.command("collect")
+@click.argument("file", type=FILE)
+@click.option("--data", default="digits", show_default=True, help="A name or a .npz file.")
+@click.option("--partition", default="dirichlet:0.5", show_default=True, help="As in fl run.")
+@click.option("--clients", type=COUNT, default=10, show_default=True, help="Number of clients.")
+@click.option("--without", type=CLIENT, multiple=True, help="A client that does not take part.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of fl list hebbian.")
+def collect_command(
+    file: Path, without: tuple[int, ...], settings: tuple[str, ...], **task: Any
+) -> None:
+    """Collect the operators and class sums of clients in FILE, by one exchange.
+
+    Bits are public and every client chooses its settings, so that one can be forgotten.
+
+    Example: hopfed fl collect sums.h5 --clients 5 --without 3
+    """
+    check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])])
+    _torch()
+    from hopfed._lib.settings import with_settings
+    from hopfed.neural.collected import Collected
+    from hopfed.neural.methods.hebbian import Hebbian
+    from hopfed.neural.training.task import TaskSpec
+
+    # No network is trained: the smallest one is not in the way.
+    method = Hebbian(TaskSpec(models=("mlp",), **task), bits="public", choose="own", keep=True)
+    method = with_settings(method, settings)
+    held = Collected.of(method, set(range(task["clients"])) - set(without))
+    held.save(file)
+    _tell(held)
+
+
+@click.command("forget")
+@click.argument("file", type=FILE)
+@click.argument("client", type=CLIENT)
+def forget_command(file: Path, client: int) -> None:
+    """Subtract CLIENT from the sums in FILE: as if it had never taken part, to the bit.
+
+    Example: hopfed fl forget sums.h5 2
+    """
+    held = _load(file).forget(client)
+    held.save(file)
+    _tell(held)
+
+
+@click.command("admit")
+@click.argument("file", type=FILE)
+@click.argument("client", type=CLIENT)
+def admit_command(file: Path, client: int) -> None:
+    """Add CLIENT to the sums in FILE: as if it had taken part from the beginning, to the bit.
+
+    Example: hopfed fl admit sums.h5 3
+    """
+    held = _load(file).admit(client)
+    held.save(file)
+    _tell(held)
+
+
+COMMANDS = (collect_command, forget_command, admit_command)
+
+
+def _load(file: Path) -> Collected:
+    _torch()
+    from hopfed.neural.collected import Collected
+
+    return Collected.load(file)
+
+
+def _torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise BackendError("torch is not installed: pip install 'hopfed[neural]'") from None
+
+
+def _tell(held: Collected) -> None:
+    """Say who is in the sums, and how well all clients of the task do with them."""
+    members = ", ".join(map(str, held.members)) or "none"
+    out.print(f"clients in the sums: {members}; {held.examples:,} examples", markup=False)
+    if held.members:
+        accuracy = 100 * float(held.accuracy().mean())
+        out.print(f"test accuracy, mean over all clients: {accuracy:.1f}%", markup=False)
+    if not held.exact:
+        out.print(TRACES, markup=False)

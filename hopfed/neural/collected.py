@@ -1,0 +1,168 @@
+"""What a server keeps of a Hebbian read-out, in a file: clients may come later, and leave.
+
+The file holds the sums of all, and what each client gave. A client that leaves is subtracted, and
+what it gave is deleted: the file is then, to the byte, the one of a server that this client never
+answered. That takes bits that do not depend on the clients (``bits=public``); with pooled bits
+filters and thresholds still bear the mark of who left, and `Collected.exact` says so. Copies that
+others made, and read-outs that clients computed before, are out of the server's reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from hopfed._lib.settings import from_plain, require, to_plain
+from hopfed.errors import RunFileError
+from hopfed.federation.contract import Context, State
+from hopfed.federation.messages import malformed
+from hopfed.neural.contributions import added, broadcast, forgotten, gave
+from hopfed.neural.methods.hebbian import Hebbian
+from hopfed.neural.training.evaluation import accuracies
+from hopfed.neural.training.task import TaskSpec
+from hopfed.runs import Run, blaming
+
+KIND = "collected"
+ADDING = 2  # the exchange in which clients send their sums
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Sums of clients, and what each of them gave.
+
+    Attributes
+    ----------
+    method : one that keeps, and in which each client chooses its settings for itself.
+    state : of its server.
+
+    Raises
+    ------
+    ArgumentError : a method that does otherwise.
+
+    Examples
+    --------
+    >>> task = TaskSpec(models=("mlp",), clients=3, examples=200)
+    >>> method = Hebbian(task, filters=4, bits="public", choose="own", keep=True)
+    >>> all_three, two = Collected.of(method, range(3)), Collected.of(method, [0, 2])
+    >>> left = all_three.forget(1)
+    >>> left.members, all(np.array_equal(left.state[n], a) for n, a in two.state.items())
+    ([0, 2], True)
+    """
+
+    method: Hebbian
+    state: State = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require(self.method.keep, "keep", "True, to forget clients", self.method.keep)
+        own = self.method.choose == "own"
+        require(own, "choose", "own, as a choice of all outlives who leaves", self.method.choose)
+
+    @classmethod
+    def of(cls, method: Hebbian, clients: Iterable[int]) -> Self:
+        """Play the exchanges of a round with some of the clients."""
+        state: State = {}
+        chosen = _known(method, clients)
+        for exchange in range(ADDING):
+            state = _exchange(method, state, chosen, exchange)
+        return cls(method, _exchange(method, state, chosen, ADDING))
+
+    @property
+    def members(self) -> list[int]:
+        """Clients in the sums."""
+        return [int(c) for c in self.state.get("members", ())]
+
+    @property
+    def examples(self) -> int:
+        """Examples in the sums."""
+        return int(self.state.get("examples", 0))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is left of a client that is forgotten."""
+        return self.method.bits == "public"
+
+    def forget(self, client: int) -> Self:
+        """Return what would be there if a client had never taken part."""
+        return replace(self, state=forgotten(self.state, client))
+
+    def admit(self, client: int) -> Self:
+        """Return what would be there if a client had taken part from the beginning."""
+        chosen = _known(self.method, [client])
+        require(client not in self.members, "client", "one that is not in the sums", client)
+        return replace(self, state=_exchange(self.method, self.state, chosen, ADDING))
+
+    def accuracy(self) -> np.ndarray:
+        """Test accuracy of every client of the task, (clients,), member or not."""
+        task, down = self.method.loaded, broadcast(self.state)
+        made = [self.method.classifier({}, down, c) for c in range(len(task.split))]
+        return accuracies(made, task.tensors, [task.split.test])[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all; equal states give equal bytes."""
+        arrays = {name: np.asarray(array) for name, array in self.state.items()}
+        own = {f.name for f in fields(self.method)} - {"task", "training"}
+        options = {n: v for n, v in to_plain(self.method).items() if n in own}
+        config = {"task": to_plain(self.method.task), "options": options}
+        summary = {"members": self.members, "examples": self.examples}
+        Run(KIND, config, arrays, summary).save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file.
+
+        Raises
+        ------
+        RunFileError : it is none of this kind, or its sums are not those of what clients gave.
+        """
+        run = Run.load(path, complete=True)
+        if run.kind != KIND:
+            raise RunFileError(f"{path}: a run of {run.kind}, not the sums of hopfed fl collect")
+        with blaming(path, KIND):
+            method = _method(run.config)
+            found = cls(method, dict(run.arrays))
+            found._check(path)
+        return found
+
+    def _check(self, path: str | Path) -> None:
+        """Fail unless the sums are those of well-formed contributions."""
+        method, down = self.method, broadcast(self.state)
+        agreed = {name: down[name] for name in ("kernel", "mean", "thresholds")}
+        given = {c: gave(self.state, c) for c in self.members}
+        for c, message in given.items():
+            complaint = malformed(message, method.expects(agreed, self._context(c)))
+            if complaint:
+                raise RunFileError(f"{path}: what client {c} gave: {complaint}")
+        whole = added(agreed, given, keep=True) if given else agreed
+        same = whole.keys() == self.state.keys()
+        if not same or not all(np.array_equal(whole[n], a) for n, a in self.state.items()):
+            raise RunFileError(f"{path}: its sums are not those of what its clients gave")
+
+    def _context(self, client: int) -> Context:
+        return Context(self.method.task.seed, 0, ADDING, client)
+
+
+def _known(method: Hebbian, clients: Iterable[int]) -> list[int]:
+    """Check that there are such clients, with examples."""
+    train = method.loaded.split.train
+    for c in (found := sorted(set(clients))):
+        require(0 <= c < len(train), "client", f"from 0 to {len(train) - 1}", c)
+        require(len(train[c]) > 0, "client", "one with examples", c)
+    return found
+
+
+def _exchange(method: Hebbian, state: State, clients: list[int], exchange: int) -> State:
+    """Play an exchange with clients of which none is in the sums."""
+    seed, down, messages = method.task.seed, broadcast(state), {}
+    for c in clients:
+        messages[c] = method.client_step({}, down, Context(seed, 0, exchange, c))[1]
+    return method.server_step(state, messages, Context(seed, 0, exchange))[0]
+
+
+def _method(config: dict[str, Any]) -> Hebbian:
+    kinds = {f.name: f.type for f in fields(Hebbian)}
+    options = {n: float(v) if kinds.get(n) == "float" else v for n, v in config["options"].items()}
+    return Hebbian(from_plain(TaskSpec, config["task"]), **options)

@@ -1,0 +1,133 @@
+"""What methods on bits have in common: agreeing on filters and thresholds, and the bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.cache import Recent
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Field, Message, Spec, digest
+from hopfed.neural.bits import Bits, Filters, Patches
+from hopfed.neural.methods._closed_form import ClosedForm
+from hopfed.neural.public_bits import public_bits
+
+BITS = ("pooled", "public")
+
+# (task, settings, filters and thresholds, client, part) -> bits and labels
+_BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
+
+
+@dataclass(frozen=True)
+class OnBits(ClosedForm):
+    """Base of methods on bits of random filters; `models` and training are of no account to them.
+
+    Attributes
+    ----------
+    filters : random filters of patches; each gives two features for each field.
+    patch : side of a patch, in pixels.
+    fields : responses are averaged over so many fields in each direction.
+    bits : "pooled", filters and thresholds follow from sums over the clients' images, in two
+        exchanges; "public", from the seed alone.
+    """
+
+    filters: int = 64
+    patch: int = 3
+    fields: int = 2
+    bits: str = "pooled"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("filters", "patch", "fields"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(self.bits in BITS, "bits", f"one of {', '.join(BITS)}", repr(self.bits))
+
+    @property
+    def patches(self) -> Patches:
+        """Patches of the images."""
+        data = self.loaded.split.dataset
+        require(data.is_images, "data", "images", data.name)
+        channels, height, width = data.shape
+        return Patches(channels, height, width, self.patch)
+
+    @property
+    def n_bits(self) -> int:
+        """D: two bits for each filter and field, and a constant."""
+        return 2 * self.filters * self.fields**2 + 1
+
+    def server_start(self, seed: int) -> State:
+        """Nothing; but data of another kind, and patches too large for them, are refused here."""
+        del seed
+        require(self.patches.length > 0, "patch", "at least one number", self.patch)
+        return {}
+
+    def _agrees(self, down: Message, exchange: int) -> bool:
+        """Whether clients are asked in the first or second exchange, to agree on bits."""
+        return self.bits == "pooled" and ("kernel", "thresholds")[exchange] not in down
+
+    def _agreeing(self, exchange: int) -> Spec:
+        """Form of their answers."""
+        d, number = self.patches.length, Field((), "iu", least=0)
+        squares = Field((d * (d + 1) // 2,), "f")
+        return (
+            {"total": Field((d,), "f"), "squares": squares, "patches": number},
+            {"sums": Field((self.n_bits - 1,), "f", least=0), "examples": number},
+        )[exchange]
+
+    def _patch_sums(self, client: int) -> Message:
+        data = self.loaded.tensors
+        batches = (x for x, _ in data.batches(self.loaded.split.train[client]))
+        total, squares, number = self.patches.moments(batches)
+        low = squares[np.tril_indices(len(squares))]
+        return {"total": total, "squares": low, "patches": np.asarray(number)}
+
+    def _feature_sums(self, down: Message, client: int) -> Message:
+        data, filters = self.loaded.tensors, self._filters(down)
+        total = np.zeros(filters.length)
+        rows = self.loaded.split.train[client]
+        for x, _ in data.batches(rows):
+            total += filters(x).double().sum(dim=0).cpu().numpy()
+        return {"sums": total, "examples": np.asarray(len(rows))}
+
+    def _drawn(self, heard: Sequence[Message]) -> State:
+        d = self.patches.length
+        low = np.sum([m["squares"] for m in heard], axis=0)
+        squares = np.zeros((d, d))
+        squares[np.tril_indices(d)] = low
+        squares = squares + np.tril(squares, -1).T
+        number = max(sum(int(m["patches"]) for m in heard), 1)
+        total = np.sum([m["total"] for m in heard], axis=0)
+        rng = stream(self.task.seed, "filters")
+        moments = total, squares, float(number)
+        made = Filters.drawn(self.patches, moments, self.filters, self.fields, rng)
+        return {"kernel": made.kernel, "mean": made.mean}
+
+    def _thresholds(self, heard: Sequence[Message]) -> State:
+        examples = sum(int(m["examples"]) for m in heard)
+        total = np.sum([m["sums"] for m in heard], axis=0)
+        return {"thresholds": (total / max(examples, 1)).astype(np.float32)}
+
+    def _public(self) -> State:
+        made = public_bits(self.patches, self.filters, self.fields, self.task.seed)
+        agreed = {"kernel": made.filters.kernel, "mean": made.filters.mean}
+        return agreed | {"thresholds": made.thresholds}
+
+    def _filters(self, down: Message) -> Filters:
+        return Filters(self.patches, down["kernel"], down["mean"], self.fields)
+
+    def _bits(self, down: Message) -> Bits:
+        return Bits(self._filters(down), np.asarray(down["thresholds"]))
+
+    def _bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
+        agreed = digest({name: down[name] for name in ("kernel", "mean", "thresholds")})
+        rows = getattr(self.loaded.split, part)[client]
+        bits, labels = _BITS.get(
+            (self.task, self.patch, self.fields, agreed, client, part),
+            lambda: self._bits(down).of(self.loaded.tensors, rows),
+        )
+        return bits, labels

@@ -1,0 +1,118 @@
+"""Operators and class sums with noise: what a client tells about one of its examples is bounded.
+
+Source: theory/NOTES.md, "Privacy of the read-out".
+
+A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
+them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So the rows are
+clipped already, and one triangle of their sum of products, which holds ``A``, ``w B`` and the class
+counts, moves by at most ``D + w^2`` when an example is replaced by another. The noise on B is least
+at ``w^2 = D``, where A has twice the noise that it would have alone, and B that of its own release.
+
+The release is rounded to whole numbers afterwards, which costs no privacy: it can be summed by a
+secure sum of 64-bit integers. Noise of clients adds up, too. How many examples a client has counts
+as public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isqrt, log, sqrt
+
+import numpy as np
+
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.neural.readout import Sums
+from hopfed.privacy.mechanism import GaussianMechanism, noisy
+from hopfed.spectral.operators import DenseOperator
+
+CHANCE = 1e-9  # that an honest release is refused
+
+
+@dataclass(frozen=True)
+class PrivateSums:
+    """What releases bits of examples and their labels with (epsilon, delta)-privacy.
+
+    Attributes
+    ----------
+    n_bits, classes : D and C.
+    epsilon, delta : what a release may tell about one example that is replaced by another.
+
+    Raises
+    ------
+    ArgumentError : a budget that is none.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> bits, labels = np.where(rng.random((5000, 17)) < 0.5, 1, -1), rng.integers(2, size=5000)
+    >>> mechanism = PrivateSums(17, 2, epsilon=1.0, delta=1e-5)
+    >>> mechanism.weight, round(mechanism.scale, 1)
+    (4, 123.1)
+    >>> released = mechanism.release(bits, labels, rng)
+    >>> released["counts"].dtype.name, mechanism.read(released).operator.trace
+    ('int64', 17.0)
+    """
+
+    n_bits: int
+    classes: int
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        self.mechanism  # noqa: B018  (checks the budget)
+
+    @property
+    def weight(self) -> int:
+        """w, of a label among the bits."""
+        return isqrt(self.n_bits)
+
+    @cached_property
+    def mechanism(self) -> GaussianMechanism:
+        """What adds the noise to rows of D + C numbers."""
+        clip = sqrt((self.n_bits + self.weight**2) / (self.n_bits + self.classes))
+        return GaussianMechanism(self.epsilon, self.delta, clip=clip)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise on an entry of A and of w B."""
+        return self.mechanism.scale(self.n_bits + self.classes)
+
+    def radius(self, releases: int) -> float:
+        """Norm of the noise on the sum of the operators of so many releases: a semicircle's."""
+        return 2 * self.scale * sqrt(releases * self.n_bits)
+
+    def release(self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> Message:
+        """Release bits (n, D) and labels (n,) with noise from `rng`, which must be secret."""
+        D, n = self.n_bits, len(labels)
+        label = self.weight * np.eye(self.classes)[labels]
+        rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
+        whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
+        found = np.rint(noisy(whole, self.mechanism, rng).matrix).astype(np.int64)
+        return {
+            "counts": lower(found[:D, :D]),
+            "by_class": np.ascontiguousarray(found[:D, D:]),
+            "examples": np.asarray(n),
+        }
+
+    @property
+    def spec(self) -> Spec:
+        """Form of a release; an honest one is refused once in 10^9 releases."""
+        D, C = self.n_bits, self.classes
+        reach = self.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
+        return {
+            "counts": Field((D * (D - 1) // 2,), "i", within="examples", beyond=reach),
+            "by_class": Field(
+                (D, C), "i", within="examples", times=float(self.weight), beyond=reach
+            ),
+            "examples": Field((), "iu", least=1, most=MOST),
+        }
+
+    def read(self, message: Message) -> Sums:
+        """Sums as a release, or a sum of releases, tells them; class shares are cut at 0."""
+        D, n = self.n_bits, float(message["examples"])
+        matrix = symmetric(message["counts"], D, n)
+        by_class = message["by_class"] / self.weight
+        shares = np.maximum(by_class[-1], 0.0) + 1e-9
+        return Sums(DenseOperator(D, n, n, matrix), by_class, shares * n / shares.sum())

@@ -1,0 +1,169 @@
+"""Who leaves is forgotten to the bit, and who comes late was there from the beginning."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from hopfed.errors import ArgumentError, RunFileError  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.participation import Participation  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.neural.collected import Collected  # noqa: E402
+from hopfed.neural.contributions import added, broadcast, forgotten  # noqa: E402
+from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.runs import Run  # noqa: E402
+
+
+def method(clients=4, **own):
+    own = {"filters": 5, "bits": "public", "choose": "own", "keep": True} | own
+    return Hebbian(TaskSpec(models=("mlp",), clients=clients, examples=300), **own)
+
+
+def equal(one, other):
+    """Names, kinds of numbers, shapes and bits."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        a, b = np.asarray(array), np.asarray(other[name])
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes()), name
+
+
+def message(client):
+    rng = np.random.default_rng(client)
+    counts = rng.integers(-20_000, 20_000, size=6).astype(np.int16)
+    by_class = rng.integers(-9, 9, size=(4, 3)).astype(np.int32)
+    return {"counts": counts, "by_class": by_class, "examples": np.asarray(20_000)}
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_only_who_is_there_counts(moves):
+    """A client that is named comes, or leaves if it is there."""
+    state = {}
+    for c in moves:
+        there = c in set(np.asarray(state.get("members", ())).tolist())
+        state = forgotten(state, c) if there else added(state, {c: message(c)}, keep=True)
+    left = {c for c in moves if moves.count(c) % 2}
+    equal(state, added({}, {c: message(c) for c in left}, keep=True) if left else {})
+
+
+def test_a_choice_of_all_does_not_outlive_who_made_it():
+    state = added({}, {0: message(0), 1: message(1)}, keep=True) | {"choice": np.asarray(3)}
+    assert "choice" not in forgotten(state, 1)
+    assert "choice" not in added(state, {2: message(2)}, keep=True)
+
+
+def test_clients_do_not_see_what_each_gave():
+    state = added({}, {0: message(0), 1: message(1)}, keep=True)
+    assert sorted(broadcast(state)) == ["by_class", "counts", "examples", "members"]
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda state: forgotten(state, 7), "client must be among"),
+        (lambda state: added(state, {1: message(1)}), "client must be one that is not"),
+        (lambda state: forgotten(added({}, {1: message(1)}), 1), "client must be one whose counts"),
+    ],
+)
+def test_what_cannot_be_is_told(act, words):
+    with pytest.raises(ArgumentError, match=words):
+        act(added({}, {0: message(0), 1: message(1)}, keep=True))
+
+
+def test_forgetting_in_a_federation_is_never_having_taken_part(one_thread):
+    """The state of the server after a round with all, one client subtracted, and after one
+    that this client was never asked in; and what the others classify with."""
+    made, half = method(), Participation(rate=0.5)
+    engine = LocalEngine()
+    all_four = play_round(made, None, 0, seed=0, clients=4, engine=engine).state
+    two = play_round(made, None, 0, seed=0, clients=4, engine=engine, participation=half).state
+    here = np.asarray(two.server["members"]).tolist()
+    assert len(here) == 2
+    state = all_four.server
+    for c in set(range(4)) - set(here):
+        state = forgotten(state, c)
+    equal(state, two.server)
+    down = two.down.get(EVERYONE)
+    equal(broadcast(state), down)
+    for c in here:
+        readouts = [
+            made.classifier(clients.get(c), broadcast(state), c).weights
+            for clients in (all_four.clients, two.clients)
+        ]
+        np.testing.assert_array_equal(*readouts)
+
+
+def test_late_clients_were_there_from_the_beginning(one_thread):
+    made, engine, state = method(), LocalEngine(), None
+    for t in range(8):
+        state = play_round(
+            made,
+            state,
+            t,
+            seed=0,
+            clients=4,
+            engine=engine,
+            participation=Participation(rate=0.3),
+        ).state
+        if len(state.server["members"]) == 4:
+            break
+    assert t > 1
+    together = play_round(made, None, 0, seed=0, clients=4, engine=engine).state
+    equal(state.server, together.server)
+
+
+def test_files_are_equal_byte_by_byte(tmp_path, one_thread):
+    whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
+    whole.forget(2).forget(1).save(tmp_path / "a")
+    few.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    back = Collected.load(tmp_path / "b")
+    assert back.method == few.method
+    back.admit(1).admit(2).save(tmp_path / "c")
+    whole.save(tmp_path / "d")
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
+    np.testing.assert_array_equal(back.accuracy(), few.accuracy())
+    nobody = few.forget(0).forget(3)
+    assert (nobody.members, nobody.examples) == ([], 0)
+    assert nobody.admit(2).members == [2]
+
+
+def test_pooled_bits_keep_a_trace_of_who_left(one_thread):
+    whole, few = (Collected.of(method(bits="pooled"), who) for who in (range(4), [0, 1, 2]))
+    assert not whole.exact
+    left = whole.forget(3).state
+    assert not np.array_equal(left["thresholds"], few.state["thresholds"])
+    assert Collected.of(method(), [0]).exact
+
+
+@pytest.mark.parametrize(
+    ("own", "words"), [({"keep": False}, "keep must be"), ({"choose": "all"}, "choose must be")]
+)
+def test_methods_that_cannot_forget_are_refused(own, words):
+    with pytest.raises(ArgumentError, match=words):
+        Collected.of(method(**own), [0])
+
+
+def test_files_that_do_not_add_up_are_refused(tmp_path, one_thread):
+    held = Collected.of(method(), [0, 1])
+    held.save(tmp_path / "a")
+    run = Run.load(tmp_path / "a")
+    for name, change in (
+        ("counts", lambda a: a + 1),
+        ("sent/0/examples", lambda a: a + 1),
+        ("sent/1/counts", lambda a: a[:-1]),
+        ("members", lambda a: a[:1]),
+    ):
+        wrong = run.arrays | {name: change(run.arrays[name])}
+        Run(run.kind, run.config, wrong, {}).save(tmp_path / "b")
+        with pytest.raises(RunFileError, match=r"what client|sums are not"):
+            Collected.load(tmp_path / "b")
+    Run("bbp", {}, {}, {}).save(tmp_path / "c")
+    with pytest.raises(RunFileError, match="a run of bbp"):
+        Collected.load(tmp_path / "c")
