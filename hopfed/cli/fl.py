@@ -28,11 +28,19 @@ def fl_command() -> None:
 @fl_command.command("run")
 @click.argument("method")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, .toml.")
-@click.option("--data", help="digits, a name, a .npz file, or hub:NAME. [default: digits]")
+@click.option(
+    "--data",
+    help="digits, a name, a .npz file, a table of features as FILE.csv[:LABELS], or hub:NAME. "
+    "[default: digits]",
+)
 @click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
 @click.option("--clients", type=COUNT, help="Number of clients.")
 @click.option("--rounds", type=COUNT, help="Communication rounds.")
-@click.option("--models", help="Architectures, which clients take in turn: lenet,mlp:200x100.")
+@click.option(
+    "--models",
+    help="Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module "
+    "as module:Net or FILE.py:Net; torchvision:NAME, timm:NAME, hf:NAME.",
+)
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(

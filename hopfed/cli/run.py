@@ -131,8 +131,12 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
     """Refuse to import code that a run file names, unless the command line names it too."""
-    asked = {setting.partition("=")[2].strip() for setting in settings}
-    for name in getattr(experiment, "code_of", lambda _: ())(config):
+    from hopfed.experiments.fl import code_of
+
+    named = [s.partition("=") for s in settings]
+    lists = [text for name, _, text in named if name.strip() in ("method", "models")]
+    asked = {part.strip() for text in lists for part in text.split(",")}
+    for name in getattr(experiment, "code_of", code_of)(config):
         if name not in asked:
             raise RunFileError(
                 f"{path}: names code to run, {name}; give --trust or the same --set if you know it"

@@ -124,7 +124,10 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
         pieces = {field: inner(piece) for field, piece in kept.items()}
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)
-        return _class(name, trusted)(**pieces)
+        made: Any = _class(name, trusted)(**pieces)
+        if trusted is not None and getattr(made, "code", ()):
+            raise DataError(f"{shown(str(made.code))}: code, and so not run here")
+        return made
     (content,) = rest
     makers: dict[str, Callable[[], Any]] = {
         "array": lambda: arrays[content],

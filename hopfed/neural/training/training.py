@@ -6,7 +6,8 @@ order; the results differ only by rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,9 +17,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from hopfed._lib.random import stream
+from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import check_types, require
 from hopfed.neural.data.tensors import Augment, Tensors, generator
+from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
 from hopfed.neural.training.task import Params
@@ -191,12 +193,20 @@ class Job:
         found = []
         for epoch in range(training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
-            found += [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
+            cuts = list(range(training.batch, len(order), training.batch))
+            if cuts and len(order) - cuts[-1] == 1 and self.alone():
+                cuts.pop()  # the last example joins the batch before: it has no statistics alone
+            found += np.split(order, cuts) if len(order) else []
         return found
+
+    def alone(self) -> bool:
+        """Whether the net has batch statistics of its own, see `models.adapter.Body`."""
+        return any(body.alone for body in bodies(self.net))
 
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
-        return [n for n, _ in self.net.named_parameters() if not self.stays(n)]
+        named = self.net.named_parameters()
+        return [n for n, p in named if p.requires_grad and not self.stays(n)]
 
     def stays(self, name: str) -> bool:
         """Whether a parameter or buffer is frozen."""
@@ -296,34 +306,56 @@ def train_sequential(
 ) -> None:
     """Train every job, one after the other."""
     for job in jobs:
-        forward, names = forward_of(job.net.train()), job.trained()
-        params = {n: t.detach().clone() for n, t in job.params.items()}
-        weights = [params[n].requires_grad_() for n in names]
-        optimizer, losses = training.make(), []
-        optimizer.resume(job.moments or {})
-        steps = job.steps(training)
-        draws = generator(job.path[0], "augment", *job.path[1:])
-        for rows in steps:
-            x, y = data.batch(data.rows(rows), augment, draws)
-            with training.casting(data.device):
-                loss = objective(forward, params, x, y, None, job.extra)
-            grads = torch.autograd.grad(loss, weights, allow_unused=True)
-            with torch.no_grad():
-                grads = [
-                    torch.zeros_like(w) if g is None else g
-                    for g, w in zip(grads, weights, strict=True)
-                ]
-                named = dict(zip(names, grads, strict=True))
-                if job.direct is not None:
-                    grads = list(job.direct(named, job.extra).values())
-                optimizer.step(weights, clipped(grads, training.clip, 0))
-            losses.append(float(loss.detach()))
-            if job.moments is not None:
-                job.gradient = named
-        last = max(len(steps) // max(training.epochs, 1), 1)
-        job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+        with drawing([job], data.device):
+            _train_one(job, data, training, objective, augment)
+
+
+@contextmanager
+def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
+    """Let layers that draw, as dropout does, draw from a stream of the jobs of a brought network.
+
+    The networks of hopfed draw nothing.
+    """
+    if not bodies(jobs[0].net):
+        yield
+        return
+    seed, *path = jobs[0].path
+    kind = device.type if device.type != "cpu" else "cuda"
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=kind):
+        torch.manual_seed(derive(seed, "layers", *path))
+        yield
+
+
+def _train_one(
+    job: Job, data: Tensors, training: Training, objective: Objective, augment: Augment | None
+) -> None:
+    forward, names = forward_of(job.net.train()), job.trained()
+    params = {n: t.detach().clone() for n, t in job.params.items()}
+    weights = [params[n].requires_grad_() for n in names]
+    optimizer, losses = training.make(), []
+    optimizer.resume(job.moments or {})
+    steps = job.steps(training)
+    draws = generator(job.path[0], "augment", *job.path[1:])
+    for rows in steps:
+        x, y = data.batch(data.rows(rows), augment, draws)
+        with training.casting(data.device):
+            loss = objective(forward, params, x, y, None, job.extra)
+        grads = torch.autograd.grad(loss, weights, allow_unused=True)
+        with torch.no_grad():
+            grads = [
+                torch.zeros_like(w) if g is None else g for g, w in zip(grads, weights, strict=True)
+            ]
+            named = dict(zip(names, grads, strict=True))
+            if job.direct is not None:
+                grads = list(job.direct(named, job.extra).values())
+            optimizer.step(weights, clipped(grads, training.clip, 0))
+        losses.append(float(loss.detach()))
         if job.moments is not None:
-            job.moments = optimizer.state()
+            job.gradient = named
+    last = max(len(steps) // max(training.epochs, 1), 1)
+    job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+    if job.moments is not None:
+        job.moments = optimizer.state()
 
 
 def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
