@@ -125,8 +125,9 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)
         made: Any = _class(name, trusted)(**pieces)
-        if trusted is not None and getattr(made, "code", ()):
-            raise DataError(f"{shown(str(made.code))}: code, and so not run here")
+        code = getattr(made, "code", ())  # names of it, which an importing class gives
+        if trusted is not None and code:
+            raise DataError(f"{shown(str(code))}: code, and so not run here")
         return made
     (content,) = rest
     makers: dict[str, Callable[[], Any]] = {
