@@ -39,8 +39,8 @@ class Config:
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : smallest number of clients that must answer in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, way, precision : see
-        `hopfed.neural.training.training.Training`.
+    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision :
+        see `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
@@ -75,6 +75,8 @@ class Config:
     epochs: int = 1
     batch: int = 32
     clip: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
     every: int = 1

@@ -78,7 +78,7 @@ def carry_out(
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
     seconds = -time.perf_counter()
-    with _progress(experiment.__name__.rpartition(".")[2]) as report:
+    with progress(experiment.__name__.rpartition(".")[2]) as report:
         run = execute(
             experiment,
             config,
@@ -144,8 +144,8 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
 
 
 @contextmanager
-def _progress(name: str) -> Any:
-    """Progress bar on standard error, by seed, or by seed and round."""
+def progress(name: str) -> Any:
+    """Progress bar on standard error."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

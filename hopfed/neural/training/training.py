@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,11 +23,13 @@ from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
+from hopfed.neural.training.schedules import factor
 from hopfed.neural.training.task import Params
 
 __all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "masked_mean"]
 
 PRECISIONS = ("float32", "bfloat16")
+TINY = 1e-12  # learning rate where a schedule would say 0
 WAYS = ("auto", "sequential", "stacked")
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
@@ -70,6 +72,8 @@ class Training:
     epochs : passes over the client's training examples.
     batch : number of examples in a step.
     clip : largest norm of a gradient; 0 means no limit.
+    schedule, warmup : how `lr` changes over the rounds, see `schedules.factor`.
+    rounds : number of rounds of the run, over which the schedule goes.
     way : "sequential", "stacked", or "auto", which measures both and takes the faster.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
@@ -89,6 +93,9 @@ class Training:
     epochs: int = 1
     batch: int = 32
     clip: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
+    rounds: int = 1
     way: str = "auto"
     precision: str = "float32"
 
@@ -101,9 +108,23 @@ class Training:
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
         require(self.batch >= 1, "batch", "at least 1", self.batch)
+        require(self.warmup >= 0, "warmup", "at least 0", self.warmup)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+        factor(self.schedule, 0, 0, 1)  # checks the word
         require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
         names = ", ".join(PRECISIONS)
         require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+
+    def at(self, t: int) -> Training:
+        """Settings of round `t`, with the learning rate of that round.
+
+        Examples
+        --------
+        >>> Training(lr=0.1, schedule="step:3:0.5").at(4).lr
+        0.05
+        """
+        share = factor(self.schedule, self.warmup, t, self.rounds)
+        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
 
     def casting(self, device: torch.device) -> torch.autocast:
         """Context in which losses are computed on `device`."""
