@@ -34,13 +34,13 @@ class Config:
     Attributes
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
-    data, partition, clients, models, norm, published, examples, shares, augment : see
-        `hopfed.neural.training.task.TaskSpec`.
+    data, partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
+        shares, augment : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : smallest number of clients that must answer in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, way, precision : see
-        `hopfed.neural.training.training.Training`.
+    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision :
+        see `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
@@ -55,6 +55,10 @@ class Config:
     clients: int = 10
     models: tuple[str, ...] = ("lenet",)
     norm: str = "group"
+    init: str = "auto"
+    head_layer: str = ""
+    weights: tuple[str, ...] = ()
+    frozen: bool = False
     published: bool = False
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
@@ -71,6 +75,8 @@ class Config:
     epochs: int = 1
     batch: int = 32
     clip: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
     every: int = 1
@@ -142,9 +148,15 @@ RECORD = Record(
 )
 
 
-def code_of(config: Config) -> tuple[str, ...]:
-    """Names of code outside of hopfed in the settings: a method as ``module:Class``."""
-    return (config.method,) if ":" in config.method else ()
+def code_of(config: Any) -> tuple[str, ...]:
+    """Names of code outside of hopfed in the settings of any experiment.
+
+    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
+    """
+    method, models = getattr(config, "method", ""), getattr(config, "models", ())
+    known = "mlp", "lstm", "torchvision", "timm", "hf"  # whose names may have a colon
+    own = [name for name in models if name.partition(":")[0] not in known]
+    return tuple(name for name in (method, *own) if ":" in name)
 
 
 def run_round(

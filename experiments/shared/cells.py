@@ -89,6 +89,8 @@ class Bench(ABC):
     clients: int = 10
     models: tuple[str, ...] = ("cnn-5",)
     norm: str = "group"
+    init: str = "auto"
+    augment: bool = False
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     unseen: float = 0.0
@@ -103,6 +105,8 @@ class Bench(ABC):
     epochs: int = 1
     batch: int = 32
     clip: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
     every: int = 1

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import json
+from dataclasses import asdict, fields, replace
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hopfed._lib.outputs import RUN, check_outputs
+from hopfed._lib.outputs import RUN, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import out, table
-from hopfed.cli.run import carry_out
+from hopfed.cli.output import out, shown, table
+from hopfed.cli.run import carry_out, progress
 from hopfed.errors import BackendError, DataError
 
 
@@ -30,16 +31,45 @@ for command in COMMANDS:
     fl_command.add_command(command)
 
 
+def _task_options(command: Any) -> Any:
+    """Options that say what is trained on what."""
+    for option in reversed(
+        (
+            click.argument("method"),
+            click.option(
+                "--config",
+                "config_file",
+                type=click.Path(path_type=Path),
+                help="Settings, .toml, as `hopfed fl tune` writes it.",
+            ),
+            click.option(
+                "--data",
+                help="digits, a name, a .npz file, a table of features as FILE.csv[:LABELS], or "
+                "hub:NAME. [default: digits]",
+            ),
+            click.option("--partition", help="iid, classes:K, dirichlet:A, writer, rotation:..."),
+            click.option("--clients", type=COUNT, help="Number of clients."),
+            click.option("--rounds", type=COUNT, help="Communication rounds."),
+            click.option(
+                "--models",
+                help="Architectures, which clients take in turn: lenet,mlp:200x100; your own "
+                "torch.nn.Module as module:Net or FILE.py:Net; torchvision:NAME, timm:NAME, "
+                "hf:NAME.",
+            ),
+            click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
+            click.option(
+                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
+            ),
+            click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
+            device_option("networks are trained; so far on the processor only"),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 @fl_command.command("run")
-@click.argument("method")
-@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Settings, .toml.")
-@click.option("--data", help="digits, a name, a .npz file, or hub:NAME. [default: digits]")
-@click.option("--partition", help="iid, classes:K, dirichlet:A, writer, domain, rotation:...")
-@click.option("--clients", type=COUNT, help="Number of clients.")
-@click.option("--rounds", type=COUNT, help="Communication rounds.")
-@click.option("--models", help="Architectures, which clients take in turn: lenet,mlp:200x100.")
-@click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@_task_options
 @click.option(
     "--engine",
     type=click.Choice(("local", "pool", "flower")),
@@ -47,42 +77,94 @@ for command in COMMANDS:
     show_default=True,
     help="Where clients run: in this process, in worker processes, or as nodes of Flower.",
 )
-@click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-@device_option("networks are trained; so far on the processor only")
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def run_command(
-    method: str,
-    config_file: Path | None,
-    out_file: Path | None,
-    as_json: bool,
-    settings: tuple[str, ...],
-    **options: Any,
-) -> None:
+def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
+    check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
+    fl = _experiment()
+    first, settings = _settings(options)
+    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    config.make(0)  # a wrong name is reported before a file is written
+    carry_out(fl, config, out_file, as_json, first=first, **options)
+
+
+@fl_command.command("tune")
+@_task_options
+@click.option(
+    "--grid",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="KEY=VALUE,VALUE",
+    help="Values to try of a setting; several settings make a grid.",
+)
+@click.option(
+    "--out", "out_file", type=click.Path(path_type=Path), help="Settings (.toml) to write."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+def tune_command(
+    method: str, axes: tuple[str, ...], out_file: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Choose settings of METHOD by validation accuracy; --out is a file for `fl run --config`.
+
+    Test examples are not looked at. Run what is chosen on other seeds: `--seeds 100:105`.
+
+    Example: hopfed fl tune fedprox --grid lr=0.01,0.03 --grid mu=0.1,1 --rounds 3 --out best.toml
+    """
+    check_outputs(("--out", out_file, (".toml",)), inputs=_inputs(options))
+    fl = _experiment()
+    from hopfed.experiments.shared import tuning
+
+    points = tuning.grid(axes)
+    first, settings = _settings(options)
+    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    with progress("tune") as report:
+        found = tuning.tune(config, points, workers=options["workers"], first=first, report=report)
+    chosen = tuning.best(found)
+    if out_file is not None:
+        with replacing(out_file) as temporary:
+            temporary.write_text(tuning.as_toml(method, config, found, settings), encoding="utf-8")
+    if as_json:
+        plain = [asdict(p) for p in found]
+        print(json.dumps({"method": method, "points": plain, "chosen": chosen.settings}))
+        return
+    grid = table("validation %", "best round", "GFLOP", "MB", "seconds", "settings")
+    grid.columns[-1].justify = "left"
+    for p in found:
+        cost = f"{p.gigaflops:.4g}", f"{p.megabytes:.4g}", f"{p.seconds:.1f}"
+        words = f"{' '.join(p.settings)}{'  *' if p is chosen else ''}{p.fault and f': {p.fault}'}"
+        grid.add_row(f"{100 * p.validation:.2f}", f"{p.round:.1f}", *cost, words)
+    out.print(grid)
+    kept = "" if out_file is None else f"; wrote {shown(out_file)}"
+    out.print(f"\nchosen: {' '.join(chosen.settings)}{kept}")
+
+
+def _inputs(options: dict[str, Any]) -> list[Path]:
+    """Files that are read, and the place where networks are trained."""
     on_the_processor(
         options.pop("device"), "clients keep their weights in main memory, and train there only"
     )
-    inputs = [] if config_file is None else [config_file]
-    if options["data"] is not None:
-        inputs.append(Path(options["data"]))
-    check_outputs(("--out", out_file, RUN), inputs=inputs)
-    fl = _experiment()
-    config = replace(fl.Config(), method=method)
-    if config_file is not None:
-        config = fl.with_options(config, _read(config_file))
+    given = (options["config_file"], options["data"])
+    return [Path(each) for each in given if each is not None]
+
+
+def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
+    """First seed, and all settings of the command line; they are taken out of `options`."""
+    file = options.pop("config_file")
+    held = {} if file is None else dict(s.split("=", 1) for s in _read(file))
     first, number = options.pop("seeds") or (0, None)
-    options |= {"seeds": number, "first": first}
-    named = ("data", "partition", "clients", "rounds", "models", "seeds")
-    given = [f"{n}={options.pop(n)}" for n in named if options.get(n) is not None]
-    config = fl.with_options(config, [*given, *settings])
-    config.make(0)  # a wrong name is reported before a file is written
-    carry_out(fl, config, out_file, as_json, **options)
+    named = {n: options.pop(n) for n in ("data", "partition", "clients", "rounds", "models")}
+    named["seeds"] = number
+    given = [f"{n}={value}" for n, value in named.items() if value is not None]
+    given += options.pop("settings")
+    said = {s.partition("=")[0].strip() for s in given}
+    return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
 
 
 @fl_command.command("list")

@@ -78,7 +78,7 @@ def carry_out(
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
     seconds = -time.perf_counter()
-    with _progress(experiment.__name__.rpartition(".")[2]) as report:
+    with progress(experiment.__name__.rpartition(".")[2]) as report:
         run = execute(
             experiment,
             config,
@@ -131,8 +131,12 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
     """Refuse to import code that a run file names, unless the command line names it too."""
-    asked = {setting.partition("=")[2].strip() for setting in settings}
-    for name in getattr(experiment, "code_of", lambda _: ())(config):
+    from hopfed.experiments.fl import code_of
+
+    named = [s.partition("=") for s in settings]
+    lists = [text for name, _, text in named if name.strip() in ("method", "models")]
+    asked = {part.strip() for text in lists for part in text.split(",")}
+    for name in getattr(experiment, "code_of", code_of)(config):
         if name not in asked:
             raise RunFileError(
                 f"{path}: names code to run, {name}; give --trust or the same --set if you know it"
@@ -140,8 +144,8 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
 
 
 @contextmanager
-def _progress(name: str) -> Any:
-    """Progress bar on standard error, by seed, or by seed and round."""
+def progress(name: str) -> Any:
+    """Progress bar on standard error."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -124,7 +124,11 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
         pieces = {field: inner(piece) for field, piece in kept.items()}
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)
-        return _class(name, trusted)(**pieces)
+        made: Any = _class(name, trusted)(**pieces)
+        code = getattr(made, "code", ())  # names of it, which an importing class gives
+        if trusted is not None and code:
+            raise DataError(f"{shown(str(code))}: code, and so not run here")
+        return made
     (content,) = rest
     makers: dict[str, Callable[[], Any]] = {
         "array": lambda: arrays[content],

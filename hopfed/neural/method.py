@@ -184,16 +184,18 @@ class NeuralMethod(ABC):
             except Exception as error:  # the fault of one client must not stop the others
                 failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
         flops = dict.fromkeys(jobs, 0.0)
+        training = self.training.at(calls[0].context.round) if calls else self.training
         for number, phase in enumerate(self.phases()):
             if calls and phase.exchange not in (None, calls[0].context.exchange):
                 continue
-            for i, job in jobs.items():
+            for job in jobs.values():
                 job.begin(phase, number)
+            ours = {i: job for i, job in jobs.items() if job.trained()}
+            for i, job in ours.items():
                 flops[i] += self._flops(job, calls[i], number) * len(job.rows) * phase.epochs
-            settings = replace(self.training, epochs=phase.epochs)
-            ours = list(jobs.values())
+            settings = replace(training, epochs=phase.epochs)
             augment = self.loaded.augment if phase.augment else None
-            train(ours, self.loaded.tensors, settings, phase.objective, augment)
+            train(list(ours.values()), self.loaded.tensors, settings, phase.objective, augment)
         return [
             failed[i] if i in failed else self._outcome(calls[i], jobs[i], flops[i])
             for i in range(len(calls))

@@ -23,7 +23,7 @@ def test_digits_are_those_of_scikit_learn():
     [
         ("digitz", r"did you mean digits\?\), got 'digitz'"),
         ("minst", "did you mean mnist"),
-        ("/a/folder", "data must be digits, FILE.npz, hub:NAME"),
+        ("/a/folder", r"data must be digits, FILE.npz, FILE.csv\[:COLUMN\], hub:NAME"),
         ("", "data must be"),
         ("hub:", "hub:NAME with a name of mnist"),
     ],

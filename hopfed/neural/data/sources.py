@@ -16,6 +16,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data import folders, leaf
 from hopfed.neural.data.archives import read_npz
 from hopfed.neural.data.dataset import Dataset
+from hopfed.neural.data.features import TABLE, read_features
 from hopfed.neural.data.hub import ENTRIES, read_hub
 
 ENVIRONMENT = "HOPFED_DATA"
@@ -112,6 +113,8 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
 
         "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
         "FILE.npz" : a file with `images` and `labels`, as :func:`archives.read_npz` reads it.
+        "FILE.csv", "FILE.csv:COLUMN" : a table of features, with its column of labels, as
+        :func:`features.read_features` reads it; also .tsv, .parquet and .feather.
         "mnist", "cifar10", "cifar100", "tiny-imagenet", "femnist", "shakespeare", "pacs",
         "office-home" : an .npz file or the official folder, below the root.
         "hub:NAME" : one of these datasets from the hub (extra `hub`).
@@ -132,12 +135,17 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
     Dataset(name='digits')
     >>> load("cifar11")
     Traceback (most recent call last):
-    hopfed.errors.ArgumentError: data must be digits, FILE.npz, hub:NAME, mnist, cifar10, cifar100,
-    tiny-imagenet, femnist, shakespeare, pacs or office-home (did you mean cifar10?), got 'cifar11'
+    hopfed.errors.ArgumentError: data must be digits, FILE.npz, FILE.csv[:COLUMN], hub:NAME, mnist,
+    cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or office-home (did you mean
+    cifar10?), got 'cifar11'
     """
     if size is not None:
         require(isinstance(size, int) and size > 0, "size", "a number of pixels above 0", size)
     kind, _, rest = spec.partition(":")
+    table = TABLE.fullmatch(spec)
+    if table is not None:
+        _require_as_is(size, spec)
+        return read_features(_existing(table[1], root), table[2])
     if kind == "hub":
         return read_hub(_known(rest, ENTRIES, "hub:"), size)
     if spec.endswith(".npz"):
@@ -208,5 +216,9 @@ def _known(text: str, names: dict, prefix: str) -> str:
     hint = f" (did you mean {prefix}{near[0]}?)" if near else ""
     *head, last = names
     every = f"{', '.join(head)} or {last}"
-    forms = f"hub:NAME with a name of {every}" if prefix else f"digits, FILE.npz, hub:NAME, {every}"
+    forms = (
+        f"hub:NAME with a name of {every}"
+        if prefix
+        else f"digits, FILE.npz, FILE.csv[:COLUMN], hub:NAME, {every}"
+    )
     raise ArgumentError("data", forms + hint, repr(prefix + text))

@@ -66,6 +66,7 @@ class Model(nn.Module):
     features : module that maps inputs (B, C, S, S), or tokens (B, T), to (B, feature_dim).
     head : module that maps features to logits (B, classes).
     feature_dim : length of a feature vector.
+    frozen : whether the extractor keeps its weights and statistics; see `freeze`.
 
     Examples
     --------
@@ -80,6 +81,20 @@ class Model(nn.Module):
         self.features = features
         self.head = head
         self.feature_dim = feature_dim
+        self.frozen = False
+
+    def freeze(self) -> Model:
+        """Let only the head be trained; the extractor stays in test mode."""
+        self.features.requires_grad_(False)
+        self.frozen = True
+        return self.train(self.training)
+
+    def train(self, mode: bool = True) -> Model:
+        """Set the mode, but not that of a frozen extractor."""
+        super().train(mode)
+        if self.frozen:
+            self.features.train(False)
+        return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the logits (B, classes)."""

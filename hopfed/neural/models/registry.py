@@ -17,7 +17,9 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import derive
 from hopfed._lib.settings import MOST, require, whole
 from hopfed.errors import ArgumentError
+from hopfed.neural.models.adapter import adapted
 from hopfed.neural.models.base import Model, Shape, rectified
+from hopfed.neural.models.brought import is_brought, make
 from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
 from hopfed.neural.models.recurrent import lstm
 from hopfed.neural.models.residual import mobilenet_v2, resnet
@@ -34,6 +36,8 @@ MODELS: dict[str, Callable[..., Model]] = {
     "lstm": lstm,
 }
 
+INITS = ("auto", "he", "own")
+
 # Architecture -> the setting that its name may contain, its pattern, and an example.
 WIDTHS = {"mlp": ("hidden", r"\d+(x\d+)*", "mlp:200x100"), "lstm": ("width", r"\d+", "lstm:64")}
 
@@ -46,6 +50,10 @@ def build(
     classes: int,
     seed: int,
     norm: str = "group",
+    init: str = "auto",
+    tokens: bool = False,
+    head_layer: str = "",
+    pretrained: bool = False,
     **settings: Any,
 ) -> Model:
     """Return the architecture `name` with initial weights drawn from `seed`, on the CPU.
@@ -57,9 +65,14 @@ def build(
 
     Parameters
     ----------
-    name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64.
+    name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64; or
+        a network that is brought, see `hopfed.neural.models.brought`.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
+    init : "he", as above; "own", as the layers or a brought network initialise themselves, which
+        for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
+    tokens, head_layer : of a brought network, see `hopfed.neural.models.adapter.adapted`.
+    pretrained : take the weights that torchvision, timm or Hugging Face publish.
     settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
         an lstm.
 
@@ -74,6 +87,13 @@ def build(
     >>> model(torch.zeros(5, 1, 8, 8)).shape
     torch.Size([5, 10])
     """
+    shape = Shape(channels, size, classes, norm)
+    require(init in INITS, "init", f"one of {', '.join(INITS)}", repr(init))
+    if is_brought(name):
+        return _brought(name, shape, seed, init, tokens, head_layer, pretrained)
+    rule = "left out: only brought networks have one"
+    require(not head_layer, "head_layer", rule, repr(head_layer))
+    require(not pretrained, "weights", f"a file, or none, for {name}", "pretrained")
     name, widths = _parse(name)
     settings = {**widths, **settings}
     known = [
@@ -82,10 +102,25 @@ def build(
     for setting in settings:
         require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
         _check_known(f"settings of {name}", setting, known)
-    shape = Shape(channels, size, classes, norm)
     with drawing(seed, "features", name):
         model = MODELS[name](shape, **settings)
-        rectified(model.features)
+        if init != "own":
+            rectified(model.features)
+    with drawing(seed, "header"):
+        model.head.reset_parameters()
+    return model
+
+
+def _brought(
+    name: str, shape: Shape, seed: int, init: str, tokens: bool, head: str, pretrained: bool
+) -> Model:
+    """Build a network that hopfed does not have."""
+    with drawing(seed, "features", name):
+        net = make(name, shape, pretrained=pretrained)
+        repeats = not tokens and name.partition(":")[0] in ("torchvision", "hf")
+        model = adapted(net, name, shape, tokens=tokens, head=head, repeats=repeats)
+        if init == "he" and not pretrained:
+            rectified(model.features)
     with drawing(seed, "header"):
         model.head.reset_parameters()
     return model
@@ -114,7 +149,8 @@ def assign(
     require(len(names) > 0, "names", "one or more models", "none")
     require(clients >= 1, "clients", "at least 1", clients)
     for name in names:
-        check_name(name)
+        if not is_brought(name):
+            check_name(name)
     if isinstance(rule, str):
         require(rule == "cycle", "rule", "cycle, or a list of models, one per client", repr(rule))
         return tuple(names[k % len(names)] for k in range(clients))
@@ -136,15 +172,15 @@ def check_name(name: str, argument: str = "model") -> str:
     return name
 
 
-def reads_text(name: str) -> bool:
-    """Whether the inputs of the architecture are tokens; otherwise they are images.
+def reads(name: str, *, images: bool) -> bool:
+    """Whether the architecture takes images; or, with `images` False, tokens.
 
     Examples
     --------
-    >>> reads_text("lstm:64"), reads_text("mlp")
-    (True, False)
+    >>> reads("lstm:64", images=True), reads("mlp", images=True), reads("mine:Net", images=False)
+    (False, True, True)
     """
-    return _parse(name)[0] == "lstm"
+    return is_brought(name) or (_parse(name)[0] == "lstm") != images
 
 
 def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:

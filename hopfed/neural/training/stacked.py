@@ -20,7 +20,15 @@ from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.training.batched import batched
 from hopfed.neural.training.optimizers import age, of_client, stack
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Job, Objective, Training, clipped, forward_of
+from hopfed.neural.training.training import (
+    Forward,
+    Job,
+    Objective,
+    Training,
+    clipped,
+    drawing,
+    forward_of,
+)
 
 __all__: list[str] = []
 
@@ -38,6 +46,17 @@ def train_stacked(
     augment: Augment | None = None,
 ) -> None:
     """Train jobs of one architecture together; their optimizers made equally many steps before."""
+    with drawing(jobs, data.device):
+        _train(jobs, data, training, objective, augment)
+
+
+def _train(
+    jobs: Sequence[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> None:
     planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
     forward, names = _forward(jobs[0], data, training), jobs[0].trained()

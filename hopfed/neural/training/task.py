@@ -18,9 +18,13 @@ from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
-from hopfed.neural.models.registry import reads_text
+from hopfed.neural.models.brought import is_brought, own_code
+from hopfed.neural.models.registry import reads
+from hopfed.neural.models.weights import load_weights
 
 Params = dict[str, torch.Tensor]
+
+NONE, PRETRAINED = "none", "pretrained"  # words for weights that are in no file
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,14 @@ class TaskSpec:
     data : what `hopfed.neural.data.load` takes.
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
-    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths.
+    models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
+        module:Net, FILE.py:Net, torchvision:NAME, timm:NAME and hf:NAME networks that are brought.
     norm : "group" or "batch".
+    init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
+    head_layer : layer of a brought network that is its head; empty for its last linear layer.
+    weights : for each of `models` a file of weights, "pretrained" for those of its library, or
+        "none"; empty for none.
+    frozen : whether only heads are trained.
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
     shares : shares of training, validation and test examples of a client, as 8:1:1.
@@ -57,6 +67,10 @@ class TaskSpec:
     clients: int = 10
     models: tuple[str, ...] = ("lenet",)
     norm: str = "group"
+    init: str = "auto"
+    head_layer: str = ""
+    weights: tuple[str, ...] = ()
+    frozen: bool = False
     published: bool = False
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
@@ -67,6 +81,16 @@ class TaskSpec:
         check_types(self)
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         require(self.examples >= 0, "examples", "at least 0", self.examples)
+        fits = len(self.weights) in (0, len(self.models))
+        rule = f"one for each of the {len(self.models)} models"
+        require(fits, "weights", rule, ",".join(self.weights))
+        one = len(set(self.models)) == len(self.models)
+        require(one or not self.weights, "models", "different where weights are given", self.models)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Networks that are code of a user, which nobody else may have imported."""
+        return own_code(self.models)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +134,11 @@ class Task:
     @property
     def augment(self) -> Augment | None:
         """Augmentation of training images; None without one."""
-        return Augment() if self.spec.augment and self.tensors.mean is not None else None
+        data = self.split.dataset
+        if not self.spec.augment or not data.is_images:
+            return None
+        require(data.shape[-1] > 1, "augment", "false for vectors", self.spec.augment)
+        return Augment()
 
     def model(self, client: int) -> Model:
         """Model of a client's architecture."""
@@ -118,21 +146,30 @@ class Task:
 
     def build(self, architecture: str) -> Model:
         """Make a further model for the data, such as a small model that all clients share."""
-        data = self.split.dataset
+        data, spec = self.split.dataset, self.spec
         rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
-        require(reads_text(architecture) != data.is_images, "model", rule, repr(architecture))
+        fits = reads(architecture, images=data.is_images)
+        require(fits, "model", rule, repr(architecture))
         if data.is_images:
             channels, size = data.shape[0], data.shape[-1]
         else:
             channels, size = int(data.inputs.max()) + 1, data.shape[0]
-        return build(
+        weights = dict(zip(spec.models, spec.weights, strict=False)).get(architecture, NONE)
+        model = build(
             architecture,
             channels=channels,
             size=size,
             classes=data.classes,
-            seed=self.spec.seed,
-            norm=self.spec.norm,
+            seed=spec.seed,
+            norm=spec.norm,
+            init=spec.init,
+            tokens=not data.is_images,
+            head_layer=spec.head_layer if is_brought(architecture) else "",
+            pretrained=weights == PRETRAINED,
         )
+        if weights not in (NONE, PRETRAINED):
+            load_weights(model, weights)
+        return model
 
     def initial(self, client: int) -> Params:
         """Copy of the initial parameters and buffers of a client."""
@@ -170,4 +207,7 @@ def task_of(spec: TaskSpec) -> Task:
     )
     task = Task(spec, split, to_tensors(split), assign(spec.models, len(split)))
     task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
+    if spec.frozen:
+        for model in task.templates.values():
+            model.freeze()
     return task

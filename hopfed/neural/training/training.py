@@ -6,8 +6,9 @@ order; the results differ only by rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,16 +17,19 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from hopfed._lib.random import stream
+from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import check_types, require
 from hopfed.neural.data.tensors import Augment, Tensors, generator
+from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
+from hopfed.neural.training.schedules import factor
 from hopfed.neural.training.task import Params
 
 __all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "masked_mean"]
 
 PRECISIONS = ("float32", "bfloat16")
+TINY = 1e-12  # learning rate where a schedule would say 0
 WAYS = ("auto", "sequential", "stacked")
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
@@ -68,6 +72,8 @@ class Training:
     epochs : passes over the client's training examples.
     batch : number of examples in a step.
     clip : largest norm of a gradient; 0 means no limit.
+    schedule, warmup : how `lr` changes over the rounds, see `schedules.factor`.
+    rounds : number of rounds of the run, over which the schedule goes.
     way : "sequential", "stacked", or "auto", which measures both and takes the faster.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
@@ -87,6 +93,9 @@ class Training:
     epochs: int = 1
     batch: int = 32
     clip: float = 0.0
+    schedule: str = "constant"
+    warmup: int = 0
+    rounds: int = 1
     way: str = "auto"
     precision: str = "float32"
 
@@ -99,9 +108,23 @@ class Training:
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
         require(self.batch >= 1, "batch", "at least 1", self.batch)
+        require(self.warmup >= 0, "warmup", "at least 0", self.warmup)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+        factor(self.schedule, 0, 0, 1)  # checks the word
         require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
         names = ", ".join(PRECISIONS)
         require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+
+    def at(self, t: int) -> Training:
+        """Settings of round `t`, with the learning rate of that round.
+
+        Examples
+        --------
+        >>> Training(lr=0.1, schedule="step:3:0.5").at(4).lr
+        0.05
+        """
+        share = factor(self.schedule, self.warmup, t, self.rounds)
+        return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
 
     def casting(self, device: torch.device) -> torch.autocast:
         """Context in which losses are computed on `device`."""
@@ -191,12 +214,20 @@ class Job:
         found = []
         for epoch in range(training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
-            found += [order[i : i + training.batch] for i in range(0, len(order), training.batch)]
+            cuts = list(range(training.batch, len(order), training.batch))
+            if cuts and len(order) - cuts[-1] == 1 and self.alone():
+                cuts.pop()  # the last example joins the batch before: it has no statistics alone
+            found += np.split(order, cuts) if len(order) else []
         return found
+
+    def alone(self) -> bool:
+        """Whether the net has batch statistics of its own, see `models.adapter.Body`."""
+        return any(body.alone for body in bodies(self.net))
 
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
-        return [n for n, _ in self.net.named_parameters() if not self.stays(n)]
+        named = self.net.named_parameters()
+        return [n for n, p in named if p.requires_grad and not self.stays(n)]
 
     def stays(self, name: str) -> bool:
         """Whether a parameter or buffer is frozen."""
@@ -296,34 +327,56 @@ def train_sequential(
 ) -> None:
     """Train every job, one after the other."""
     for job in jobs:
-        forward, names = forward_of(job.net.train()), job.trained()
-        params = {n: t.detach().clone() for n, t in job.params.items()}
-        weights = [params[n].requires_grad_() for n in names]
-        optimizer, losses = training.make(), []
-        optimizer.resume(job.moments or {})
-        steps = job.steps(training)
-        draws = generator(job.path[0], "augment", *job.path[1:])
-        for rows in steps:
-            x, y = data.batch(data.rows(rows), augment, draws)
-            with training.casting(data.device):
-                loss = objective(forward, params, x, y, None, job.extra)
-            grads = torch.autograd.grad(loss, weights, allow_unused=True)
-            with torch.no_grad():
-                grads = [
-                    torch.zeros_like(w) if g is None else g
-                    for g, w in zip(grads, weights, strict=True)
-                ]
-                named = dict(zip(names, grads, strict=True))
-                if job.direct is not None:
-                    grads = list(job.direct(named, job.extra).values())
-                optimizer.step(weights, clipped(grads, training.clip, 0))
-            losses.append(float(loss.detach()))
-            if job.moments is not None:
-                job.gradient = named
-        last = max(len(steps) // max(training.epochs, 1), 1)
-        job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+        with drawing([job], data.device):
+            _train_one(job, data, training, objective, augment)
+
+
+@contextmanager
+def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
+    """Let layers that draw, as dropout does, draw from a stream of the jobs of a brought network.
+
+    The networks of hopfed draw nothing.
+    """
+    if not bodies(jobs[0].net):
+        yield
+        return
+    seed, *path = jobs[0].path
+    kind = device.type if device.type != "cpu" else "cuda"
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=kind):
+        torch.manual_seed(derive(seed, "layers", *path))
+        yield
+
+
+def _train_one(
+    job: Job, data: Tensors, training: Training, objective: Objective, augment: Augment | None
+) -> None:
+    forward, names = forward_of(job.net.train()), job.trained()
+    params = {n: t.detach().clone() for n, t in job.params.items()}
+    weights = [params[n].requires_grad_() for n in names]
+    optimizer, losses = training.make(), []
+    optimizer.resume(job.moments or {})
+    steps = job.steps(training)
+    draws = generator(job.path[0], "augment", *job.path[1:])
+    for rows in steps:
+        x, y = data.batch(data.rows(rows), augment, draws)
+        with training.casting(data.device):
+            loss = objective(forward, params, x, y, None, job.extra)
+        grads = torch.autograd.grad(loss, weights, allow_unused=True)
+        with torch.no_grad():
+            grads = [
+                torch.zeros_like(w) if g is None else g for g, w in zip(grads, weights, strict=True)
+            ]
+            named = dict(zip(names, grads, strict=True))
+            if job.direct is not None:
+                grads = list(job.direct(named, job.extra).values())
+            optimizer.step(weights, clipped(grads, training.clip, 0))
+        losses.append(float(loss.detach()))
         if job.moments is not None:
-            job.moments = optimizer.state()
+            job.gradient = named
+    last = max(len(steps) // max(training.epochs, 1), 1)
+    job.finish({n: t.detach() for n, t in params.items()}, losses, last)
+    if job.moments is not None:
+        job.moments = optimizer.state()
 
 
 def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:

@@ -11,17 +11,21 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from weakref import WeakSet
 
 import numpy as np
 import torch
+from torch import nn
 
 from hopfed._lib.outputs import replacing
 from hopfed.neural.data.tensors import Augment, Tensors
+from hopfed.neural.models.adapter import bodies
 from hopfed.neural.training.stacked import MOST, ROOM, stacks, train_stacked
 from hopfed.neural.training.training import Job, Objective, Training, train_sequential
 
@@ -29,6 +33,13 @@ TRIAL = 5  # steps in one timing
 REPEATS = 5  # largest number of repeats of every timing
 PATIENCE = 1.0  # after this many seconds two repeats are enough
 FEW = 24  # with fewer steps in a group, measuring costs more than it can save
+
+_ALONE: WeakSet[nn.Module] = WeakSet()  # brought networks that cannot be stacked
+
+
+class AloneWarning(UserWarning):
+    """Clients that were to be trained together are trained one by one."""
+
 
 # Seconds of a step: of one client alone; of a stack of any size; of each client in a stack.
 Timing = tuple[float, float, float]
@@ -44,11 +55,25 @@ def train(
     """Train every job in the way that `training` names; "auto" takes the faster way."""
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
-            way = training.way
-            if way == "auto":
-                way = _faster(group, data, training, objective, augment)
-            run = train_stacked if way == "stacked" and len(group) > 1 else train_sequential
-            run(group, data, training, objective, augment)
+            way = training.way if _stackable(group[0]) else "sequential"
+            try:
+                if way == "auto":
+                    way = _faster(group, data, training, objective, augment)
+                if way == "stacked" and len(group) > 1:
+                    train_stacked(group, data, training, objective, augment)
+                    continue
+            except Exception as error:  # of a brought network that `vmap` cannot batch
+                if not bodies(group[0].net):
+                    raise
+                _ALONE.add(group[0].net)
+                what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+                warnings.warn(f"clients are trained one by one ({what})", AloneWarning, 2)
+            train_sequential(group, data, training, objective, augment)
+
+
+def _stackable(job: Job) -> bool:
+    """Whether clients with this net may be trained together, as far as is known."""
+    return job.net not in _ALONE and not job.alone()
 
 
 @contextmanager
@@ -94,6 +119,7 @@ def _faster(
             torch.get_num_threads(),
             sum(t.numel() for t in group[0].params.values()),
             type(getattr(group[0].net, "features", group[0].net)).__name__,
+            *(type(body.net).__qualname__ for body in bodies(group[0].net)),
             len(list(group[0].net.modules())),
             tuple(data.inputs.shape[1:]),
             len(group).bit_length(),

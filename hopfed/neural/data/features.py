@@ -1,0 +1,131 @@
+"""Reader of tables of features: a number in each column, and the label of a row in one more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed.data.cells import as_numbers, distinct
+from hopfed.errors import DataError
+from hopfed.neural.data.dataset import Dataset
+from hopfed.tables.formats import source_of
+from hopfed.tables.vocabulary import MISSING
+
+LABELS = ("label", "class", "target", "y")  # of a column that need not be named, in any case
+GROUPS = ("writer", "domain")
+TABLE = re.compile(r"(.+\.(?:csv|tsv|parquet|feather|arrow)(?:\.gz)?)(?::(.+))?", re.IGNORECASE)
+
+
+def read_features(path: str | Path, label: str | None = None) -> Dataset:
+    """Read a table whose rows are examples.
+
+    A vector of d features becomes an image of d channels and one pixel, (n, d, 1, 1) float32, so
+    every feature is normalised on its own. Columns `writer` and `domain` are those of a `Dataset`.
+
+    Parameters
+    ----------
+    path : .csv, .tsv, .parquet or .feather, with names of columns.
+    label : name of the column of labels, which may be words or numbers; None takes the one that is
+        called label, class, target or y.
+
+    Raises
+    ------
+    DataError : one line: no such file or column, a cell that is missing or not a number.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "plants.csv"
+    ...     _ = file.write_text("width,length,label\\n1.5,2,ash\\n0.5,3,yew\\n")
+    ...     data = read_features(file)
+    >>> data.shape, data.class_names, data.labels.tolist()
+    ((2, 1, 1), ('ash', 'yew'), [0, 1])
+    """
+    source = source_of(Path(path))
+    names = list(source.names)
+    target = _label(names, label, path)
+    groups = {n: names.index(n) for n in GROUPS if n in names and names.index(n) != target}
+    used = [j for j in range(len(names)) if j != target and j not in groups.values()]
+    if not used:
+        raise DataError(f"{path}: there are no features beside {names[target]}")
+    for j in (target, *used, *groups.values()):
+        if j in source.unfit:
+            raise DataError(f"{path}: column {names[j]} {source.unfit[j]}")
+    rows: list[np.ndarray] = []
+    words: dict[int, list[np.ndarray]] = {j: [] for j in (target, *groups.values())}
+    done = 0
+    for block in source.blocks():
+        require_memory(12 * (done + len(block[0])) * len(used), f"{path}: features")
+        rows.append(np.stack([_numbers(block[j], path, names[j], done) for j in used], axis=1))
+        for j, parts in words.items():
+            parts.append(_words(block[j], path, names[j], done))
+        done += len(block[0])
+    if not done:
+        raise DataError(f"{path}: there are no rows")
+    labels, classes = _coded(words[target])
+    columns: dict[str, Any] = {}
+    for name, j in groups.items():
+        columns[name], columns[f"{name}_names"] = _coded(words[j])
+    features = np.concatenate(rows)[:, :, None, None]
+    return Dataset(Path(path).stem, features, labels, classes, **columns)
+
+
+def _label(names: list[str], label: str | None, path: str | Path) -> int:
+    """Place of the column of labels."""
+    if label is not None:
+        if label not in names:
+            raise DataError(f"{path}: no column {label!r} among {_listed(names)}")
+        return names.index(label)
+    found = [j for j, name in enumerate(names) if name.lower() in LABELS]
+    if len(found) == 1:
+        return found[0]
+    what = "none" if not found else "more than one"
+    called = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+    raise DataError(
+        f"{path}: {what} of the columns {_listed(names)} is called {called}: say {path}:COLUMN"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def _numbers(array: Any, path: str | Path, name: str, done: int) -> np.ndarray:
+    """A column of features, float32."""
+    values = as_numbers(array, MISSING)
+    if values is None:
+        raise DataError(f"{path}: column {name} holds words, features are numbers")
+    with np.errstate(over="ignore"):  # a number too large becomes infinity: refused
+        values = values.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise DataError(f"{path}: row {done + bad[0] + 1}, column {name} is missing or not finite")
+    return values
+
+
+def _words(array: Any, path: str | Path, name: str, done: int) -> np.ndarray:
+    """A column of labels, as text."""
+    words, places = distinct(array)
+    words = [word.strip() for word in words]
+    gone = [k for k, word in enumerate(words) if word.lower() in MISSING]
+    bad = np.flatnonzero((places < 0) | np.isin(places, gone))
+    if len(bad):
+        raise DataError(f"{path}: row {done + bad[0] + 1}, column {name} is missing")
+    return np.array(words)[places]
+
+
+def _coded(parts: list[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Codes of the words of a column, and the words: numbers by size, others by letters."""
+    words, codes = np.unique(np.concatenate(parts), return_inverse=True)
+    try:
+        order = np.argsort(words.astype(float), kind="stable")
+    except ValueError:
+        order = np.arange(len(words))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return place[codes].astype(np.int64), tuple(words[order].tolist())

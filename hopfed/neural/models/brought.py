@@ -1,0 +1,186 @@
+"""Networks that hopfed does not have: a user's own, or one of torchvision, timm, Hugging Face.
+
+A name is `module:Net` or `FILE.py:Net` for a class or function that returns a network, or
+`torchvision:NAME`, `timm:NAME`, `hf:NAME`, where these are installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from hopfed.errors import ArgumentError, BackendError, HopfedError
+from hopfed.neural.models.base import Shape
+
+# Names of parameters by which a network is told the shape of its inputs, or its classes.
+CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
+SIZE = ("size", "image_size", "img_size", "length")
+CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
+
+
+def is_brought(name: str) -> bool:
+    """Whether a name is of a network that hopfed does not have.
+
+    Examples
+    --------
+    >>> is_brought("mine:Net"), is_brought("mlp:32"), is_brought("lenet")
+    (True, False, False)
+    """
+    from hopfed.neural.models.registry import MODELS
+
+    base, _, rest = str(name).partition(":")
+    if base in LIBRARIES:
+        return bool(rest)
+    called = str(name).rpartition(":")[2]
+    return bool(rest) and base not in MODELS and called.replace(".", "").isidentifier()
+
+
+def own_code(names: Iterable[str]) -> tuple[str, ...]:
+    """Those names that are code of a user, which somebody has to ask for.
+
+    Examples
+    --------
+    >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224"])
+    ('mine:Net',)
+    """
+    return tuple(n for n in names if is_brought(n) and n.partition(":")[0] not in LIBRARIES)
+
+
+def make(name: str, shape: Shape, *, pretrained: bool) -> nn.Module:
+    """Return the network `name`.
+
+    A user's class or function is called with the numbers that its parameters ask for by name, such
+    as `channels`, `size` and `classes`; other parameters need a default.
+
+    Parameters
+    ----------
+    pretrained : take the weights that the library publishes.
+
+    Raises
+    ------
+    ArgumentError : there is no such network, or it cannot be made.
+    BackendError : the library is not installed.
+
+    Examples
+    --------
+    >>> make("torch.nn:Linear", Shape(channels=4, size=1, classes=2), pretrained=False)
+    Linear(in_features=4, out_features=2, bias=True)
+    """
+    source, _, rest = name.rpartition(":") if name.count(".py:") else name.partition(":")
+    if source in LIBRARIES:
+        made = _of_library(source, rest, shape, pretrained)
+    else:
+        if pretrained:
+            raise ArgumentError("weights", "a file, or none, for a network of yours", "pretrained")
+        made = _called(_found(source, rest, name), name, shape)
+    if not isinstance(made, nn.Module):
+        raise ArgumentError("models", "a torch.nn.Module, or a function that returns one", name)
+    return made
+
+
+def _found(source: str, path: str, name: str) -> Any:
+    """The class or function, imported."""
+    try:
+        found: Any = _of_file(Path(source)) if source.endswith(".py") else _module(source)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever a stranger's module raises
+        words = " ".join(str(error).split())[:160]
+        rule = f"importable as module:Net or FILE.py:Net ({type(error).__name__}: {words})"
+        raise ArgumentError("models", rule, name) from None
+    return found
+
+
+def _module(source: str) -> Any:
+    return importlib.import_module(source)
+
+
+def _of_file(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    label = f"hopfed_brought_{path.stem}"
+    spec = spec_from_file_location(label, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path}: no Python")
+    module = module_from_spec(spec)
+    sys.modules[label] = module
+    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does, for its neighbours
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _called(factory: Any, name: str, shape: Shape) -> Any:
+    """The network of a class or function."""
+    if isinstance(factory, nn.Module):
+        raise ArgumentError("models", "a class or a function, not one network for all", name)
+    known = dict.fromkeys(CHANNELS, shape.channels) | dict.fromkeys(SIZE, shape.size)
+    known |= dict.fromkeys(CLASSES, shape.classes)
+    try:
+        parameters = signature(factory).parameters.values()
+        given = {p.name: known[p.name] for p in parameters if p.name in known}
+        plain = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+        due = [p.name for p in parameters if p.default is p.empty and p.kind in plain]
+        rest = [n for n in due if n not in given]
+        if rest:
+            raise TypeError(f"nothing is known for its parameter {rest[0]}")
+        return factory(**given)
+    except HopfedError:
+        raise
+    except Exception as error:  # whatever a stranger's class raises
+        words = " ".join(str(error).split())[:160]
+        rule = f"a network that can be made ({type(error).__name__}: {words})"
+        raise ArgumentError("models", rule, name) from None
+
+
+def _of_library(source: str, name: str, shape: Shape, pretrained: bool) -> Any:
+    library, maker = LIBRARIES[source]
+    try:
+        module = importlib.import_module(library)
+    except ImportError:
+        raise BackendError(f"{source}:{name} needs {library}: pip install {library}") from None
+    try:
+        return maker(module, name, shape, pretrained)
+    except Exception as error:  # an unknown name, no network, a broken download
+        words = " ".join(str(error).split())[:160]
+        rule = f"a network of {library} ({type(error).__name__}: {words})"
+        raise ArgumentError("models", rule, f"{source}:{name}") from None
+
+
+def _torchvision(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
+    models = importlib.import_module(f"{library.__name__}.models")
+    if pretrained:  # with the published number of classes, which `adapted` changes
+        return models.get_model(name, weights="DEFAULT")
+    return models.get_model(name, weights=None, num_classes=shape.classes)
+
+
+def _timm(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
+    return library.create_model(
+        name, pretrained=pretrained, num_classes=shape.classes, in_chans=shape.channels
+    )
+
+
+def _hugging_face(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
+    """A classifier of images or of text, as its configuration says; no code of the hub is run."""
+    config = library.AutoConfig.from_pretrained(name, num_labels=shape.classes)
+    kinds = (library.AutoModelForImageClassification, library.AutoModelForSequenceClassification)
+    kind = kinds[not hasattr(config, "image_size") and not hasattr(config, "num_channels")]
+    if pretrained:
+        return kind.from_pretrained(name, config=config, ignore_mismatched_sizes=True)
+    return kind.from_config(config)
+
+
+LIBRARIES: dict[str, tuple[str, Callable[[Any, str, Shape, bool], Any]]] = {
+    "torchvision": ("torchvision", _torchvision),
+    "timm": ("timm", _timm),
+    "hf": ("transformers", _hugging_face),
+}

@@ -1,0 +1,122 @@
+"""Weights of a model from and to a file: safetensors, or PyTorch's own without pickled code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hopfed.data.files import opened, reading
+from hopfed.errors import BackendError, DataError
+from hopfed.neural.models.adapter import bodies
+from hopfed.neural.models.base import Model
+
+SAFE = ".safetensors"
+SHOWN = 3  # names in an error
+INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
+
+
+def load_weights(model: Model, path: str | Path) -> None:
+    """Give a model the weights in a file, by name; a head for other classes keeps its own.
+
+    Parameters
+    ----------
+    model : its names are those of the file, or the network it was made from has these.
+    path : .safetensors, or what `torch.save` wrote of a `state_dict`.
+
+    Raises
+    ------
+    DataError : one line: not such a file, or weights of another network.
+    """
+    held, known = _own_names(read_tensors(path), model), model.state_dict()
+    other = {n for n in known if n in held and held[n].shape != known[n].shape}
+    wrong = sorted(n for n in other if not n.startswith("head."))
+    missing = sorted(n for n in known if n not in held and not n.startswith("head."))
+    strange = sorted(held.keys() - known.keys())
+    for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
+        if names:
+            more = ", ..." if len(names) > SHOWN else ""
+            raise DataError(f"{path}: {what} {', '.join(names[:SHOWN])}{more}: not of this network")
+    kept = {n: known[n] if n not in held or n in other else held[n] for n in known}
+    model.load_state_dict(kept)
+
+
+def read_tensors(path: str | Path) -> dict[str, Tensor]:
+    """Tensors of a file by name.
+
+    Raises
+    ------
+    DataError : not such a file.
+    BackendError : safetensors is not installed.
+    """
+    if str(path).endswith(SAFE):
+        safe = _safetensors()
+        with opened(path), reading(path):
+            return dict(safe.load_file(str(path)))
+    with opened(path) as file, reading(path):
+        held: Any = torch.load(file, map_location="cpu", weights_only=True)
+        for name in INSIDE:
+            if isinstance(held, Mapping) and isinstance(held.get(name), Mapping):
+                held = held[name]
+        if not isinstance(held, Mapping) or not all(isinstance(t, Tensor) for t in held.values()):
+            raise DataError(f"{path}: a state_dict is due, names of tensors")
+        return {str(n).removeprefix("module."): t for n, t in held.items()}
+
+
+def write_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor]) -> Path:
+    """Write tensors below `folder` as safetensors where that is installed, else as PyTorch does."""
+    held = {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
+    try:
+        safe = _safetensors()
+    except BackendError:
+        path = folder / f"{name}.pt"
+        torch.save(held, path)
+        return path
+    path = folder / f"{name}{SAFE}"
+    safe.save_file(held, str(path))
+    return path
+
+
+def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """Name tensors of a model as the network that it was made from does.
+
+    A brought network can load them by its own `load_state_dict`, if it has as many classes.
+
+    Examples
+    --------
+    >>> from hopfed.neural.models import build
+    >>> from torch import nn
+    >>> net = build("torch.nn:Linear", channels=4, size=1, classes=2, seed=0)
+    >>> list(plain_names(net.state_dict(), net))
+    ['0.weight', '0.bias']
+    """
+    names = _renamed(model)
+    return {names.get(n, n): t for n, t in tensors.items()}
+
+
+def _own_names(held: dict[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """Name tensors of the network that a model was made from as the model does."""
+    if held.keys() & model.state_dict().keys():
+        return held
+    names = {net: name for name, net in _renamed(model).items()}
+    return {names.get(n, n): t for n, t in held.items()}
+
+
+def _renamed(model: Model) -> dict[str, str]:
+    """Name in the model -> name in the network that it was made from."""
+    made = bodies(model.features)
+    if not made:
+        return {n: n for n in model.state_dict()}
+    found = {n: n.removeprefix("features.net.") for n in model.state_dict()}
+    return found | {f"head.{n}": f"{made[0].head}.{n}" for n in ("weight", "bias")}
+
+
+def _safetensors() -> Any:
+    try:
+        return import_module("safetensors.torch")
+    except ImportError:
+        raise BackendError("safetensors is not installed: pip install safetensors") from None

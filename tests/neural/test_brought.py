@@ -1,0 +1,417 @@
+"""Networks and tables that hopfed does not know: a stranger's module, a library's, a CSV."""
+
+import sys
+import types
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
+
+from torch import nn  # noqa: E402
+
+from hopfed.errors import ArgumentError, BackendError, DataError  # noqa: E402
+from hopfed.experiments import fl  # noqa: E402
+from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.recipes import describe, rebuild  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.neural.data import load  # noqa: E402
+from hopfed.neural.methods import METHODS, method  # noqa: E402
+from hopfed.neural.models import build  # noqa: E402
+from hopfed.neural.models.weights import plain_names, write_tensors  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.ways import AloneWarning  # noqa: E402
+
+NETS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Net(nn.Module):
+    def __init__(self, in_features, classes):
+        super().__init__()
+        self.last = nn.Linear(16, classes)  # defined first, passed last
+        self.first = nn.Linear(in_features, 16)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x):
+        return F.log_softmax(self.last(self.drop(F.relu(self.first(x)))), dim=1)
+
+class Conv(nn.Module):  # for 8 x 8 grey images, of 7 classes whatever it is asked
+    def __init__(self):
+        super().__init__()
+        self.maps = nn.Conv2d(1, 4, 3)
+        self.relu = nn.ReLU(inplace=True)
+        self.norm = nn.BatchNorm2d(4)
+        self.hidden = nn.Linear(4 * 36, 12)
+        self.narrow = nn.BatchNorm1d(12)
+        self.out = nn.Linear(12, 7)
+
+    def forward(self, x):
+        x = self.relu(self.norm(self.maps(x))).flatten(1)
+        return self.out(self.relu(self.narrow(self.hidden(x))))
+
+class Asking(nn.Module):  # cannot be batched over clients
+    def __init__(self, classes):
+        super().__init__()
+        self.out = nn.Linear(64, classes)
+
+    def forward(self, x):
+        if x.sum().item() > 1e9:
+            x = -x
+        return self.out(x.flatten(1))
+
+class Squared(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.inner, self.out = nn.Linear(64, 8), nn.Linear(8, classes)
+
+    def forward(self, x):
+        return self.out(self.inner(x.flatten(1)).relu()) ** 2
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(self.a(x.flatten(1)))
+
+class Demanding(nn.Module):
+    def __init__(self, wishes):
+        super().__init__()
+
+def sigmoid_of_no_layer():
+    return nn.Sigmoid()
+
+one_for_all = nn.Linear(64, 10)
+"""
+
+
+@pytest.fixture
+def nets(tmp_path):
+    """Path of a file of networks."""
+    file = tmp_path / "nets.py"
+    file.write_text(NETS)
+    return file
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Path of a table of 150 plants: six numbers and a species each."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 150)
+    rows = (3 * rng.normal(size=(3, 6)))[labels] + rng.normal(size=(150, 6))
+    file = tmp_path / "plants.csv"
+    words = ("ash", "oak", "yew")
+    lines = [
+        ",".join(f"{v:.3f}" for v in row) + f",{words[k]}"
+        for row, k in zip(rows, labels, strict=True)
+    ]
+    file.write_text("a,b,c,d,e,f,species\n" + "\n".join(lines) + "\n")
+    return file
+
+
+def settings(table, nets, name, **changes):
+    small = "proxy=mlp:8" if any(f.name == "proxy" for f in fields(method(name))) else ""
+    data, models = f"{table}:species", (f"{nets}:Net",)
+    base = {"data": data, "models": models, "clients": 3, "rounds": 2, "lr": 0.05, "rate": 0.7}
+    return fl.Config(method=name, options=small, partition="iid", **(base | changes))
+
+
+@pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", [n for n in METHODS if n != "hebbian"])  # which needs images
+def test_a_strangers_network_and_table_with_every_method(table, nets, name, way):
+    run = execute(fl, settings(table, nets, name, way=way))
+    assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
+    assert run.summary["last"][0] > 0.2
+
+
+@pytest.mark.parametrize("name", ["fedproto", "knn-per"])
+def test_from_the_command_line(hopfed, table, nets, tmp_path, name):
+    out = tmp_path / "run.h5"
+    data = ("--data", f"{table}:species", "--models", f"{nets}:Net", "--partition", "iid")
+    more = ("--clients", 3, "--rounds", 8, "--set", "lr=0.1", "--set", "way=stacked")
+    status, text, err = hopfed("fl", "run", name, *data, *more, "--out", out)
+    assert (status, err) == (0, "")
+    accuracy = float(text.split("mean over clients")[1].split()[0])
+    assert accuracy > 0.6  # chance is a third
+    before = out.read_bytes()
+    for trusted in ((), ("--set", f"options=models={nets}:Net"), ("--set", f"data={nets}:Net")):
+        status, _, err = hopfed("run", "fl", "--resume", "--out", out, *trusted)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "code to run" in err
+    assert hopfed("run", "fl", "--resume", "--out", out, "--set", f"models={nets}:Net")[0] == 0
+    assert out.read_bytes() == before
+
+
+def test_layers_that_draw_draw_the_same_after_a_resume(table, nets, tmp_path):
+    conf = settings(table, nets, "fedavg", rounds=3, way="sequential")
+
+    class Stop(BaseException):
+        pass
+
+    def stop(done, planned):
+        if done == 1:
+            raise Stop
+
+    torch.manual_seed(1)
+    execute(fl, conf, out=tmp_path / "a.h5")
+    torch.manual_seed(2)
+    with pytest.raises(Stop):
+        execute(fl, conf, out=tmp_path / "b.h5", report=stop)
+    execute(fl, conf, out=tmp_path / "b.h5", resume=True)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_the_head_is_the_last_layer_passed_and_fits_the_classes(nets):
+    vectors = {"channels": 5, "size": 1, "seed": 0}
+    model = build(f"{nets}:Net", classes=3, **vectors)
+    x = torch.randn(4, 5, 1, 1)
+    assert (model.features.head, model.feature_dim) == ("last", 16)
+    model.eval()
+    net = model.features.net
+    z = net.first(x.flatten(1)).relu()
+    assert torch.equal(model(x), model.head(z))
+    again = build(f"{nets}:Net", classes=3, **vectors).state_dict()
+    assert all(torch.equal(t, again[n]) for n, t in model.state_dict().items())
+    conv = build(f"{nets}:Conv", channels=1, size=8, classes=10, seed=0)
+    assert conv.head.weight.shape == (10, 12)  # it has 7 of its own
+    equal = build("mlp:12", channels=1, size=8, classes=10, seed=0).head
+    assert torch.equal(conv.head.weight, equal.weight)
+
+
+def test_initial_weights_are_its_own_or_those_of_he(nets):
+    def scale(init, name=f"{nets}:Net"):
+        model = build(name, channels=400, size=1, classes=2, seed=0, init=init)
+        first = next(p for p in model.features.parameters() if p.ndim == 2 and p.shape[1] == 400)
+        return float(first.detach().std() * 400**0.5)
+
+    assert scale("auto") == scale("own") == pytest.approx(3**-0.5, rel=0.05)  # uniform, fan-in
+    assert scale("he") == pytest.approx(2**0.5, rel=0.05)
+    assert scale("auto", "mlp:16") == scale("he", "mlp:16") == pytest.approx(2**0.5, rel=0.05)
+    assert scale("own", "mlp:16") == pytest.approx(3**-0.5, rel=0.05)
+
+
+def test_a_network_that_cannot_be_stacked_is_trained_alone_and_says_so(nets):
+    base = {"models": (f"{nets}:Asking",), "clients": 2, "rounds": 1, "examples": 120}
+    with pytest.warns(AloneWarning, match="one by one"):
+        stacked = execute(fl, fl.Config(way="stacked", **base))
+    alone = execute(fl, fl.Config(way="sequential", **base))
+    np.testing.assert_array_equal(stacked.arrays["client/loss"], alone.arrays["client/loss"])
+
+
+def test_batch_statistics_are_never_of_one_example_nor_of_padding(nets):
+    base = {"models": (f"{nets}:Conv",), "clients": 1, "rounds": 1, "partition": "iid"}
+    examples = next(  # a training set that leaves one example over
+        n
+        for n in range(100, 140)
+        if sum(map(len, task_of(TaskSpec(clients=1, partition="iid", examples=n)).split.train)) % 17
+        == 1
+    )
+    conf = fl.Config(examples=examples, batch=17, way="stacked", **base)
+    run = execute(fl, conf)
+    assert np.isfinite(run.arrays["client/loss"]).all()
+    two = execute(fl, fl.Config(**(base | {"clients": 2}), examples=111, way="stacked"))
+    one = execute(fl, fl.Config(**(base | {"clients": 2}), examples=111, way="sequential"))
+    np.testing.assert_array_equal(two.arrays["client/loss"], one.arrays["client/loss"])
+
+
+def test_frozen_extractors_keep_weights_and_statistics(nets):
+    for name in ("fedavg", "fedrep"):
+        spec = TaskSpec(models=(f"{nets}:Conv",), clients=2, examples=120, frozen=True)
+        made = method(name)(spec)
+        played = play_round(made, None, 0, seed=0, clients=2, engine=LocalEngine())
+        before = made.loaded.initial(0)
+        after = made.personal(played.state.clients.get(0, {}), played.state.down[-1], 0)
+        for n, t in before.items():
+            kept = torch.allclose(after[n], t, rtol=1e-6, atol=1e-8)  # a mean of equals rounds
+            assert kept == n.startswith("features."), n
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nets.py:Nett", "models must be importable .*has no attribute 'Nett'"),
+        ("absent.py:Net", "absent.py: no such file"),
+        ("no_such_module:Net", "No module named 'no_such_module'"),
+        ("nets.py:Demanding", "nothing is known for its parameter wishes"),
+        ("nets.py:Conv", r"for inputs of shape \(3, 8, 8\)"),
+        ("nets.py:Squared", "ending with the linear layer out or a softmax of it"),
+        ("nets.py:sigmoid_of_no_layer", "with a linear layer for the classes"),
+        ("nets.py:one_for_all", "a class or a function"),
+        ("nets.py:torch", "models must be"),
+        ("timm:resnet", "timm:resnet needs timm: pip install timm"),
+    ],
+)
+def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
+    monkeypatch.chdir(nets.parent)
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises((ArgumentError, BackendError), match=words) as caught:
+        build(name, channels=3 if "Conv" in name else 1, size=8, classes=10, seed=0)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
+    small = {"channels": 1, "size": 8, "classes": 10, "seed": 0}
+    with pytest.raises(ArgumentError, match="without a parameter in two places"):
+        build(f"{nets}:Tied", **small)
+    model = build(f"{nets}:Squared", **small, head_layer="out")
+    x = torch.randn(2, 1, 8, 8)
+    z = model.features.net.inner(x.flatten(1)).relu()
+    assert torch.equal(model(x), model.head(z))
+    with pytest.raises(ArgumentError, match=r"a linear layer of .*: inner, out, got nothing"):
+        build(f"{nets}:Squared", **small, head_layer="nothing")
+
+
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+def test_weights_come_from_a_file(nets, tmp_path, suffix):
+    if suffix == "safetensors":
+        safe = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+    source = build(f"{nets}:Conv", channels=1, size=8, classes=7, seed=3)
+    held = plain_names(source.state_dict(), source)
+    assert "out.weight" in held
+    path = tmp_path / f"w.{suffix}"
+    torch.save(held, path) if suffix == "pt" else safe.save_file(held, str(path))
+    spec = TaskSpec(models=(f"{nets}:Conv",), clients=2, examples=100, weights=(str(path),))
+    made = task_of(spec).model(0)
+    for n, t in made.state_dict().items():
+        ours = source.state_dict()[n]
+        assert torch.equal(t, ours) if n.startswith("features.") else t.shape != ours.shape
+    with pytest.raises(DataError, match=r"lacks .*: not of this network"):
+        task_of(TaskSpec(models=("mlp",), clients=2, examples=100, weights=(str(path),)))
+    (tmp_path / "broken.pt").write_bytes(b"no weights")
+    with pytest.raises(DataError, match=r"broken\.pt"):
+        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "broken.pt"),)))
+
+
+def test_pickled_code_in_a_file_of_weights_is_not_run(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "was here"), "w"))
+
+    torch.save({"features.1.weight": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(DataError, match=r"evil\.pt"):
+        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "evil.pt"),)))
+    assert not (tmp_path / "was here").exists()
+
+
+def test_kept_weights_are_read_back(tmp_path):
+    model = build("lenet", channels=1, size=8, classes=10, seed=5)
+    path = write_tensors(tmp_path, "lenet", model.state_dict())
+    spec = TaskSpec(models=("lenet",), clients=2, examples=100, weights=(str(path),))
+    for n, t in task_of(spec).model(0).state_dict().items():
+        assert torch.equal(t, model.state_dict()[n])
+
+
+class Encoder(nn.Module):
+    """What a library would make."""
+
+    def __init__(self, channels, classes, asked):
+        super().__init__()
+        self.maps, self.asked = nn.Conv2d(channels, 4, 3), asked
+        self.fc = nn.Linear(4, classes)
+
+    def forward(self, x):
+        logits = self.fc(self.maps(x).mean((2, 3)))
+        return types.SimpleNamespace(logits=logits) if self.asked[0] == "hf" else logits
+
+
+def fake(name, **names):
+    module = types.ModuleType(name)
+    for key, value in names.items():
+        setattr(module, key, value)
+    return module
+
+
+@pytest.mark.parametrize("pretrained", [False, True])
+@pytest.mark.parametrize("library", ["torchvision", "timm", "hf"])
+def test_encoders_of_libraries_by_name(monkeypatch, library, pretrained):
+    # The three libraries are large; these stand for them, with the calls that they document.
+    def torchvision(name, weights, num_classes=1000):
+        return Encoder(3, num_classes, ("torchvision", name, weights))
+
+    def timm(name, pretrained, num_classes, in_chans):
+        return Encoder(in_chans, num_classes, ("timm", name, pretrained))
+
+    def from_config(config):
+        return Encoder(3, config.num_labels, ("hf", config.name, False))
+
+    def from_pretrained(name, config, ignore_mismatched_sizes):
+        assert ignore_mismatched_sizes
+        return Encoder(3, config.num_labels, ("hf", name, True))
+
+    kinds = types.SimpleNamespace(from_config=from_config, from_pretrained=from_pretrained)
+    config = types.SimpleNamespace(
+        from_pretrained=lambda name, num_labels: types.SimpleNamespace(
+            num_labels=num_labels, name=name, image_size=8
+        )
+    )
+    vision = fake("torchvision.models", get_model=torchvision)
+    modules = {
+        "torchvision": fake("torchvision", models=vision),
+        "torchvision.models": vision,
+        "timm": fake("timm", create_model=timm),
+        "transformers": fake(
+            "transformers", AutoConfig=config, AutoModelForImageClassification=kinds,
+            AutoModelForSequenceClassification=None,
+        ),
+    }  # fmt: skip
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    weights = ("pretrained",) if pretrained else ()
+    spec = TaskSpec(models=(f"{library}:tiny",), clients=2, examples=100, weights=weights)
+    model = task_of(spec).model(0)
+    asked = {"torchvision": "DEFAULT" if pretrained else None}.get(library, pretrained)
+    assert model.features.net.asked == (library, "tiny", asked)
+    assert model(torch.randn(2, 1, 8, 8)).shape == (2, 10)
+    assert model.features.net.maps.in_channels == (1 if library == "timm" else 3)
+    task_of.cache_clear()  # the next library is another
+
+
+def test_a_recipe_from_a_server_names_no_code():
+    spec = TaskSpec(models=("os:abort",), clients=2)
+    recipe = describe(spec)
+    with pytest.raises(DataError, match="code, and so not run here"):
+        rebuild(*recipe)
+    assert rebuild(*recipe, trusted=None) == spec
+    plain = TaskSpec(models=("mlp:32", "timm:vit"), clients=2)
+    assert rebuild(*describe(plain)) == plain
+
+
+def test_a_table_of_features(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x,y,writer,w\n1,10,ann,0\n2,9,ben,1.5\n3,10,ann,-2\n")
+    data = load(str(file))
+    assert (data.shape, data.class_names, data.writer_names) == (
+        (2, 1, 1),
+        ("9", "10"),
+        ("ann", "ben"),
+    )
+    assert data.labels.tolist() == [1, 0, 1]
+    assert data.inputs[:, :, 0, 0].tolist() == [[1, 0], [2, 1.5], [3, -2]]
+    assert load(f"{file}:w").shape == (2, 1, 1)
+    for text, name, words in (
+        ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: say"),
+        ("a,y,label\n1,2,3\n", "", "more than one of the columns"),
+        ("a,label\n1,ash\noak,yew\n", "", "column a holds words"),
+        ("a,b,label\n1,2,ash\n1,,yew\n", "", "row 2, column b is missing"),
+        ("a,label\n1,ash\n2,?\n", "", "row 2, column label is missing"),
+        ("a,b\n1,2\n", ":c", "no column 'c' among a, b"),
+        ("label\nash\nyew\n", ":label", "no features"),
+    ):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(DataError, match=words):
+            load(f"{file}{name}")
+
+
+def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table):
+    spec = {"data": f"{table}:species", "clients": 2}
+    with pytest.raises(ArgumentError, match="augment must be false for vectors"):
+        execute(fl, fl.Config(**spec, augment=True, models=("mlp",), rounds=1))
+    with pytest.raises(ArgumentError, match="size must be at least 4 pixels for lenet"):
+        task_of(TaskSpec(**spec))
