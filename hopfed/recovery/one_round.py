@@ -275,10 +275,10 @@ class Federation:
         if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
-            return [summed(*sum(found[1:], start=found[0]), patterns)]
+            return [summed(patterns, *sum(found[1:], start=found[0]))]
         moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
         self._exchange(moments, _packed(patterns))
-        return [summed(*part, patterns) for part in found]
+        return [summed(patterns, *part) for part in found]
 
     def vote(self, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:
         """Sums over all rows by the pattern that they resemble most (exchange 5).

@@ -131,16 +131,17 @@ def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> A
     own = np.eye(len(patterns))[choice]
     best = products.max(axis=1)
     moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return summed(moments, own.sum(axis=0), own.T @ rows, patterns)
+    return summed(patterns, moments, own.sum(axis=0), own.T @ rows)
 
 
 def summed(
-    moments: np.ndarray, counts: np.ndarray, sums: np.ndarray, patterns: np.ndarray
+    patterns: np.ndarray, moments: np.ndarray, counts: np.ndarray, sums: np.ndarray
 ) -> Agreement:
     """The answer of a client from its sums.
 
     Parameters
     ----------
+    patterns : (K, N) of +-1.
     moments : (3,) number of rows, sum of their largest products, and of the squares.
     counts, sums : (K,) rows of each pattern, and (K, N) their sums.
     """

@@ -48,7 +48,7 @@ class Sums(tuple[Any, ...]):
     (4, 6.0)
     """
 
-    def __add__(self, other: tuple[Any, ...]) -> Sums:  # type: ignore[override]
+    def __add__(self, other: tuple[Any, ...]) -> Sums:
         return Sums(a + b for a, b in zip(self, other, strict=True))
 
 
@@ -79,9 +79,9 @@ class Totals:
         both = None
         if self.products is not None and other.products is not None:
             both = self.products + other.products
-        sums = (getattr(self, name) + getattr(other, name) for name in _BY_COLUMN)
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _BY_COLUMN}
         blank = self.blank[0] + other.blank[0], first
-        return Totals(self.rows + other.rows, *sums, blank, both)
+        return Totals(rows=self.rows + other.rows, **sums, blank=blank, products=both)
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,8 +147,10 @@ class _Added:
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    xp = namespace(weights)
+    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
     return {
-        "counts": weights.sum(axis=0),
+        "counts": xp.astype(counts, weights.dtype),
         "signed": transposed_times(owner.rows, weights).T,
         "seen": seen_transposed_times(owner.rows, weights).T,
     }
