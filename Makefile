@@ -65,7 +65,8 @@ gallery: .venv/dev
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt requirements/table.txt
+.venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt requirements/dask.txt \
+		requirements/table.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 

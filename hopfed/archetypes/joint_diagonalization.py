@@ -19,7 +19,9 @@ archetypes. They come apart once all candidates are fitted to the operator toget
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -30,9 +32,10 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.selection import SLACK, merge
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
-from hopfed.spectral.reread import Reread
-from hopfed.spectral.rows import Bits, parts, times
+from hopfed.spectral.reread import Reread, Sums
+from hopfed.spectral.rows import Bits, times, total
 
+DEALT = 1 << 20  # examples that are dealt to groups at once
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
 
 
@@ -60,9 +63,24 @@ class JointDiagonalization:
                 raise ArgumentError(name, "at least 1", getattr(self, name))
 
 
-def group_labels(n_rows: int, groups: int, seed: int, client: int = 0) -> np.ndarray:
-    """Random group (M,) of each of the client's examples; groups differ by one example at most."""
-    return np.asarray(stream(seed, "groups", client).permutation(n_rows) % groups)
+def group_labels(
+    n_rows: int, groups: int, seed: int, client: int = 0, start: int = 0, stop: int | None = None
+) -> np.ndarray:
+    """Random group of each of the client's examples; of `DEALT` of them, groups differ by one.
+
+    Parameters
+    ----------
+    n_rows : M.
+    start, stop : of which examples the groups are asked for: all, when left out. Each `DEALT` are
+        dealt by themselves, so that whoever has some of the rows need not deal all.
+    """
+    stop = n_rows if stop is None else stop
+    found = [np.empty(0, np.int64)]
+    for first in range(start // DEALT * DEALT, stop, DEALT):
+        draws = stream(seed, "groups", client, *([first] if first else []))
+        label = draws.permutation(min(DEALT, n_rows - first)) % groups
+        found.append(label[max(start - first, 0) : stop - first])
+    return np.concatenate(found)
 
 
 def group_projections(
@@ -85,19 +103,23 @@ def group_projections(
     -------
     sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
     """
-    label = group_labels(rows.shape[0], groups, seed, client)
     V = namespace(vectors).astype(vectors, precision)
-    K = vectors.shape[1]
-    sums, before = np.zeros((groups, K, K)), 0
-    for part in parts(rows):
-        X = times(part, V)
-        mine = label[before : before + len(X)]
-        order = like(np.argsort(mine, kind="stable"), X)  # group by group, rows as they follow
-        ends = np.cumsum(np.bincount(mine, minlength=groups)).tolist()
-        pieces = [X[order[a:b]] for a, b in pairwise([0, *ends])]
-        sums += to_host(namespace(X).stack([piece.T @ piece for piece in pieces]))
-        before += len(X)
-    return sums, np.bincount(label, minlength=groups).astype(np.float64)
+    deal = partial(group_labels, rows.shape[0], groups, seed, client)
+    sums, counts = total(rows, partial(_projections, V=V, groups=groups, deal=deal), placed=True)
+    return sums, counts.astype(np.float64)
+
+
+def _projections(
+    part: Bits | Array, before: int, V: Array, groups: int, deal: Callable[[int, int], np.ndarray]
+) -> Sums:
+    """K x K sums and sizes of the groups, of one block of rows that has so many `before` it."""
+    X = times(part, V)
+    mine = deal(before, before + len(X))
+    order = like(np.argsort(mine, kind="stable"), X)  # group by group, rows as they follow
+    sizes = np.bincount(mine, minlength=groups)
+    pieces = [X[order[a:b]] for a, b in pairwise([0, *np.cumsum(sizes).tolist()])]
+    sums = to_host(namespace(X).stack([piece.T @ piece for piece in pieces]))
+    return Sums((sums.astype(np.float64), sizes))
 
 
 def joint_candidates(

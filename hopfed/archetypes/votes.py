@@ -10,13 +10,14 @@ Source: theory/NOTES.md, "Peeling".
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed.archetypes.selection import SAME, SPREADS
 from hopfed.spectral.reread import Reread
-from hopfed.spectral.rows import Bits, held, parts, times, transposed_times
+from hopfed.spectral.rows import Bits, held, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than their origin
@@ -72,6 +73,11 @@ def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Vote
     patterns : (P, N) of +-1.
     least : overlap above which a row votes.
     """
+    return total(rows, partial(_votes, patterns=patterns, least=least))
+
+
+def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
+    """What one block of rows votes."""
     counts, signs = np.zeros((2, len(patterns)))
     sums = np.zeros(patterns.shape)
     moments = np.zeros(2)
@@ -92,7 +98,26 @@ def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Vote
     return Votes(counts, signs, sums, moments)
 
 
-def best_overlaps(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
+def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
+    """Count complete rows by their largest overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> x = np.array([[1, 1, 1, 1], [-1, -1, -1, 1], [1, -1, 1, -1]])
+    >>> overlap_counts(pack(x), np.array([[1, 1, 1, 1]])).tolist()
+    [1, 0, 1, 0, 1]
+    """
+    return total(rows, partial(_overlap_counts, patterns=patterns))
+
+
+def _overlap_counts(rows: Bits, patterns: np.ndarray) -> np.ndarray:
+    N = patterns.shape[1]
+    best = np.rint(best_overlaps(rows, patterns) * N).astype(np.int64)
+    return np.bincount(best, minlength=N + 1)
+
+
+def best_overlaps(rows: Bits, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = like(np.ascontiguousarray(patterns.T, np.float32), held(rows))
     best = [
@@ -120,20 +145,32 @@ def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
     return float(max(chance, mixture))
 
 
-def own_level(overlaps: np.ndarray, least: float, quality: float, n_sites: int) -> float:
+def own_level(counts: np.ndarray, least: float, quality: float) -> float:
     """Overlap from which on a pattern explains a row of an owner, from its rows' best overlaps.
 
     The quality r is that of the owner's own rows, the median of those above `least`; of few rows
     nothing can be said, and `quality` stands for it. Then ``r - 5 sqrt((1 - r^2) / N)``.
 
+    Parameters
+    ----------
+    counts : (N + 1,) of the owner's rows (`overlap_counts`).
+    least : overlap below which a row may be of another pattern.
+    quality : of the rows of all owners.
+
     Examples
     --------
-    >>> overlaps = np.append(np.full(40, 0.8), [0.1, 0.3])
-    >>> round(own_level(overlaps, least=0.45, quality=0.7, n_sites=900), 3)
+    >>> counts = np.zeros(901, int)
+    >>> counts[[720, 90, 270]] = 40, 1, 1
+    >>> round(own_level(counts, least=0.45, quality=0.7), 3)
     0.7
     """
-    near = overlaps[overlaps > least]
-    r = float(np.median(near)) if len(near) >= SMALLEST else quality
+    n_sites = len(counts) - 1
+    overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
+    near = np.cumsum(np.where(overlaps > least, counts, 0))
+    r, rows = quality, int(near[-1])
+    if rows >= SMALLEST:
+        middle = np.searchsorted(near, [(rows - 1) // 2, rows // 2], side="right")
+        r = float(overlaps[middle].mean())
     return float(max(least, r - OWN * np.sqrt(max(1 - r**2, 0.0) / n_sites)))
 
 

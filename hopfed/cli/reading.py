@@ -78,6 +78,20 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
         return read_tables(files, choices=choices, watch=watch, memory=memory)
 
 
+def read_spread(files: Sequence[Path], options: dict[str, Any]) -> Any:
+    """Read files, folders and patterns as one table, on Dask's workers.
+
+    Parameters
+    ----------
+    files : their paths.
+    options : those of `table_options`.
+    """
+    from hopfed.tables.partitions import read_partitions
+
+    with err.status("reading"):
+        return read_partitions(files, choices=choices_of(options))
+
+
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)

@@ -6,12 +6,14 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
@@ -23,6 +25,7 @@ from hopfed.cli.reading import (
     describe,
     print_description,
     read,
+    read_spread,
     say_notes,
     table_options,
 )
@@ -49,6 +52,12 @@ class Method(click.Choice):
     type=SIZE,
     help="Most that the examples may take, such as 2GB; what takes more is read again for every "
     "sum.  [default: a quarter of what is free]",
+)
+@click.option(
+    "--dask",
+    metavar="local|ADDRESS",
+    help="Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, "
+    "folders and patterns are one client's, a part each, and stay in the workers' memory.",
 )
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
@@ -100,14 +109,23 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
     _check(files, options)
+    with nullcontext() if options["dask"] is None else cluster(options["dask"]):
+        _recover(files, options)
+
+
+def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
+    """Read the files, and do with them what the options say."""
     seconds = -time.perf_counter()
-    memory = options["memory"] or free_memory() // FREE
-    tables = read(files, options, memory)
+    if options["dask"] is None:
+        tables = read(files, options, options["memory"] or free_memory() // FREE)
+    else:
+        tables = [read_spread(files, options)]
     _shape(options["shape"], tables[0].shape[1])
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if options["dry_run"]:
-        said = describe(tables, files)
+        together = Path(", ".join(map(str, files)))
+        said = describe(tables, files if options["dask"] is None else [together])
         print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
         return
     check_varying(tables, options["channel"])
@@ -236,7 +254,9 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     choices_of(options)
     _settings(options)
     _shape(options["shape"])
-    if options["clients"] is not None and len(files) > 1:
+    if options["dask"] is not None and options["memory"] is not None:
+        raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
+    if options["clients"] is not None and options["dask"] is None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
     outputs = (
         ("--out", options["out_file"], check_ending("--out", options["out_file"])),

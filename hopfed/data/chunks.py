@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class Chunks:
     Attributes
     ----------
     shape : of the table.
+    rows : that are stored together.
 
     Raises
     ------
@@ -60,21 +62,28 @@ class Chunks:
         with self._reading():
             self.size = _files(path)
             with closing(apart(self._shape, self.size)) as parts:
-                self.shape: tuple[int, ...] = next(parts)
+                self.shape, self.rows = next(parts)
 
-    def parts(self, entries: int) -> Iterator[np.ndarray]:
-        """Yield arrays (rows, ...) of about so many entries, whole chunks of rows."""
-        with self._reading(), closing(apart(lambda: self._rows(entries), self.size)) as parts:
+    def parts(self, entries: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
+        """Yield arrays (rows, ...) of about so many entries, whole chunks of rows.
+
+        Parameters
+        ----------
+        entries : of an array.
+        start, stop : rows that are read: all, when left out.
+        """
+        work = partial(self._rows, entries, start, self.shape[0] if stop is None else stop)
+        with self._reading(), closing(apart(work, self.size)) as parts:
             yield from parts
 
     def _reading(self) -> Any:
         return reading(self.path, "cannot be read as zarr")
 
-    def _shape(self) -> Iterator[tuple[int, ...]]:
+    def _shape(self) -> Iterator[tuple[tuple[int, ...], int]]:
         with self._table() as table:
-            yield tuple(table.shape)
+            yield tuple(table.shape), int(table.chunks[0]) if table.chunks else 1
 
-    def _rows(self, entries: int) -> Iterator[np.ndarray]:
+    def _rows(self, entries: int, first: int, last: int) -> Iterator[np.ndarray]:
         with self._table() as table:
             chunk, item = table.chunks, table.dtype.itemsize
             width = math.prod(table.shape[1:])
@@ -83,8 +92,8 @@ class Chunks:
             needed = item * (COPIES * rows * width + math.prod(chunk))
             require_memory(needed, str(self.path))
             allow(needed + item * math.prod(table.shape))
-            for start in range(0, table.shape[0], max(rows, 1)):
-                yield np.asarray(table[start : start + rows])
+            for start in range(first, last, max(rows, 1)):
+                yield np.asarray(table[start : min(start + rows, last)])
 
     @contextmanager
     def _table(self) -> Iterator[Any]:

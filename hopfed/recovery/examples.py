@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.partitions import is_many, is_partitioned, read_partitions
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table, matched
 
@@ -16,7 +18,8 @@ def tables_of(examples: Any) -> list[Table] | None:
     Parameters
     ----------
     examples : a table, a frame, a mapping from names to columns, rows in lists, or a list of tables
-        and frames, one for each owner.
+        and frames, one for each owner; an array or a frame of Dask; or a path, of a file, or of a
+        folder, a zarr store or a pattern of files, which Dask's workers read.
 
     Returns
     -------
@@ -30,7 +33,8 @@ def tables_of(examples: Any) -> list[Table] | None:
     >>> tables_of([np.eye(2), np.eye(2)]) is None
     True
     """
-    if isinstance(examples, Table) or _is_frame(examples) or _is_rows(examples):
+    alone = (_is_path, is_partitioned, _is_frame, _is_rows)
+    if isinstance(examples, Table) or any(check(examples) for check in alone):
         return [_table(examples)]
     if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
         return None
@@ -39,11 +43,17 @@ def tables_of(examples: Any) -> list[Table] | None:
 
 
 def _table(given: Any) -> Table:
-    return given if isinstance(given, Table) else read_table(given)
+    if isinstance(given, Table):
+        return given
+    return read_partitions(given) if _is_path(given) and is_many(given) else read_table(given)
 
 
 def _is_named(part: Any) -> bool:
-    return isinstance(part, Table) or _is_frame(part) or _is_rows(part)
+    return isinstance(part, Table) or is_partitioned(part) or _is_frame(part) or _is_rows(part)
+
+
+def _is_path(given: Any) -> bool:
+    return isinstance(given, str | os.PathLike)
 
 
 def _is_frame(given: Any) -> bool:

@@ -23,20 +23,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.votes import (
     Votes,
-    best_overlaps,
     count_votes,
     least_overlap,
+    overlap_counts,
     own_level,
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.kernels import MaskedBits
+from hopfed.recovery.answers import energies, explains, nearest, some
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
@@ -48,7 +50,7 @@ from hopfed.spectral.operators import (
     pool,
 )
 from hopfed.spectral.reread import Reread
-from hopfed.spectral.rows import column_moments, columns_of, parts, times, transposed_times
+from hopfed.spectral.rows import column_moments, columns_of, total
 
 WIDE = 64  # columns of a block of Krylov products; one spectrum takes one block at least
 ROUNDS = 8  # blocks that the spectra of a count in whitened coordinates take at least
@@ -203,13 +205,9 @@ class Federation:
         columns = namespace(V).astype(V, np.float32)
         captured, spreads = [], []
         for op in self.clients:
-            total, each = np.zeros(V.shape[1]), []
-            for part in parts(op.rows):
-                energies = to_host(times(part, columns) ** 2).astype(np.float64)
-                total += energies.sum(axis=0)
-                each.append(energies.sum(axis=1))
-            captured.append(total / op.mass)
-            spreads.append(np.concatenate(each).std())
+            along, (m, first, second) = total(op.rows, partial(energies, columns=columns))
+            captured.append(along / op.mass)
+            spreads.append(np.sqrt(max(second / m - (first / m) ** 2, 0.0)))
         up = {"captured": _form((V.shape[1],), np.float32), "spread": _form((1,), np.float32)}
         self._exchange(up, {"basis": _form(V.shape, np.float32)})
         rows = np.array([op.mass for op in self.clients])
@@ -244,16 +242,15 @@ class Federation:
         for c in range(len(self.clients)):
             self.traffic.sent(c, {"columns": _form((self.n_sites,), np.int32)})
         sums = [to_host(column_moments(op.rows)[0]) for op in self.clients]
-        total = np.sum(sums, axis=0)
-        found: np.ndarray = total / sum(op.mass for op in self.clients)
+        found: np.ndarray = np.sum(sums, axis=0) / sum(op.mass for op in self.clients)
         return found
 
     def refit(self, patterns: np.ndarray) -> np.ndarray:
         """Sign of the sum of the examples nearest to each pattern (exchange 4)."""
         K, N = patterns.shape
-        total = sum(_nearest(op, patterns)[2] for op in self.clients)
+        sums = sum(nearest(op, patterns)[2] for op in self.clients)
         self._exchange({"sums": _form((K, N), np.int32)}, _packed(patterns))
-        return np.where(total == 0, patterns, np.sign(total)).astype(np.int8)
+        return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
     def agrees(self, patterns: np.ndarray, quality: float | None = None) -> bool:
         """Whether the rows bear out that every column of them is flipped equally often.
@@ -274,16 +271,14 @@ class Federation:
 
         With a `quality`, over the rows only that a pattern explains; `pooled`, as of one client.
         """
-        found = [_nearest(op, patterns) for op in self._explained(patterns, quality)]
+        found = [nearest(op, patterns) for op in self._explained(patterns, quality)]
         if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
-            best, counts, totals = zip(*found, strict=True)
-            whole = np.concatenate(best), np.sum(counts, axis=0), np.sum(totals, axis=0)
-            return [summed(*whole, patterns)]
+            return [summed(patterns, *sum(found[1:], start=found[0]))]
         moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
         self._exchange(moments, _packed(patterns))
-        return [summed(*part, patterns) for part in found]
+        return [summed(patterns, *part) for part in found]
 
     def vote(self, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:
         """Sums over all rows by the pattern that they resemble most (exchange 5).
@@ -338,18 +333,16 @@ class Federation:
         least = least_overlap(quality, len(patterns), N)
         if not strict:
             return [least] * len(self.clients)
-        best = (best_overlaps(op.rows, patterns) for op in self.clients)
-        return [own_level(overlaps, least, quality, N) for overlaps in best]
+        counts = (overlap_counts(op.rows, patterns) for op in self.clients)
+        return [own_level(found, least, quality) for found in counts]
 
     def _split(
         self, patterns: np.ndarray, quality: float, explained: bool
     ) -> list[FactorOperator | None]:
         """Each owner's rows that a pattern explains, or the others; None where there are none."""
-        found: list[FactorOperator | None] = []
-        for op, level in zip(self.clients, self._levels(patterns, quality, True), strict=True):
-            there = (best_overlaps(op.rows, patterns) > level) == explained
-            found.append(_some(op, np.flatnonzero(there)) if there.any() else None)
-        return found
+        levels = self._levels(patterns, quality, True)
+        fits = (partial(explains, patterns=patterns, level=x, right=explained) for x in levels)
+        return [some(op, fit) for op, fit in zip(self.clients, fits, strict=True)]
 
     def _explained(self, patterns: np.ndarray, quality: float | None) -> list[FactorOperator]:
         if quality is None:
@@ -358,33 +351,9 @@ class Federation:
         return [part for part in found if part is not None]
 
 
-def _some(operator: FactorOperator, which: np.ndarray) -> FactorOperator:
-    """Some of the rows of an operator, by ascending numbers."""
-    rows = operator.rows
-    if isinstance(rows, Reread):
-        return FactorOperator.from_examples(rows.chosen(which))
-    return FactorOperator.from_examples(rows[like(which, operator.home)])
-
-
 def _packed(patterns: np.ndarray) -> Message:
     """Form of patterns on the wire, in bits."""
     return {"patterns": _form((len(patterns), -(-patterns.shape[1] // 8)), np.uint8)}
-
-
-def _nearest(
-    operator: FactorOperator, patterns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Largest product of each row with a pattern (M,), rows (K,) and sums (K, N) of each."""
-    columns = like(patterns.T.astype(np.float32), operator.home)
-    best, counts, sums = [], np.zeros(len(patterns)), np.zeros(patterns.shape)
-    for part in parts(operator.rows):
-        products = times(part, columns)
-        xp = namespace(products)
-        nearest = xp.eye(len(patterns), dtype=xp.float32)[products.argmax(axis=1)]
-        best.append(to_host(products.max(axis=1)))
-        counts += to_host(nearest.sum(axis=0))
-        sums += to_host(transposed_times(part, nearest)).T
-    return np.concatenate(best), counts, sums
 
 
 def orient(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:

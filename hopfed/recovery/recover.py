@@ -52,9 +52,11 @@ def recover(
     ----------
     examples : (M, N) array of +-1, 0/1 or booleans, or a list of such arrays, one for each owner;
         NaN, None and masked entries are missing, and 0 is where -1 occurs. Or a table of
-        `hopfed.read_table`, or what that makes a table of and is no path, or a list of those:
-        columns are matched by name then, and the result knows their names. Tables that were read
-        with `memory` and did not fit are read again for every sum over their rows. Owners exchange
+        `hopfed.read_table`, or what that makes a table of, or a list of those: columns are matched
+        by name then, and the result knows their names. Tables that were read with `memory` and did
+        not fit are read again for every sum over their rows. An array or a frame of Dask, and the
+        path of a folder of files, of a zarr store or of many files ("data/*.parquet"), is one
+        owner's: its partitions are read, and stay as bits, on Dask's workers. Owners exchange
         operators, sums over classes and small matrices with the server, never examples. Arrays on a
         device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
         says otherwise; the result is on the host.

@@ -129,17 +129,25 @@ def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> A
     """
     choice = products.argmax(axis=1)
     own = np.eye(len(patterns))[choice]
-    return summed(products.max(axis=1), own.sum(axis=0), own.T @ rows, patterns)
+    best = products.max(axis=1)
+    moments = np.array([len(best), best.sum(), (best**2).sum()])
+    return summed(patterns, moments, own.sum(axis=0), own.T @ rows)
 
 
 def summed(
-    best: np.ndarray, counts: np.ndarray, sums: np.ndarray, patterns: np.ndarray
+    patterns: np.ndarray, moments: np.ndarray, counts: np.ndarray, sums: np.ndarray
 ) -> Agreement:
-    """The answer of a client from its largest products (M,), counts (K,) and sums (K, N)."""
+    """The answer of a client from its sums.
+
+    Parameters
+    ----------
+    patterns : (K, N) of +-1.
+    moments : (3,) number of rows, sum of their largest products, and of the squares.
+    counts, sums : (K,) rows of each pattern, and (K, N) their sums.
+    """
     c = sums * patterns
-    m = best / patterns.shape[1]
-    moments = np.array([len(m), m.sum(), (m**2).sum()])
-    return Agreement(counts, c.sum(axis=1), (c**2).sum(axis=1), moments)
+    overlaps = moments / patterns.shape[1] ** np.arange(3)
+    return Agreement(counts, c.sum(axis=1), (c**2).sum(axis=1), overlaps)
 
 
 def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:

@@ -220,9 +220,9 @@ class DenseOperator(HebbianOperator):
         """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
         total: Any = 0.0
         count = 0
-        if isinstance(examples, Reread) and examples.totals.products is not None:
-            n, m = examples.shape[1], float(len(examples))
-            return cls(n, m, m, examples.totals.products)
+        if isinstance(examples, Reread):
+            n, m, known = examples.shape[1], float(len(examples)), examples.totals.products
+            return cls(n, m, m, examples.total(_products) if known is None else known)
         for part in batches(examples):
             bits = packed(part)
             total = total + kernels.second_moment(bits).astype(np.float64)
@@ -252,6 +252,10 @@ class DenseOperator(HebbianOperator):
 
     def __mul__(self, weight: float) -> Self:
         return replace(self, matrix=self.matrix * weight, **self._scaled(weight))
+
+
+def _products(part: PackedBits) -> Array:
+    return kernels.second_moment(part).astype(np.float64)
 
 
 @dataclass(frozen=True)

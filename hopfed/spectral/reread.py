@@ -12,6 +12,9 @@ sum over them, so a block at a time is enough:
 
 Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
 block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
+
+Whoever asks hands over a question about a block (`Reread.total`, `Reread.where`), so that it can be
+answered wherever the block is (`hopfed.spectral.partitions`).
 """
 
 from __future__ import annotations
@@ -36,6 +39,19 @@ Bits = PackedBits | MaskedBits
 Answer = TypeVar("Answer")
 
 
+class Sums(tuple[Any, ...]):
+    """Several sums that add up one by one.
+
+    Examples
+    --------
+    >>> Sums((1, 2.0)) + Sums((3, 4.0))
+    (4, 6.0)
+    """
+
+    def __add__(self, other: tuple[Any, ...]) -> Sums:
+        return Sums(a + b for a, b in zip(self, other, strict=True))
+
+
 @dataclass
 class Totals:
     """What one reading of rows adds up.
@@ -55,6 +71,17 @@ class Totals:
     marks: np.ndarray
     blank: tuple[int, int]
     products: np.ndarray | None
+
+    def __add__(self, other: Totals) -> Totals:
+        """Sums over these rows and, after them, those of `other`."""
+        later = other.blank[1] + self.rows if other.blank[0] else 0
+        first = self.blank[1] if self.blank[0] else later
+        both = None
+        if self.products is not None and other.products is not None:
+            both = self.products + other.products
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _BY_COLUMN}
+        blank = self.blank[0] + other.blank[0], first
+        return Totals(rows=self.rows + other.rows, **sums, blank=blank, products=both)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +128,26 @@ class Reread:
         if rows != self.shape[0]:
             raise DataError(f"the file changed: {self.shape[0]:,} rows before, {rows:,} now")
 
-    def total(self, question: Callable[[Bits], Answer]) -> Answer:
-        """Add up what each block answers."""
+    def total(self, question: Callable[..., Answer], placed: bool = False) -> Answer:
+        """Add up what each block answers.
+
+        Parameters
+        ----------
+        question : about a block of rows.
+        placed : whether it is also told how many rows come before that block.
+        """
         found: Any = None
+        before = 0
         for part in self.parts():
-            answer = question(part)
+            answer = question(part, before) if placed else question(part)
             found = answer if found is None else found + answer
+            before += len(part)
         total: Answer = found
         return total
+
+    def where(self, fits: Callable[[Bits], np.ndarray]) -> Reread:
+        """Some of the rows, which are not held either: those of a block for which it `fits`."""
+        return self.chosen(np.flatnonzero(np.concatenate([fits(part) for part in self.parts()])))
 
     def __getitem__(self, which: slice | np.ndarray) -> Bits:
         """Rows that are held from then on: a slice, or ascending numbers."""
@@ -159,14 +198,20 @@ _BY_COLUMN = ("sums", "seen", "marks")
 
 
 class Summed:
-    """Sums over rows as they come."""
+    """Sums over rows as they come.
 
-    def __init__(self, n: int):
+    Parameters
+    ----------
+    n : columns N.
+    block : number of the block of rows, where these are summed up block by block.
+    """
+
+    def __init__(self, n: int, block: int = 0):
         self._rows, self._n = 0, n
         self._sums, self._seen = np.zeros((2, n), np.int64)
         self._marks = np.zeros(n)
         self._blank = (0, 0)
-        self._draws = stream(0, "copies")
+        self._draws = stream(0, "copies", *([block] if block else []))
         self._products = np.zeros((n, n)) if n <= SQUARE else None
 
     def add(self, part: Bits) -> None:

@@ -7,8 +7,8 @@ bits after the other, and whoever sums over rows adds up what these say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from hopfed.spectral.reread import Reread, packed_columns
 
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits
+Answer = TypeVar("Answer")
 # An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
 # bits, or an iterable of those.
 Examples = Any
@@ -60,6 +61,25 @@ def parts(rows: Any, size: int = 0) -> Iterator[Any]:
             yield part
         else:
             yield from (part[a : a + size] for a in range(0, part.shape[0], size))
+
+
+def total(rows: Any, question: Callable[..., Answer], placed: bool = False) -> Answer:
+    """Add up what blocks of rows answer; rows that are held are one block.
+
+    Parameters
+    ----------
+    rows : (M, N), held or not.
+    question : about a block of rows; its answers add up.
+    placed : whether it is also told how many rows come before that block.
+
+    Examples
+    --------
+    >>> total(kernels.pack(np.ones((5, 2))), len)
+    5
+    """
+    if isinstance(rows, Reread):
+        return rows.total(question, placed)
+    return question(rows, 0) if placed else question(rows)
 
 
 def times(rows: Bits | Array, X: Array) -> Array:

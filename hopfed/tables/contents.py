@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hopfed.data.cells import Cells, as_numbers, number
-from hopfed.tables.vocabulary import MISSING, canonical
+from hopfed.tables.choices import Choices
+from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept
 
@@ -37,6 +38,12 @@ class Contents:
     rows: int = 0
     kept: list[np.ndarray] | None = None
     missing: frozenset[str] = MISSING
+
+    @classmethod
+    def of(cls, choices: Choices, name: str) -> Contents:
+        """Nothing yet of the column `name`, of which the reader was told `choices`."""
+        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
+        return cls(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""

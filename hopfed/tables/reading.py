@@ -22,9 +22,10 @@ from hopfed.tables.deciding import Decider, Decision
 from hopfed.tables.formats import source_of
 from hopfed.tables.oddities import oddities
 from hopfed.tables.packing import Packing
+from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.sources import Numbers, Source
-from hopfed.tables.table import Table, check_columns, is_made_up, matched
-from hopfed.tables.vocabulary import GONE, MISSING, canonical
+from hopfed.tables.table import Table, is_made_up, matched, places_of
+from hopfed.tables.vocabulary import GONE, canonical
 
 
 def read_table(
@@ -47,7 +48,7 @@ def read_table(
     Parameters
     ----------
     source : path of a file (.csv, .tsv, .npy, .npz, .h5), a mapping from names to columns, an
-        array, or rows in lists.
+        array, or rows in lists; or an array or a frame of Dask, whose bits stay on its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -102,6 +103,9 @@ def read_tables(
     ('tree=ash', 'tree=oak', 'tree=yew')
     """
     choices = choices or Choices()
+    if any(is_partitioned(source) for source in sources):
+        read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
+        return matched(read, [f"examples[{i}]" for i in range(len(read))])
     least = least or (2 if coding is None else 1)
     words = choices.entries() if coding is None else coding.entries()
     opened = [
@@ -150,8 +154,8 @@ def _decided(
     on the way, and the second reading is spared where that was right.
     """
     names = sources[0].names
-    places = [_places(source, sources[0]) for source in sources]
-    parts = [[_contents(choices, name) for name in names] for _ in sources]
+    places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
+    parts = [[Contents.of(choices, name) for name in names] for _ in sources]
 
     def decide() -> Decision:
         whats = [source.what for source in sources]
@@ -178,11 +182,6 @@ def _decided(
     return decision, [packing] if right else [None] * len(sources)
 
 
-def _contents(choices: Choices, name: str) -> Contents:
-    gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-    return Contents(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
-
-
 def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> Packing | None:
     """Begin to pack as the first rows suggest, if they suggest anything."""
     try:
@@ -199,20 +198,6 @@ def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
     except DataError:
         return None
     return packing
-
-
-def _places(source: Source, first: Source) -> list[int]:
-    """Where the columns of the first source are in another one; by name if both have names."""
-    if is_made_up(source.names) or is_made_up(first.names):
-        if len(source.names) != len(first.names):
-            raise DataError(
-                f"files must be of equal width; {first.what} has {len(first.names)} columns, "
-                f"got {source.what} with {len(source.names)}"
-            )
-        return list(range(len(source.names)))
-    place = {name: j for j, name in enumerate(source.names)}
-    check_columns(source.names, first.names, source.what, first.what)
-    return [place[name] for name in first.names]
 
 
 def _coded(

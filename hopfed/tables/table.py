@@ -155,6 +155,35 @@ def check_columns(columns: Sequence[str], first: Sequence[str], name: str, other
         raise DataError(f"{name}: {', and '.join(parts)}")
 
 
+def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
+    """Return where the columns of the first table are in another; by name if both have names.
+
+    Parameters
+    ----------
+    columns, first : names of both tables' columns.
+    name, other : what the tables are called.
+
+    Raises
+    ------
+    DataError : columns that one has and the other has not.
+
+    Examples
+    --------
+    >>> places_of(["b", "a"], ["a", "b"], "b.csv", "a.csv")
+    [1, 0]
+    """
+    if is_made_up(columns) or is_made_up(first):
+        if len(columns) != len(first):
+            raise DataError(
+                f"files must be of equal width; {other} has {len(first)} columns, "
+                f"got {name} with {len(columns)}"
+            )
+        return list(range(len(columns)))
+    check_columns(columns, first, name, other)
+    place = {column: j for j, column in enumerate(columns)}
+    return [place[column] for column in first]
+
+
 def listed(names: Sequence[object]) -> str:
     """Some names for a line, the number of the others after them.
 

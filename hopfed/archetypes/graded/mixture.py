@@ -122,18 +122,35 @@ def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Mess
     question : whose answers are sums over rows.
     told : what the owner is told with it.
     """
-    found: dict[str, np.ndarray] = {}
-    for part in rows.parts():
-        answer = question(Owner(part, owner.index, owner.variables), told)
-        for name, array in answer.items():
-            found[name] = found.get(name, 0.0) + np.asarray(array, np.float64)
-    return {name: array.astype(answer[name].dtype) for name, array in found.items()}
+    index, variables = owner.index, owner.variables
+
+    found = rows.total(lambda part: _Added.of(question(Owner(part, index, variables), told)))
+    return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+
+@dataclass(frozen=True)
+class _Added:
+    """Answers added up in double precision, and the types in which they travel."""
+
+    sums: dict[str, np.ndarray]
+    kinds: dict[str, np.dtype]
+
+    @classmethod
+    def of(cls, answer: Message) -> _Added:
+        arrays = {name: np.asarray(array) for name, array in answer.items()}
+        double = {name: array.astype(np.float64) for name, array in arrays.items()}
+        return cls(double, {name: array.dtype for name, array in arrays.items()})
+
+    def __add__(self, other: _Added) -> _Added:
+        return _Added({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    xp = namespace(weights)
+    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
     return {
-        "counts": weights.sum(axis=0),
+        "counts": xp.astype(counts, weights.dtype),
         "signed": transposed_times(owner.rows, weights).T,
         "seen": seen_transposed_times(owner.rows, weights).T,
     }

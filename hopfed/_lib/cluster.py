@@ -1,0 +1,70 @@
+"""Dask: whether it is there, and workers of it, on this machine or elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hopfed.errors import ArgumentError, BackendError, shown
+
+LOCAL = "local"
+PATIENCE = 20  # seconds for a scheduler to answer, and for workers to end
+
+
+def dask_itself() -> Any:
+    """Return the module `dask`, with `distributed` beside it.
+
+    Raises
+    ------
+    BackendError : one of them is not installed.
+    """
+    try:
+        import dask
+        import distributed  # noqa: F401  (which its workers need)
+    except ImportError as error:
+        raise BackendError(
+            f"{error.name or 'dask'} is not installed: pip install 'hopfed[dask]'"
+        ) from None
+    return dask
+
+
+@contextmanager
+def cluster(address: str, workers: int | None = None) -> Iterator[Any]:
+    """Open a client of Dask; in this context, everything of Dask is done by its workers.
+
+    Parameters
+    ----------
+    address : "local" for worker processes on this machine, of one thread each, which end with the
+        context; or that of a scheduler, such as tcp://host:8786.
+    workers : local processes; as many as there are cores when left out.
+
+    Raises
+    ------
+    ArgumentError : no scheduler answers there.
+    BackendError : Dask is not installed.
+    """
+    dask_itself()
+    import distributed
+
+    if address != LOCAL:
+        try:
+            client = distributed.Client(address, timeout=PATIENCE)
+        except (OSError, TypeError, ValueError) as error:
+            rule = "local, or the address of a scheduler that answers, such as tcp://host:8786"
+            raise ArgumentError("dask", rule, f"{shown(address)} ({shown(error)})") from None
+        with client:
+            yield client
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            env={"HOPFED_NUM_THREADS": "1"},
+        ) as held,
+        distributed.Client(held) as client,
+    ):
+        yield client

@@ -1,0 +1,167 @@
+"""Rows in partitions on Dask's workers: every question about them is a task where a partition lies.
+
+The packed bits of the partitions stay in the workers' memory. A question travels to them, and sums
+come back: numbers of columns, of patterns and of both. Neighbouring answers are added up by the
+workers, always in one order. What a lost worker held is made again by Dask, from the source.
+
+Without a cluster (`dask.distributed.Client`) the tasks run in the threads of this process.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.cluster import dask_itself
+from hopfed._lib.memory_limits import require_memory
+from hopfed.spectral.reread import Bits, Reread, Summed, Totals, packed_columns
+
+FAN = 8  # answers that one task adds up
+Answer = TypeVar("Answer")
+Block = Any  # of packed rows, delayed
+
+
+@dataclass(frozen=True, eq=False)
+class Partitioned(Reread):
+    """(M, N) rows of +-1, with gaps or without, in blocks that lie on Dask's workers.
+
+    Attributes
+    ----------
+    shape, read, totals, made : as of `Reread`; to `read` brings the blocks here, one by one.
+    blocks : delayed packed rows, which are kept where they were made.
+    sizes : rows of each block.
+
+    Examples
+    --------
+    >>> dask = dask_itself()
+    >>> made = [dask.delayed(kernels.pack)(x) for x in (np.eye(3), -np.ones((2, 3)))]
+    >>> rows = Partitioned.of(made)
+    >>> rows.shape, rows.totals.sums.tolist(), rows.total(len)
+    ((5, 3), [-3, -3, -3], 5)
+    """
+
+    blocks: tuple[Block, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block], made: Callable[[], int] = lambda: 1) -> Partitioned:
+        """Have blocks made and kept where they lie, and what they add up to.
+
+        Parameters
+        ----------
+        blocks : delayed packed rows of the same columns; those without rows are left out.
+        made : says how often their source was read.
+        """
+        dask = dask_itself()
+        kept = dask.persist(*blocks)
+        each = [dask.delayed(_summed, pure=False)(block, i) for i, block in enumerate(kept)]
+        sizes, totals = dask.compute([dask.delayed(len)(block) for block in kept], _tree(each))
+        pairs = [pair for pair in zip(kept, sizes, strict=True) if pair[1]]
+        return cls._over([b for b, _ in pairs], [size for _, size in pairs], totals, made)
+
+    @classmethod
+    def _over(
+        cls, blocks: Sequence[Block], sizes: Sequence[int], totals: Totals, made: Callable[[], int]
+    ) -> Partitioned:
+        def read() -> Iterator[Bits]:
+            return (block.compute() for block in blocks)
+
+        shape = totals.rows, len(totals.sums)
+        return cls(shape, read, totals, made, tuple(blocks), tuple(sizes))
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Number of rows before each block, and of all."""
+        return np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
+
+    def total(self, question: Callable[..., Answer], placed: bool = False) -> Answer:  # noqa: D102
+        befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
+        pairs = zip(self.blocks, befores, strict=False)
+        answer: Answer = _tree(self._asked(question, pairs)).compute()
+        return answer
+
+    def where(self, fits: Callable[[Bits], np.ndarray]) -> Partitioned:  # noqa: D102
+        return Partitioned.of(
+            self._asked(_Fitting(fits), ((b, ()) for b in self.blocks)), self.made
+        )
+
+    def __getitem__(self, which: slice | np.ndarray) -> Bits:
+        """Rows that are brought here: a slice, or ascending numbers."""
+        index = np.arange(self.shape[0])[which] if isinstance(which, slice) else np.asarray(which)
+        require_memory(len(index) * self.shape[1] // 4, "rows")
+        found: Bits = kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
+        return found
+
+    def chosen(self, which: np.ndarray) -> Partitioned:  # noqa: D102
+        return Partitioned.of(self._taken(which), self.made)
+
+    def columns(self, which: np.ndarray) -> Partitioned:  # noqa: D102
+        dask = dask_itself()
+        totals = super().columns(which).totals
+        blocks = dask.persist(
+            *(dask.delayed(packed_columns)(block, which) for block in self.blocks)
+        )
+        return self._over(blocks, self.sizes, totals, self.made)
+
+    def _taken(self, index: np.ndarray) -> list[Block]:
+        """Blocks of the rows of ascending numbers; at least one, if of no rows."""
+        take, starts = dask_itself().delayed(_taken, pure=False), self.starts
+        cuts = np.searchsorted(index, starts)
+        parts = [index[a:b] - s for a, b, s in zip(cuts, cuts[1:], starts, strict=False)]
+        pairs = [pair for pair in zip(self.blocks, parts, strict=True) if len(pair[1])]
+        return [take(block, part) for block, part in pairs or [(self.blocks[0], index)]]
+
+    def _asked(self, question: Callable[..., Any], pairs: Any) -> list[Block]:
+        """What blocks answer, each with what it is told beside; the question is sent once."""
+        from cloudpickle import dumps
+
+        dask = dask_itself()
+        sent = dask.delayed(pickle.loads, pure=False)(dumps(question))
+        ask = dask.delayed(_answered, pure=False)
+        return [ask(sent, block, *told) for block, told in pairs]
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """The rows of a block that fit."""
+
+    fits: Callable[[Bits], np.ndarray]
+
+    def __call__(self, part: Bits) -> Bits:
+        return part[np.flatnonzero(self.fits(part))]
+
+
+def _answered(question: Callable[..., Any], part: Bits, *told: int) -> Any:
+    return question(part, *told)
+
+
+def _taken(part: Bits, rows: np.ndarray) -> Bits:
+    return part[rows]
+
+
+def _summed(part: Bits, block: int) -> Totals:
+    """What one block adds up to."""
+    summed = Summed(part.shape[1], block)
+    if len(part):
+        summed.add(part)
+    return summed.totals()
+
+
+def _tree(answers: Sequence[Block]) -> Block:
+    """The sum of delayed answers, `FAN` neighbours at a time."""
+    add = dask_itself().delayed(_added, pure=False)
+    while len(answers) > 1:
+        answers = [add(list(answers[i : i + FAN])) for i in range(0, len(answers), FAN)]
+    return answers[0]
+
+
+def _added(answers: Sequence[Any]) -> Any:
+    total = answers[0]
+    for answer in answers[1:]:
+        total = total + answer
+    return total

@@ -1,0 +1,300 @@
+"""Tables in partitions, which Dask's workers read where they are: arrays, frames, many files, zarr.
+
+One table, whose partitions are read apart: each is a task, that gives packed bits. Where columns
+hold words a first reading says what is in them, a line for each column of each partition, and
+here it is decided how all of them are coded; the second reading packs. Numbers are read once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from glob import glob
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.cluster import dask_itself
+from hopfed.data.cells import Cells
+from hopfed.data.chunks import Chunks
+from hopfed.data.readers import PREFERRED
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import first_bad
+from hopfed.spectral.partitions import Partitioned
+from hopfed.tables.arrays import PART
+from hopfed.tables.choices import Choices
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.contents import Contents
+from hopfed.tables.deciding import Decider
+from hopfed.tables.formats import ARRAYS, source_of
+from hopfed.tables.oddities import oddities
+from hopfed.tables.packing import Packing
+from hopfed.tables.sources import Source
+from hopfed.tables.table import Table, made_up, places_of
+from hopfed.tables.vocabulary import GONE, canonical
+
+Bits = PackedBits | MaskedBits
+PATTERN = "*?["  # one of these makes a path a pattern
+
+
+def is_partitioned(given: Any) -> bool:
+    """Whether something is a collection of Dask: an array or a frame.
+
+    Examples
+    --------
+    >>> is_partitioned(np.ones((2, 2)))
+    False
+    """
+    return hasattr(given, "__dask_graph__")
+
+
+def is_many(path: Any) -> bool:
+    """Whether a path is one of many files: a folder, such as of zarr, or a pattern.
+
+    Examples
+    --------
+    >>> is_many("data/*.parquet"), is_many("a.csv")
+    (True, False)
+    """
+    return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
+
+
+def read_partitions(
+    given: Any, *, choices: Choices | None = None, coding: Coding | None = None
+) -> Table:
+    """Read a table that is in partitions, on Dask's workers; its bits stay there.
+
+    Parameters
+    ----------
+    given : an array or a frame of Dask, or paths, each of a file, of a folder of files, of a zarr
+        store or a pattern such as "data/*.parquet". All files are one table: each is a partition,
+        as are some 16 million entries of a zarr store. The workers must be able to read them.
+    choices, coding : as in `hopfed.tables.reading.read_tables`.
+
+    Raises
+    ------
+    DataError : as `hopfed.read_table`; rows are counted within their partition.
+    BackendError : Dask is not installed.
+
+    Examples
+    --------
+    >>> import dask.array
+    >>> table = read_partitions(dask.array.ones((6, 2), chunks=(2, 2)))
+    >>> table.shape, table.rows.sizes
+    ((6, 2), (2, 2, 2))
+    """
+    dask_itself()
+    choices = choices or Choices()
+    parts = _parts_of(given)
+    if all(part.plain for part in parts) and choices == Choices() and coding is None:
+        return _plain(parts)
+    return _coded(parts, choices, coding)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A partition: what it is called, what is read (delayed, or a path), and if it is numbers."""
+
+    what: str
+    given: Any
+    plain: bool
+
+
+def _parts_of(given: Any) -> list[_Part]:
+    if is_partitioned(given):
+        return _parts_of_collection(given)
+    paths = [given] if isinstance(given, str | os.PathLike) else list(given)
+    return [part for path in paths for part in _parts_of_path(str(path))]
+
+
+def _parts_of_collection(given: Any) -> list[_Part]:
+    plain = False
+    if hasattr(given, "rechunk"):
+        if given.ndim < 2:
+            raise DataError(f"examples must be rows of a table, got {given.ndim} axes")
+        given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
+        plain = given.dtype.kind in "biuf"
+    blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
+    return [_Part(f"partition {i}", block, plain) for i, block in enumerate(blocks)]
+
+
+def _parts_of_path(path: str) -> list[_Part]:
+    if any(c in path for c in PATTERN) and not Path(path).exists():
+        found = sorted(glob(path, recursive=True))
+        if not found:
+            raise DataError(f"{path}: no such file")
+        return [part for one in found for part in _parts_of_path(one)]
+    if Path(path).suffix.lower() == ".zarr":
+        held = Chunks(Path(path), PREFERRED)
+        width = int(np.prod(held.shape[1:]))
+        rows = max(PART // max(width * held.rows, 1), 1) * held.rows
+        cuts = pairwise([*range(0, held.shape[0], rows), held.shape[0]])
+        return [_Part(f"{path}, row {a + 1} on", _Stored(path, a, b), True) for a, b in cuts]
+    if Path(path).is_dir():
+        files = (p for p in sorted(Path(path).rglob("*")) if p.is_file())
+        kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(path).parts)]
+        if not kept:
+            raise DataError(f"{path}: there are no files in it")
+        return [part for one in kept for part in _parts_of_path(str(one))]
+    return [_Part(path, path, Path(path).suffix.lower() in ARRAYS)]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Some rows of a zarr store."""
+
+    path: str
+    start: int
+    stop: int
+
+    def read(self) -> np.ndarray:
+        held = Chunks(Path(self.path), PREFERRED)
+        found = np.concatenate(list(held.parts(PART, self.start, self.stop)))
+        return found.reshape(len(found), -1)
+
+
+def _opened(given: Any, what: str, choices: Choices) -> Source:
+    given = given.read() if isinstance(given, _Stored) else given
+    return source_of(given, what, choices.entries())
+
+
+# Numbers: +-1, 0/1 or booleans.
+
+
+def _plain(parts: Sequence[_Part]) -> Table:
+    """Pack arrays; whether 0 is -1 or missing is known once all of them were looked at."""
+    dask = dask_itself()
+    pack = dask.delayed(_packed, pure=False)
+    packed = dask.persist(*(pack(part.given, part.what) for part in parts))
+    minus = any(dask.compute(*(one[1] for one in packed)))
+    settle = dask.delayed(_settled, pure=False)
+    rows = Partitioned.of([settle(one[0], one[1], minus) for one in packed])
+    columns = made_up(rows.shape[1])
+    zero = GONE if minus else -1
+    code = Code("words", (("-1", -1), ("0", zero), ("1", 1), ("false", -1), ("true", 1)))
+    return _table(rows, Coding(columns, (code,) * len(columns)), ())
+
+
+def _packed(given: Any, what: str) -> tuple[Bits, bool]:
+    """Rows of one partition as if there were no others, and whether -1 occurs in them."""
+    if not isinstance(given, np.ndarray):
+        source = _opened(given, what, Choices())
+        if source.numbers is None:
+            raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
+        found = list(source.parts())
+        given = np.concatenate(found) if found else np.empty((0, len(source.names)))
+    x = given.reshape(len(given), -1)
+    try:
+        bits = kernels.pack_masked(x)
+    except ArgumentError:
+        row, column = first_bad(x) or (0, 0)
+        raise DataError(
+            f"{what}: values must be all +-1, all 0/1, or boolean, got {x[row, column]} at row "
+            f"{row + 1}, column {column + 1}"
+        ) from None
+    return bits, _has_minus(x)
+
+
+def _has_minus(x: np.ndarray) -> bool:
+    """Whether -1 occurs in rows of -1, 0, 1 and what is missing."""
+    if x.dtype.kind in "bu" or not x.size:
+        return False
+    if x.dtype.kind == "O":
+        return bool((x == -1).any())
+    return bool(np.fmin.reduce(x, axis=None) < 0)
+
+
+def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
+    """Rows of a partition, whose zeros are missing where -1 occurs in another one only."""
+    if own or not minus:
+        return bits
+    ones = bits.signs if isinstance(bits, MaskedBits) else bits
+    whole = (kernels.column_sums(ones) == len(ones)).all()
+    return ones if whole else MaskedBits(ones, ones)
+
+
+# Words, categories, and numbers that are cut.
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What is in one partition: its columns' names, what they hold, and what is odd."""
+
+    what: str
+    names: tuple[str, ...]
+    contents: list[Contents]
+    unfit: dict[int, str]
+    notes: list[str]
+
+
+def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> Table:
+    dask = dask_itself()
+    notes: list[str] = []
+    if coding is None:
+        look = dask.delayed(_looked, pure=False)
+        found = dask.compute(*(look(part.given, part.what, choices) for part in parts))
+        coding, notes = _decided(parts, found, choices)
+    pack = dask.delayed(_packed_by, pure=False)
+    rows = Partitioned.of([pack(part.given, part.what, choices, coding) for part in parts])
+    return _table(rows, coding, notes)
+
+
+def _looked(given: Any, what: str, choices: Choices) -> _Looked:
+    source = _opened(given, what, choices)
+    held = [Contents.of(choices, name) for name in source.names]
+    for block in source.blocks():
+        for contents, array in zip(held, block, strict=True):
+            contents.add(Cells(array))
+    return _Looked(source.what, source.names, held, source.unfit, source.notes)
+
+
+def _decided(
+    parts: Sequence[_Part], found: Sequence[_Looked], choices: Choices
+) -> tuple[Coding, list[str]]:
+    """A coding from what all partitions hold; they are one table."""
+    full = [one for one in found if any(c.rows for c in one.contents)] or list(found[:1])
+    first = full[0]
+    places = [places_of(one.names, first.names, one.what, first.what) for one in full]
+    held = [[one.contents[j] for j in place] for one, place in zip(full, places, strict=True)]
+    together = [Contents.together(column) for column in zip(*held, strict=True)]
+    for column in together:
+        column.different &= column.many or len(column.words) == column.rows
+    where = partial(_where, parts, first.names, choices)
+    decision = Decider([first.what], first.names, [together], choices, where, first.unfit).decide()
+    return decision.coding, [*first.notes, *decision.notes]
+
+
+def _where(
+    parts: Sequence[_Part], names: Sequence[str], choices: Choices, j: int, word: str
+) -> tuple[str, int]:
+    """Partition, and row in it, in which column j first holds a word."""
+    find = dask_itself().delayed(_row_of, pure=False)
+    for part in parts:
+        row = find(part.given, part.what, choices, names[j], word).compute()
+        if row:
+            return part.what, row
+    return parts[0].what, 0
+
+
+def _row_of(given: Any, what: str, choices: Choices, name: str, word: str) -> int:
+    source = _opened(given, what, choices)
+    return source.row_of(source.names.index(name), lambda said: canonical(said) == word)
+
+
+def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Bits:
+    packing = Packing(_opened(given, what, choices), coding)
+    found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
+    return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
+
+
+def _table(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
+    if len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    odd = oddities(rows, coding.columns)
+    return Table(rows, coding.columns, None, coding, (*notes, *odd))
