@@ -14,6 +14,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
 from hopfed.spectral.reread import Gathered, Reread
+from hopfed.tables.aligning import aligned_sources
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
@@ -23,7 +24,7 @@ from hopfed.tables.formats import source_of
 from hopfed.tables.oddities import oddities
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Numbers, Source
-from hopfed.tables.table import Table, check_columns, is_made_up, matched
+from hopfed.tables.table import WAY, Table, check_columns, is_made_up, matched
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 
@@ -83,6 +84,7 @@ def read_tables(
     watch: Callable[[str, float], None] | None = None,
     memory: int | None = None,
     least: int | None = None,
+    columns: str = "same",
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -94,6 +96,7 @@ def read_tables(
     watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
     least : rows that each must have; two when left out, or one with a `coding`.
+    columns : what becomes of columns that not all have (`hopfed.tables.aligning`).
 
     Examples
     --------
@@ -108,6 +111,7 @@ def read_tables(
         source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
         for i, source in enumerate(sources)
     ]
+    opened = aligned_sources(opened, columns)
     whats = [source.what for source in opened]
     most = None if memory is None else memory // len(opened)
     for source in opened:
@@ -211,7 +215,7 @@ def _places(source: Source, first: Source) -> list[int]:
             )
         return list(range(len(source.names)))
     place = {name: j for j, name in enumerate(source.names)}
-    check_columns(source.names, first.names, source.what, first.what)
+    check_columns(source.names, first.names, source.what, first.what, way=WAY)
     return [place[name] for name in first.names]
 
 
