@@ -68,14 +68,20 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
     Parameters
     ----------
     files : their paths.
-    options : those of `table_options`.
+    options : those of `table_options`, and `columns` where there is such an option.
     memory : bytes that the rows may take, as of `hopfed.read_table`.
     """
     from hopfed.tables.reading import read_tables
 
     choices = choices_of(options)
     with _progress() as watch:
-        return read_tables(files, choices=choices, watch=watch, memory=memory)
+        return read_tables(
+            files,
+            choices=choices,
+            watch=watch,
+            memory=memory,
+            columns=options.get("columns", "same"),
+        )
 
 
 def read_spread(files: Sequence[Path], options: dict[str, Any]) -> Any:

@@ -48,6 +48,13 @@ class Method(click.Choice):
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @table_options
 @click.option(
+    "--columns",
+    type=click.Choice(["same", "union", "shared"]),
+    default="same",
+    show_default=True,
+    help="Columns that not all files have: refused, missing where a file lacks them, or left out.",
+)
+@click.option(
     "--memory",
     type=SIZE,
     help="Most that the examples may take, such as 2GB; what takes more is read again for every "

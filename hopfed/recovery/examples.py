@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.aligning import aligned_tables
 from hopfed.tables.partitions import is_many, is_partitioned, read_partitions
 from hopfed.tables.reading import read_table
-from hopfed.tables.table import Table, matched
+from hopfed.tables.table import Table
 
 
-def tables_of(examples: Any) -> list[Table] | None:
+def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     """Return the tables that somebody gives as examples, their columns in one order.
 
     Parameters
@@ -20,6 +21,7 @@ def tables_of(examples: Any) -> list[Table] | None:
     examples : a table, a frame, a mapping from names to columns, rows in lists, or a list of tables
         and frames, one for each owner; an array or a frame of Dask; or a path, of a file, or of a
         folder, a zarr store or a pattern of files, which Dask's workers read.
+    columns : what becomes of columns that not all owners have (`hopfed.tables.aligning`).
 
     Returns
     -------
@@ -39,7 +41,7 @@ def tables_of(examples: Any) -> list[Table] | None:
     if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
         return None
     found = [_table(part) for part in examples]
-    return matched(found, [f"examples[{i}]" for i in range(len(found))])
+    return aligned_tables(found, [f"examples[{i}]" for i in range(len(found))], columns)
 
 
 def _table(given: Any) -> Table:

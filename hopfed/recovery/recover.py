@@ -25,6 +25,7 @@ from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import Bits
+from hopfed.tables.aligning import check_choice
 from hopfed.tables.coding import Coding
 
 Rows = Bits | Reread  # of one client, held or not
@@ -44,6 +45,7 @@ def recover(
     channel: str = "auto",
     masked: bool = False,
     support: int = 5,
+    columns: str = "same",
     device: str | None = None,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
@@ -79,6 +81,9 @@ def recover(
         different noise are then not told apart.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
         and is not shown to anyone.
+    columns : of tables with names: "same", and other columns are refused; "union", and what an
+        owner lacks is missing in all of its rows, which works well where owners share two thirds of
+        the columns; or "shared", the columns that all have.
     device : "cpu", "cuda" or "cuda:N", where the work is done: examples from elsewhere are packed
         where they are, and their bits are moved once. None is where the examples are.
 
@@ -116,18 +121,24 @@ def recover(
         channel=channel,
         masked=masked,
         support=support,
+        columns=columns,
         device=device,
     ).archetypes
 
 
 def run_recovery(
-    examples: Any, *, seed: int = 0, device: str | None = None, **options: Any
+    examples: Any,
+    *,
+    seed: int = 0,
+    device: str | None = None,
+    columns: str = "same",
+    **options: Any,
 ) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters
     ----------
-    examples, seed, device : as in `recover`.
+    examples, seed, device, columns : as in `recover`.
     options : the fields of `Settings`.
 
     Examples
@@ -144,7 +155,8 @@ def run_recovery(
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
-    tables = tables_of(examples)
+    check_choice(columns)
+    tables = tables_of(examples, columns)
     if tables is not None:
         examples = [table.rows for table in tables]
     coding = None if tables is None else tables[0].coding

@@ -23,6 +23,7 @@ from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
 from hopfed.recovery.peeling import is_crowded, peel
 from hopfed.recovery.settings import Settings
+from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import whitened
 from hopfed.tables.coding import Coding
@@ -212,7 +213,10 @@ def graded_recovery(
     """
     try:
         groups = () if coding is None else coding.groups
-        white = whitened(federation.pooled(), rule, mean=mean, seed=seed, groups=groups)
+        holdings = Holdings.of(federation.clients)
+        white = whitened(
+            federation.pooled(), rule, mean=mean, seed=seed, groups=groups, holdings=holdings
+        )
     except ArgumentError:
         if symmetric is not None:
             return symmetric

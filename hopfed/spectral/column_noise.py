@@ -40,6 +40,7 @@ class ColumnNoise:
     variances : (N,) variance of the zero-filled column within its class, in (0, seen].
     n_examples : M.
     seed : of the simulation.
+    stretch : edge where owners hold different columns, over that of white noise.
 
     Examples
     --------
@@ -55,6 +56,7 @@ class ColumnNoise:
     variances: np.ndarray = field(repr=False)
     n_examples: int
     seed: int = 0
+    stretch: float = 1.0
 
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +94,7 @@ class ColumnNoise:
     def factor(self, alpha: float) -> float:
         """What to multiply the white edge of false-alarm rate `alpha` by."""
         if not self.simulated:
-            return 1.0
+            return self.stretch
         M, N = self.n_examples, len(self.seen)
         centre, scale = tracy_widom.wishart_scaling(M - 1, N)
         shift = (1 - 2 / np.sqrt(M * N)) / M
@@ -104,7 +106,7 @@ class ColumnNoise:
         wide = (-np.log(-np.log1p(-alpha)) - GUMBEL_MEAN) / GUMBEL_SD
         usual = (tracy_widom.critical_value(alpha) - TW_MEAN) / TW_SD
         found = float(self.tops.mean()) + sd * (odd * wide + (1 - odd) * usual)
-        return max(float(found / white), 1.0)
+        return max(float(found / white), 1.0) * self.stretch
 
     @cached_property
     def tops(self) -> np.ndarray:

@@ -10,8 +10,8 @@ every rate is close to a half; K classes have rank K, or less where their means 
 dependent. So "no more than one class" is a count of 0 or 1.
 
 Entries are taken to be missing at random within a column. Owners who see all columns at rates that
-differ by one factor keep their means parallel and the count right; owners who see different
-columns are themselves counted as classes.
+differ by one factor keep their means parallel and the count right. Of owners who hold different
+columns it must be known which (`hopfed.spectral.holdings`), or they are counted as classes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.spectral.column_noise import ColumnNoise
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
+from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import (
     DenseOperator,
@@ -107,6 +108,7 @@ def whitened(
     mean: np.ndarray | None = None,
     seed: int = 0,
     groups: Sequence[Sequence[int]] = (),
+    holdings: Holdings | None = None,
 ) -> Whitened:
     """Count the classes behind `operator` in whitened coordinates.
 
@@ -122,6 +124,7 @@ def whitened(
     groups : numbers of the columns that are levels of one variable, of which a row has one. Their
         second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
         a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").
+    holdings : which owner holds which columns, where they are not the same ones for all.
 
     Raises
     ------
@@ -140,7 +143,11 @@ def whitened(
     """
     d, mean, own = _moments(operator, diagonal, mean)
     raw = _prepared(operator)
-    if mean is None:
+    if holdings is not None and mean is not None:
+        m, matched = operator.n_examples, holdings.matched(raw)
+        (about, raw), spread = matched, holdings.spread * m / max(m - 1, 1)
+        least = LEAST * spread
+    elif mean is None:
         about, spread, least = raw, d, UNKNOWN * d
     else:
         if not own and isinstance(raw, FactorOperator):  # whose rows are not the examples
@@ -159,7 +166,8 @@ def whitened(
         spread = spread.copy()
         spread[level] = 2 * spread[level] / (1 - mean[level] / d[level])  # over the rate of -1
         least[level] = spread[level]
-    return _FixedPoint(operator, raw, about, rule, d, mean, spread, least, varying, seed).run()
+    told = raw, about, rule, d, mean, spread, least, varying, seed
+    return _FixedPoint(operator, *told, holdings).run()
 
 
 @dataclass
@@ -180,6 +188,7 @@ class _FixedPoint:
     least: np.ndarray
     varying: np.ndarray
     seed: int
+    holdings: Holdings | None = None
     columns: ColumnNoise | None = None
     profile: NoiseProfile | None = None
     products: int = 0
@@ -267,7 +276,7 @@ class _FixedPoint:
 
     def uneven(self, v: np.ndarray, spectrum: Spectrum) -> NoiseProfile | None:
         """Law of the rows' noise where it differs beyond chance: two levels, of half the rows."""
-        if self.mean is None or self.columns is None:
+        if self.mean is None or self.columns is None or self.holdings is not None:
             return None
         found = row_energies(self.source, self.scale(v), self.mean, spectrum.vectors)
         n, m = len(self.columns.seen), self.columns.n_examples
@@ -278,7 +287,8 @@ class _FixedPoint:
     def noise(self, v: np.ndarray) -> ColumnNoise:
         seed = derive(self.seed, "whitened", "columns")
         examples = max(round(self.raw.n_examples), 2)
-        return ColumnNoise(self.diagonal[self.varying], v[self.varying], examples, seed)
+        stretch = 1.0 if self.holdings is None else self.holdings.stretch(self.varying)
+        return ColumnNoise(self.diagonal[self.varying], v[self.varying], examples, seed, stretch)
 
 
 def _signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:

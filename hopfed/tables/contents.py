@@ -96,6 +96,7 @@ class Contents:
         parts : one for each table.
         """
         words: Counter[str] = Counter()
+        known = [part for part in parts if part.words.keys() - {""}] or parts
         for part in parts:
             words.update(part.words)
         kept = [array for part in parts for array in part.all_kept()]
@@ -104,7 +105,7 @@ class Contents:
             words,
             many,
             all(part.numeric for part in parts),
-            all(part.different for part in parts),
+            all(part.different for part in known),  # an owner may lack the column
             sum(part.rows for part in parts),
             kept if many and parts[0].kept is not None else None,
             parts[0].missing,

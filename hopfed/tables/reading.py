@@ -14,6 +14,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
 from hopfed.spectral.reread import Gathered, Reread
+from hopfed.tables.aligning import aligned_sources
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
@@ -84,6 +85,7 @@ def read_tables(
     watch: Callable[[str, float], None] | None = None,
     memory: int | None = None,
     least: int | None = None,
+    columns: str = "same",
 ) -> list[Table]:
     """Read tables that are coded alike: what a column holds is looked at in all of them.
 
@@ -95,6 +97,7 @@ def read_tables(
     watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
     least : rows that each must have; two when left out, or one with a `coding`.
+    columns : what becomes of columns that not all have (`hopfed.tables.aligning`).
 
     Examples
     --------
@@ -112,6 +115,7 @@ def read_tables(
         source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
         for i, source in enumerate(sources)
     ]
+    opened = aligned_sources(opened, columns)
     whats = [source.what for source in opened]
     most = None if memory is None else memory // len(opened)
     for source in opened:

@@ -15,6 +15,7 @@ from hopfed.spectral.reread import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
+WAY = "; what not all have can be missing or left out (columns: union or shared)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,18 +125,21 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
                 )
             found.append(replace(table, columns=first.columns))
             continue
-        check_columns(table.columns, first.columns, name, names[0])
+        check_columns(table.columns, first.columns, name, names[0], way=WAY)
         found.append(_ordered(table, first))
     return found
 
 
-def check_columns(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> None:
+def check_columns(
+    columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
+) -> None:
     """Refuse columns that are not those of the first table, in whatever order, and name them.
 
     Parameters
     ----------
     columns, first : names of both tables' columns.
     name, other : what the tables are called.
+    way : out of it, which ends the line.
 
     Examples
     --------
@@ -152,7 +156,7 @@ def check_columns(columns: Sequence[str], first: Sequence[str], name: str, other
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}")
+        raise DataError(f"{name}: {', and '.join(parts)}{way}")
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
@@ -179,7 +183,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
                 f"got {name} with {len(columns)}"
             )
         return list(range(len(columns)))
-    check_columns(columns, first, name, other)
+    check_columns(columns, first, name, other, way=WAY)
     place = {column: j for j, column in enumerate(columns)}
     return [place[column] for column in first]
 

@@ -20,7 +20,7 @@ share, is averaged over as well, by Laplace's method.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -168,6 +168,8 @@ class Prior:
     concentration : rows that the prior weighs; infinite for a single class.
     variables : which columns are levels of one variable, where any are: their rates have a
         Dirichlet prior then.
+    held : (L, N) part of each column that an owner observes, over that of all owners; None where
+        all have entries of the same columns.
     """
 
     rates: np.ndarray
@@ -175,6 +177,7 @@ class Prior:
     influence: np.ndarray
     concentration: float = 2.0
     variables: Variables | None = None
+    held: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, owners: Owners, most: float = 1.0) -> Prior:
@@ -188,12 +191,14 @@ class Prior:
         influence = bounded(owners.sizes, most)
         answers = owners.ask(column_sums, {})
         sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
-        seen = np.tensordot(influence, np.array([a["seen"] for a in answers]), 1)
-        rows = influence @ owners.sizes
+        each, rows = np.array([a["seen"] for a in answers]), influence @ owners.sizes
+        seen = np.tensordot(influence, each, 1)
+        parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
         rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
         if owners.variables is not None:
             rates = owners.variables.normalised(rates)
-        return cls(rates, seen / rows, influence, variables=owners.variables)
+        held = None if ((each > 0) | (seen == 0)).all() else parts
+        return cls(rates, seen / rows, influence, variables=owners.variables, held=held)
 
     @property
     def part(self) -> np.ndarray:

@@ -116,11 +116,11 @@ def begin(
     root = np.sqrt(variances)[:, None]
     size = min(U.shape[1], search.most)
     if size > 1:
-        V = U / root
+        V, unwhiten = U / root, U * root
         for draw in range(search.starts):
-            sums = kmeans_start(owners, V, size, prior, draw)
+            sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
             fits.append(iterate(owners, sums, prior, search.short))
-        start = joint_start(owners, V, U * root, prior)
+        start = joint_start(owners, V, unwhiten, prior)
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
     best = max(fits, key=lambda f: f.evidence)

@@ -9,6 +9,9 @@ noise has unit variance and a class sits at ``V^T T``.
   diagonalisation".
 - *k-means.* Every owner sums up its rows as a few centres, each of several rows; the server
   clusters the centres. Then centres go down, and sums over the nearest rows come up.
+
+An owner who lacks columns gets a basis of its own, of those that it holds: the same class lies
+at the same place then, in noise that is wider where the basis has lost more.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
 SKETCHED = 20_000  # rows of which an owner makes its sketch
 LEAST = 1e-3  # share that a start gives a class
 NEWTON = 60  # steps of the joint diagonalisation
+LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
 
 
 def joint_start(
@@ -45,6 +49,8 @@ def joint_start(
     """
     each = max(2, -(-GROUPS // len(owners.members)))
 
+    bases, noise = own_bases(owners, V, unwhiten, prior)
+
     def projected(owner: Owner, told: Message) -> Message:
         basis = like(told["basis"], held(owner.rows))
         seed = owners.seed + draw
@@ -52,11 +58,12 @@ def joint_start(
         mean = to_host(times(owner.rows, basis)).sum(axis=0)
         return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
 
-    answers = owners.ask(projected, {"basis": V.astype(np.float32)})
+    answers = owners.ask(projected, *bases)
     sums = np.concatenate([a["sums"].astype(np.float64) for a in answers])
     counts = np.concatenate([a["counts"] for a in answers]).astype(np.float64)
+    wide = np.repeat(noise, [len(a["counts"]) for a in answers], axis=0)[counts > 0]
     sums, counts = sums[counts > 0], counts[counts > 0]
-    A = sums / counts[:, None, None] - np.eye(V.shape[1])
+    A = sums / counts[:, None, None] - wide
     values, E = np.linalg.eigh(np.tensordot(counts / counts.sum(), A, 1))
     if values[-1] <= 0:
         return None
@@ -74,23 +81,48 @@ def joint_start(
     return Mixture(np.clip(means, -0.98, 0.98), every)
 
 
+def own_bases(
+    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
+) -> tuple[tuple[Message, Message], np.ndarray]:
+    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it.
+
+    An owner that observes a part r_j of a column, over that of all owners, sees a class at
+    ``diag(r) unwhiten a``; least squares in its noise, ``diag(r v)``, give a. Where nothing is
+    lacking that is the projection on V.
+
+    Parameters
+    ----------
+    V, unwhiten : as in `joint_start`.
+    """
+    K, L = V.shape[1], len(owners.members)
+    if prior.held is None:
+        return ({"basis": V.astype(np.float32)}, {}), np.broadcast_to(np.eye(K), (L, K, K))
+    bases, noise = np.zeros((L, *V.shape), np.float32), np.zeros((L, K, K))
+    for one, wide, part in zip(bases, noise, prior.held, strict=True):
+        values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+        wide[:] = (E / np.maximum(values, LOST)) @ E.T
+        one[part > 0] = V[part > 0] @ wide
+    return ({}, {"basis": bases}), noise
+
+
 def kmeans_start(
-    owners: Owners, V: np.ndarray, size: int, prior: Prior, draw: int = 0
+    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
     """Sums over `size` clusters of the whitened projections.
 
     Parameters
     ----------
-    V, draw : as in `joint_start`.
+    V, unwhiten, draw : as in `joint_start`.
     """
+    (shared, own), _ = own_bases(owners, V, unwhiten, prior)
     wanted = {"centres": np.array(4 * size + 8, np.int32), "draw": np.array(draw, np.int32)}
-    crowds = owners.ask(sketch, {"basis": V.astype(np.float32), **wanted})
+    crowds = owners.ask(sketch, {**shared, **wanted}, own)
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
     weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
     centres = _clusters(points, weights, size, seed, starts=4)[0]
-    told = {"basis": V.astype(np.float32), "centres": centres.astype(np.float32)}
-    return prior.collect(owners.ask(nearest_sums, told))
+    told = {**shared, "centres": centres.astype(np.float32)}
+    return prior.collect(owners.ask(nearest_sums, told, own))
 
 
 def sketch(owner: Owner, told: Message) -> Message:
