@@ -301,13 +301,18 @@ class Hebbian(OnBits):
         return found
 
     def _floor(self, down: Message, examples: float) -> float:
-        """By how much ridges grow so that noise on the operator stays below them."""
+        """By how much ridges grow, so that noise on the operator changes a read-out but little.
+
+        The radius of the noise's spectrum: there `PrivateSums.predicted_accuracy` is near its best.
+        """
         if not self.epsilon:
             return 1.0
         return 1.0 + self._private.radius(len(down["members"])) / max(examples, 1.0)
 
     @property
     def _ridges(self) -> tuple[float, ...]:
+        if self.epsilon:
+            return (1.0,)  # times the noise: less is too little, and more costs, see `_floor`
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
