@@ -1,6 +1,6 @@
 """Operators and class sums with noise: what a client tells about one of its examples is bounded.
 
-Source: theory/NOTES.md, "Privacy of the read-out".
+Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
 A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
 them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So the rows are
