@@ -32,7 +32,7 @@ def play(method, engine=None):
 
 
 def pooled(method):
-    return method._pooled(play(method).state.down.get(EVERYONE))
+    return method.pooled_sums(play(method).state.down.get(EVERYONE))
 
 
 def alike(one, other, method):
@@ -44,7 +44,7 @@ def alike(one, other, method):
     np.testing.assert_allclose(a["kernel"], b["kernel"], rtol=1e-3, atol=1e-5)
     np.testing.assert_array_equal(one.traffic.up, other.traffic.up)
     n = float(a["examples"])
-    first, second = (method._pooled(down).operator for down in (a, b))
+    first, second = (method.pooled_sums(down).operator for down in (a, b))
     X = np.eye(method.n_bits)
     assert abs(first.matmat(X) - second.matmat(X)).mean() < 0.01
     assert abs(a["by_class"] - b["by_class"]).mean() / n < 0.01
