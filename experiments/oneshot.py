@@ -55,8 +55,8 @@ RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
-ALONE = "hebbian alone"
-READINGS = {ALONE: "alone", "hebbian global": "global", "hebbian": "personal"}
+OWN_ONLY = "hebbian alone"
+READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
 RULES = {
     "grid": "ridge=grid",
     "evidence": "ridge=evidence",
@@ -102,6 +102,7 @@ class Config(Bench):
         "dirichlet:10",
     )
 
+    COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
     SECTIONS: ClassVar[tuple[str, ...]] = (
         TABLE,
         HETEROGENEITY,
@@ -112,11 +113,12 @@ class Config(Bench):
         PRIVACY,
     )
     ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
-    COMPARED: ClassVar[tuple[str, ...]] = (ALONE,)
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
-        made = [self._cell(TABLE, row) for row in (*READINGS, *TRAINED)]
+        made: list[Cell] = []
+        if TABLE in self.sections:
+            made += [self._cell(TABLE, row) for row in (*READINGS, *TRAINED)]
         if HETEROGENEITY in self.sections:
             made += [
                 self._cell(HETEROGENEITY, row, f"{alpha:g}", partition=f"dirichlet:{alpha:g}")
