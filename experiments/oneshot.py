@@ -8,7 +8,12 @@ alone (``hebbian alone``): what is left of them is what the federation adds. Sec
 - `methods`: all methods on one task;
 - `heterogeneity`: other Dirichlet concentrations;
 - `feature shift`: equal labels and other features, by the partition `shift`;
-- `filters`: how many random filters the bits come from.
+- `filters`: how many random filters the bits come from;
+- `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum,
+  and the directions that rank rules count;
+- `same bits`: what FedProto, kNN-Per and pFedGP do with the same bits, by partition;
+- `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
+  the read-out of all.
 
 Measured (default preset, seeds 100 to 102: digits, ten clients; accuracy +- deviation; the methods
 that train have 20 rounds of LeNet at a learning rate that was tuned for FedAvg alone). Dirichlet
@@ -32,20 +37,42 @@ Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from hopfed.experiments import Arrays, Record, Table
 from hopfed.experiments.shared import cells as _cells
-from hopfed.experiments.shared.cells import TABLE, Bench, Cell
+from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
+from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
+from hopfed.federation.rounds import FederationState
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
+RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
-ALONE = "hebbian alone"
-READINGS = {ALONE: "alone", "hebbian global": "global", "hebbian": "personal"}
+OWN_ONLY = "hebbian alone"
+READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
+RULES = {
+    "grid": "ridge=grid",
+    "evidence": "ridge=evidence",
+    "gcv": "ridge=gcv",
+    "tracy-widom": "rank=tracy-widom",
+    "marchenko-pastur": "rank=marchenko-pastur",
+}
+READERS = {
+    "fedproto on bits": "prototypes",
+    "knn-per on bits": "neighbours",
+    "pfedgp on bits": "process",
+}
+PRIVATE = "bits=public,choose=own"
+EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
+PRIVATE_FILTERS = 32  # fewer bits have less noise
+PREDICTED = "predicted for all"
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 
@@ -58,6 +85,7 @@ class Config(Bench):
     ----------
     filters, patch : of the bits, see `hopfed.neural.methods.hebbian.Hebbian`.
     shift : the partition of the section `feature shift`.
+    partitions : those of the section `same bits`, besides `shift`.
     """
 
     partition: str = "dirichlet:0.3"
@@ -67,13 +95,30 @@ class Config(Bench):
     filters: int = 64
     patch: int = 3
     shift: str = "rotation:0,45,90,135,180"
+    partitions: tuple[str, ...] = (
+        "dirichlet:0.1",
+        "dirichlet:0.3",
+        "dirichlet:1",
+        "dirichlet:10",
+    )
 
-    SECTIONS: ClassVar[tuple[str, ...]] = (TABLE, HETEROGENEITY, SHIFT, FILTERS)
-    COMPARED: ClassVar[tuple[str, ...]] = (ALONE,)
+    COMPARED: ClassVar[tuple[str, ...]] = (OWN_ONLY,)
+    SECTIONS: ClassVar[tuple[str, ...]] = (
+        TABLE,
+        HETEROGENEITY,
+        SHIFT,
+        FILTERS,
+        RIDGE,
+        SAME,
+        PRIVACY,
+    )
+    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
-        made = [self._cell(TABLE, row) for row in (*READINGS, *TRAINED)]
+        made: list[Cell] = []
+        if TABLE in self.sections:
+            made += [self._cell(TABLE, row) for row in (*READINGS, *TRAINED)]
         if HETEROGENEITY in self.sections:
             made += [
                 self._cell(HETEROGENEITY, row, f"{alpha:g}", partition=f"dirichlet:{alpha:g}")
@@ -89,15 +134,62 @@ class Config(Bench):
                 for row in READINGS
                 for number in NUMBERS
             ]
+        if RIDGE in self.sections:
+            made += [
+                self._cell(RIDGE, row, at, more=rule)
+                for row in READINGS
+                for at, rule in RULES.items()
+            ]
+        if SAME in self.sections:
+            made += [
+                self._cell(SAME, row, at.partition(",")[0], partition=at)
+                for row in (*READINGS, *READERS)
+                for at in (*self.partitions, self.shift)
+            ]
+        if PRIVACY in self.sections:
+            made += [
+                self._cell(PRIVACY, row, f"{at:g}", PRIVATE_FILTERS, f"{PRIVATE},epsilon={at}")
+                for row in READINGS
+                for at in EPSILONS
+            ]
         return tuple(made)
 
+    def readings(self) -> tuple[Reading, ...]:
+        """Predictions of what noise costs the read-out of all."""
+        return tuple(
+            Reading(PRIVACY, PREDICTED, cell.at, cell.key, "", 1)
+            for cell in self.cells()
+            if (cell.section, cell.row) == (PRIVACY, "hebbian global")
+        )
+
+    def score(
+        self, readings: Sequence[Reading], method: Any, state: FederationState
+    ) -> list[np.ndarray]:
+        """Predicted accuracy of the clients, from their sums without noise."""
+        return [predicted(method, state)] * len(readings)
+
     def _cell(
-        self, section: str, row: str, at: object = "", filters: int = 0, **changes: Any
+        self,
+        section: str,
+        row: str,
+        at: object = "",
+        filters: int = 0,
+        more: str = "",
+        **changes: Any,
     ) -> Cell:
-        """Cell of a method: a reading of the read-out, or a method that trains."""
+        """Cell of a method: a reading of the read-out, another one of its bits, or one that trains.
+
+        Parameters
+        ----------
+        more : further settings of the read-out.
+        """
+        own = f"filters={filters or self.filters},patch={self.patch}"
+        if row in READERS:
+            own = f"{own},reader={READERS[row]}"
+            return self.cell(section, row, at, method="frozen", options=own, **changes)
         if row not in READINGS:
             return self.cell(section, row, at, method=row, **changes)
-        own = f"filters={filters or self.filters},patch={self.patch},reading={READINGS[row]}"
+        own = ",".join(filter(None, (own, f"reading={READINGS[row]}", more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
 
 
@@ -105,7 +197,7 @@ PRESETS = {
     "quick": Config(
         clients=5, examples=600, filters=16, models=("mlp",), rounds=3, early=1, seeds=2
     ),
-    "default": Config(sections=Config.SECTIONS),
+    "default": Config(sections=(TABLE, HETEROGENEITY, SHIFT, FILTERS)),
     "paper": Config(
         data="cifar10", examples=8000, filters=128, patch=6, rounds=30, seeds=3, shift="dirichlet:1"
     ),
@@ -116,6 +208,20 @@ RECORD = Record(
     source="proposed here",
     minutes={"quick": 0.3, "default": 30, "paper": 120},
 )
+
+
+def predicted(method: Any, state: FederationState) -> np.ndarray:
+    """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
+    from hopfed.neural.readout import Spectrum
+
+    down = state.down.get(EVERYONE)
+    members = [int(c) for c in down["members"]]
+    sums = [method.own_sums(state.clients.get(c), down, c) for c in members]
+    whole = Spectrum.of(sum(sums[1:], sums[0]))
+    ridge = 1 + method.private.radius(len(members)) / whole.examples
+    tests = [method.bits_of(down, c, "test") for c in range(method.task.clients)]
+    found = [method.private.predicted_accuracy(whole, ridge, len(members), *t) for t in tests]
+    return np.array(found)
 
 
 def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:

@@ -10,6 +10,7 @@ from hopfed.runs import Run
 VALUES = {
     "heterogeneity": "concentration of the Dirichlet law",
     "filters": "random filters",
+    "privacy": "epsilon",
 }
 
 

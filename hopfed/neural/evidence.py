@@ -1,6 +1,6 @@
 """Ridge and rank of a read-out from the spectrum of the pooled operator, without validation.
 
-Source: theory/NOTES.md, "Ridge and rank from the spectrum".
+Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
 With the eigenvalues l of ``A / n``, ``b = V^T B / n`` and the class counts, all that ridge
 regression of one-hot labels can say about its own ridge is known exactly:

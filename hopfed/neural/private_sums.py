@@ -1,6 +1,6 @@
 """Operators and class sums with noise: what a client tells about one of its examples is bounded.
 
-Source: theory/NOTES.md, "Privacy of the read-out".
+Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
 A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
 them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So the rows are
@@ -20,14 +20,16 @@ from functools import cached_property
 from math import isqrt, log, sqrt
 
 import numpy as np
+from scipy.special import ndtr
 
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST, lower, symmetric
-from hopfed.neural.readout import Sums
+from hopfed.neural.readout import Spectrum, Sums
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
 from hopfed.spectral.operators import DenseOperator
 
 CHANCE = 1e-9  # that an honest release is refused
+NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
 
 
 @dataclass(frozen=True)
@@ -116,3 +118,54 @@ class PrivateSums:
         by_class = message["by_class"] / self.weight
         shares = np.maximum(by_class[-1], 0.0) + 1e-9
         return Sums(DenseOperator(D, n, n, matrix), by_class, shares * n / shares.sum())
+
+    def score_noise(
+        self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray
+    ) -> np.ndarray:
+        """Standard deviation (Q, C) that the noise gives to the scores of examples, to first order.
+
+        With ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves by
+        ``R (F - E W) / n``, so a score of an example z has the variance
+        ``f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2.
+
+        Parameters
+        ----------
+        spectrum : of the sums without noise.
+        ridge : rho, at least about `radius` over n: beyond it noise is no small change.
+        releases : clients, each of which adds noise of its own.
+        bits : (Q, D) of the examples.
+        """
+        W = spectrum.readouts((ridge,))[0]
+        seen = (np.asarray(bits, dtype=np.float64) @ spectrum.vectors) / (spectrum.values + ridge)
+        squares = (seen**2).sum(axis=1)[:, None]
+        along = seen @ (spectrum.vectors.T @ W)
+        operator = squares * (W**2).sum(axis=0) + along**2
+        variance = self.scale**2 * (squares / self.weight**2 + operator)
+        return np.asarray(np.sqrt(releases * variance) / spectrum.examples)
+
+    def predicted_accuracy(
+        self,
+        spectrum: Spectrum,
+        ridge: float,
+        releases: int,
+        bits: np.ndarray,
+        labels: np.ndarray,
+    ) -> float:
+        """Share of examples that a read-out for all with noise will classify correctly.
+
+        The scores of an example have independent normal noise (`score_noise`); its own class wins
+        with ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
+
+        Parameters
+        ----------
+        spectrum, ridge, releases, bits : as in `score_noise`.
+        labels : (Q,) of the examples.
+        """
+        scores = np.asarray(bits, dtype=np.float64) @ spectrum.readouts((ridge,))[0]
+        noise = self.score_noise(spectrum, ridge, releases, bits)
+        at = np.arange(len(labels))
+        own = scores[at, labels][:, None] + noise[at, labels][:, None] * NODES[0]
+        chance = ndtr((own[:, None] - scores[:, :, None]) / np.maximum(noise, 1e-300)[:, :, None])
+        chance[at, labels] = 1.0
+        weights = NODES[1] / NODES[1].sum()
+        return float((chance.prod(axis=1) @ weights).mean())

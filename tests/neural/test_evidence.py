@@ -104,11 +104,11 @@ def test_a_federation_without_a_grid_of_ridges(own, one_thread):
     down = played.state.down.get(-1)
     choice = method.choices()[int(down["choice"])]
     assert choice.ridge == 0
-    pooled = Spectrum.of(method._pooled(down))
+    pooled = Spectrum.of(method.pooled_sums(down))
     if "rank" in own:
         pooled = pooled.leading(count(pooled, "tracy-widom"))
     wanted = pooled.readouts((best_ridge(pooled, own["ridge"]),))
-    found = method._readouts(down, method._pooled(down), None, 0.0, (0.0,), 0)
+    found = method._readouts(down, method.pooled_sums(down), None, 0.0, (0.0,), 0)
     np.testing.assert_allclose(found, wanted, atol=1e-12)
     whole = Hebbian(task, filters=8)
     assert len(whole.choices()) == 4 * len(method.choices())

@@ -121,13 +121,13 @@ def test_whitened_filters_see_noise_of_one_size():
 def test_the_classifier_is_the_read_out_of_all_bits():
     method, (first,) = played(reading="global")
     down = first.state.down.get(EVERYONE)
-    z, y = zip(*(method._bits_of(down, c, "train") for c in range(3)), strict=True)
+    z, y = zip(*(method.bits_of(down, c, "train") for c in range(3)), strict=True)
     z, y = np.concatenate(z), np.concatenate(y)
     choice = method.choices()[int(down["choice"])]
     eye = choice.ridge * len(z) * np.eye(method.n_bits)
     weights = np.linalg.solve(z.T @ z + eye, z.T @ np.eye(10)[y])
     x, _ = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[0]))
-    bits, _ = method._bits_of(down, 0, "test")
+    bits, _ = method.bits_of(down, 0, "test")
     wanted = log_probabilities(bits @ weights, choice, np.zeros(10))
     for client in range(3):
         found = method.classifier(first.state.clients.get(client), down, client)(x)
@@ -161,7 +161,7 @@ def test_whoever_comes_later_is_added_exactly():
     assert sizes[-1] == 3
     last = rounds[-1].state.down.get(EVERYONE)
     # With the filters of those who came first, the sums are those of all three.
-    parts = [method._bits_of(last, c, "train")[0].astype(int) for c in range(3)]
+    parts = [method.bits_of(last, c, "train")[0].astype(int) for c in range(3)]
     whole = np.concatenate(parts)
     operator = method._sums(last).operator.matrix
     np.testing.assert_array_equal(operator, whole.T @ whole)

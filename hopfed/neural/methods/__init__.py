@@ -12,6 +12,7 @@ from hopfed.errors import ArgumentError
 METHODS = {
     "standalone": ("standalone", "Standalone"),
     "hebbian": ("hebbian", "Hebbian"),
+    "frozen": ("frozen", "Frozen"),
     "standalone-bias": ("standalone_bias", "StandaloneBias"),
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg+": ("fedavg_plus", "FedAvgPlus"),

@@ -122,7 +122,7 @@ class OnBits(ClosedForm):
     def _bits(self, down: Message) -> Bits:
         return Bits(self._filters(down), np.asarray(down["thresholds"]))
 
-    def _bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
+    def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
         agreed = digest({name: down[name] for name in ("kernel", "mean", "thresholds")})
         rows = getattr(self.loaded.split, part)[client]

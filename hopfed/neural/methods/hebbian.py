@@ -128,7 +128,7 @@ class Hebbian(OnBits):
         require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
         require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
-            self._private  # noqa: B018  (checks the budget)
+            self.private  # noqa: B018  (checks the budget)
             for name, one in PRIVATE.items():
                 got = getattr(self, name)
                 require(got == one, name, f"{one} where counts have noise", got)
@@ -150,8 +150,9 @@ class Hebbian(OnBits):
         client = context.client
         if client is None:
             raise ArgumentError("context", "that of a client", "none")
+        spent = float(state.get("flops", 0.0)) if context.exchange else 0.0  # in this round
         if not self._asked(down, context):
-            return state, {}, {"flops": 0.0, "loss": float("nan")}
+            return state | {"flops": spent}, {}, {"flops": spent, "loss": float("nan")}
         if context.exchange == 0:
             message = self._patch_sums(client)
         elif context.exchange == 1:
@@ -160,14 +161,16 @@ class Hebbian(OnBits):
             message = self._operator(down, client)
             state = dict(message)
             if self.epsilon:
-                found = self._bits_of(down, client, "train")
-                message = self._private.release(*found, context.rng("noise"))
+                found = self.bits_of(down, client, "train")
+                message = self.private.release(*found, context.rng("noise"))
         else:
-            bits, _ = self._bits_of(down, client, "validation")
+            bits, _ = self.bits_of(down, client, "validation")
             found = self._likelihoods(state, down, client)
             message = {"likelihoods": found, "examples": np.asarray(len(bits))}
-        cost = {"flops": self._flops_of(context.exchange, client), "loss": float("nan")}
-        return state, message, cost
+        spent += self._flops_of(context.exchange, client)
+        if context.exchange == 2 and self.choose == "own":
+            spent += self._flops_of(3, client)
+        return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
 
     def _asked(self, down: Message, context: Context) -> bool:
         """Whether this exchange is of use: who is in the sums has no more to say."""
@@ -178,7 +181,7 @@ class Hebbian(OnBits):
         return self._agrees(down, context.exchange)
 
     def _operator(self, down: Message, client: int) -> Message:
-        bits, labels = self._bits_of(down, client, "train")
+        bits, labels = self.bits_of(down, client, "train")
         rows = pack(bits.astype(np.int8))
         sums = Sums.of(rows, labels, self.loaded.classes)
         by_class = {"by_class": sums.by_class.astype(np.int32), "classes": sums.counts}
@@ -186,10 +189,10 @@ class Hebbian(OnBits):
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
-        bits, labels = self._bits_of(down, client, "validation")
+        bits, labels = self.bits_of(down, client, "validation")
         if not len(labels):
             return np.zeros(len(self.choices()))
-        own, pooled = self._own(state, down, client), self._pooled(down)
+        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         shift = own.log_prior() - pooled.log_prior()
         scores = {
             weight: bits @ self._readouts(down, pooled, own, weight, self._ridges, client)
@@ -213,7 +216,7 @@ class Hebbian(OnBits):
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": Field((), "iu", least=0)}
         if self.epsilon:
-            return self._private.spec
+            return self.private.spec
         return {
             **self._encoding.spec,
             "by_class": Field((D, C), "i", within="examples"),
@@ -259,7 +262,7 @@ class Hebbian(OnBits):
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return Readout.none(self.loaded.classes)
         choice = self.choices()[self._chosen(state, down, client)]
-        own, pooled = self._own(state, down, client), self._pooled(down)
+        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         weights = self._readouts(down, pooled, own, choice.own, (choice.ridge,), client)[0]
         shift = own.log_prior() - pooled.log_prior()
         return Readout(self._bits(down), weights, choice, shift)
@@ -301,13 +304,18 @@ class Hebbian(OnBits):
         return found
 
     def _floor(self, down: Message, examples: float) -> float:
-        """By how much ridges grow so that noise on the operator stays below them."""
+        """By how much ridges grow, so that noise on the operator changes a read-out but little.
+
+        The radius of the noise's spectrum: there `PrivateSums.predicted_accuracy` is near its best.
+        """
         if not self.epsilon:
             return 1.0
-        return 1.0 + self._private.radius(len(down["members"])) / max(examples, 1.0)
+        return 1.0 + self.private.radius(len(down["members"])) / max(examples, 1.0)
 
     @property
     def _ridges(self) -> tuple[float, ...]:
+        if self.epsilon:
+            return (1.0,)  # times the noise: less is too little, and more costs, see `_floor`
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
@@ -316,21 +324,23 @@ class Hebbian(OnBits):
         return Encoding(self.n_bits, self.form, self.width, seed)
 
     @property
-    def _private(self) -> PrivateSums:
+    def private(self) -> PrivateSums:
+        """What adds the noise, where epsilon is above 0."""
         return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def _sums(self, message: Message) -> Sums:
         by_class = np.asarray(message["by_class"], dtype=np.int64)
         return Sums(self._encoding.decode(message), by_class, np.asarray(message["classes"]))
 
-    def _pooled(self, down: Message) -> Sums:
+    def pooled_sums(self, down: Message) -> Sums:
+        """Sums of all members, as the server tells them."""
         if self.epsilon:
-            return self._private.read(down)
+            return self.private.read(down)
         return self._sums(down)
 
-    def _own(self, state: State, down: Message, client: int) -> Sums:
+    def own_sums(self, state: State, down: Message, client: int) -> Sums:
         """Sums of the client's own examples, which it has though it never took part."""
-        return self._sums(state or self._operator(down, client))
+        return self._sums(state if "examples" in state else self._operator(down, client))
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step, by its products."""
@@ -338,13 +348,15 @@ class Hebbian(OnBits):
         positions = (p.height - p.size + 1) * (p.width - p.size + 1)
         features = 2.0 * n * positions * p.length * self.filters
         D, C = self.n_bits, self.loaded.classes
-        weights = len({choice.own for choice in self.choices()})
         return (
             2.0 * n * positions / 9 * p.length**2,
             features,
             features + n * D * (D + 2.0 * C),
-            weights * 10.0 * D**3,
+            self._choosing_flops(client),
         )[exchange]
+
+    def _choosing_flops(self, client: int) -> float:  # noqa: ARG002
+        return len({choice.own for choice in self.choices()}) * 10.0 * self.n_bits**3
 
 
 def _of_sums(down: Message) -> bytes:

@@ -1,0 +1,149 @@
+"""Read-outs from sums with noise: what is guaranteed, what is sent, and what it costs."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.messages import malformed  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.hopfield.encoding import lower  # noqa: E402
+from hopfed.kernels import pack  # noqa: E402
+from hopfed.neural.contributions import added  # noqa: E402
+from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
+from hopfed.neural.private_sums import PrivateSums  # noqa: E402
+from hopfed.neural.readout import Spectrum, Sums  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+
+
+def drawn(n, width=17, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    patterns = np.where(rng.random((classes, width)) < 0.5, 1, -1)
+    z = np.where(rng.random((n, width)) < 0.75, 1, -1) * patterns[y]
+    z[:, -1] = 1
+    return z.astype(np.int8), y
+
+
+def exact(z, y, mechanism):
+    """The numbers of a release without its noise, one after the other."""
+    z = z.astype(float)
+    by_class = mechanism.weight * z.T @ np.eye(mechanism.classes)[y]
+    return np.concatenate([lower(z.T @ z), by_class.ravel()])
+
+
+def test_no_example_moves_a_release_by_more_than_the_sensitivity():
+    mechanism = PrivateSums(17, 3, epsilon=1.0, delta=1e-5)
+    assert mechanism.weight == 4
+    found = mechanism.mechanism.sensitivity(17 + 3)
+    np.testing.assert_allclose(found, 17 + 4**2)  # D + w^2
+    rng, largest = np.random.default_rng(0), 0.0
+    base = exact(*drawn(5), mechanism)
+    for _ in range(500):
+        z = np.where(rng.random((2, 17)) < rng.choice([0.1, 0.5, 0.9]), 1, -1)
+        z[1, rng.random(17) < 0.5] *= rng.choice([-1, 1])
+        z[:, -1] = 1
+        y = rng.integers(3, size=2)
+        one, other = (base + exact(z[i : i + 1], y[i : i + 1], mechanism) for i in (0, 1))
+        largest = max(largest, float(np.linalg.norm(one - other)))
+    assert 0.85 * found < largest <= found + 1e-9
+
+
+def test_noise_is_what_the_mechanism_says():
+    mechanism = PrivateSums(65, 3, epsilon=1.0, delta=1e-5)
+    z, y = drawn(200, 65)
+    sent = mechanism.release(z, y, np.random.default_rng(0))
+    noise = np.concatenate([sent["counts"], sent["by_class"].ravel()]) - exact(z, y, mechanism)
+    assert len(noise) == 65 * 32 + 195
+    scale = mechanism.mechanism.noise_multiplier * (65 + 8**2)
+    np.testing.assert_allclose(mechanism.scale, scale)
+    assert abs(noise.std() / scale - 1) < 5 / np.sqrt(2 * len(noise))
+    assert abs(noise.mean()) < 5 * scale / np.sqrt(len(noise))
+
+
+def test_releases_are_integers_that_a_secure_sum_adds_exactly():
+    mechanism = PrivateSums(17, 3, epsilon=0.5, delta=1e-6)
+    rng = np.random.default_rng(1)
+    sent = {c: mechanism.release(*drawn(40, seed=c), rng) for c in range(5)}
+    state = added({}, sent)
+    for name in ("counts", "by_class"):
+        assert all(message[name].dtype == np.int64 for message in sent.values())
+        shares = [message[name].view(np.uint64).copy() for message in sent.values()]
+        for i in range(5):  # each pair of clients has a mask that one adds and one subtracts
+            for j in range(i):
+                mask = rng.integers(0, 2**64, size=shares[0].shape, dtype=np.uint64)
+                shares[i] += mask
+                shares[j] -= mask
+        total = np.sum(shares, axis=0, dtype=np.uint64).view(np.int64)
+        np.testing.assert_array_equal(total, state[name])
+        assert not np.array_equal(shares[0].view(np.int64), sent[0][name])
+
+
+def test_accuracy_is_predicted():
+    """From the sums without noise, against the mean over draws of the noise; ridges at its norm."""
+    width, clients = 41, 4
+    z, y = drawn(4000, width, classes=4)
+    parts = [(z[i:2000:clients], y[i:2000:clients]) for i in range(clients)]
+    whole = Spectrum.of(Sums.of(pack(z[:2000]), y[:2000], 4))
+    accuracies = []
+    for epsilon in (0.25, 4.0):
+        mechanism = PrivateSums(width, 4, epsilon, 1e-5)
+        ridge = 1 + mechanism.radius(clients) / 2000
+        predicted = mechanism.predicted_accuracy(whole, ridge, clients, z[2000:], y[2000:])
+        measured = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            sent = {c: mechanism.release(*part, rng) for c, part in enumerate(parts)}
+            W = Spectrum.of(mechanism.read(added({}, sent))).readouts((ridge,))[0]
+            measured.append(((z[2000:] @ W).argmax(axis=1) == y[2000:]).mean())
+        error = np.std(measured) / np.sqrt(12)
+        assert abs(predicted - np.mean(measured)) < 0.02 + 4 * error
+        accuracies.append(predicted)
+    assert accuracies[1] - accuracies[0] > 0.1  # so there was something to predict
+
+
+def test_without_noise_nothing_changes():
+    mechanism = PrivateSums(17, 3, epsilon=np.inf, delta=1e-5)
+    z, y = drawn(60)
+    found, wanted = (
+        mechanism.read(mechanism.release(z, y, np.random.default_rng(0))),
+        Sums.of(pack(z), y, 3),
+    )
+    np.testing.assert_array_equal(found.operator.matrix, wanted.operator.matrix)
+    np.testing.assert_array_equal(found.by_class, wanted.by_class)
+    np.testing.assert_allclose(found.counts, wanted.counts, atol=1e-6)
+
+
+def test_in_a_federation_only_noisy_sums_leave_a_client(one_thread):
+    task = TaskSpec(models=("mlp",), clients=3, examples=400)
+    method = Hebbian(task, filters=4, bits="public", choose="own", epsilon=5.0)
+    played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
+    assert not played.faults.words()
+    numbers = 33 * 16 + 33 * 10 + 1
+    assert played.traffic.up.tolist() == [8 * numbers] * 3  # one message, nothing else
+    down = played.state.down.get(EVERYONE)
+    state, message, _ = method.client_step({}, down | {"members": []}, Context(0, 0, 2, 1))
+    assert not np.array_equal(message["counts"], state["counts"])  # which the client keeps
+    assert malformed(message, method.expects({**down, "members": []}, Context(0, 0, 2, 1))) is None
+    x, _ = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[0]))
+    logs = method.classifier(played.state.clients.get(0), down, 0)(x)
+    np.testing.assert_allclose(logs.exp().sum(dim=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be at least 0"),
+        ({"epsilon": 1.0, "delta": 2.0}, "delta must be"),
+        ({"epsilon": 1.0, "bits": "pooled"}, "bits must be public"),
+        ({"epsilon": 1.0, "choose": "all"}, "choose must be own"),
+        ({"epsilon": 1.0, "ridge": "gcv"}, "ridge must be grid"),
+    ],
+)
+def test_settings_that_would_leak_are_refused(own, words):
+    task = TaskSpec(models=("mlp",), clients=2, examples=100)
+    with pytest.raises(ArgumentError, match=words):
+        Hebbian(task, filters=4, **({"bits": "public", "choose": "own"} | own))
