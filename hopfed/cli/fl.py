@@ -13,7 +13,7 @@ from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, table
-from hopfed.cli.run import carry_out
+from hopfed.cli.run import carry_out, dask_option
 from hopfed.errors import BackendError, DataError
 
 
@@ -37,12 +37,14 @@ def fl_command() -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
-    type=click.Choice(("local", "pool", "flower")),
+    type=click.Choice(("local", "pool", "dask", "flower")),
     default="local",
     show_default=True,
-    help="Where clients run: in this process, in worker processes, or as nodes of Flower.",
+    help="Where clients run: in this process, in worker processes, as nodes of Flower; or seeds "
+    "and clients on workers of Dask.",
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+@dask_option
 @device_option("networks are trained; so far on the processor only")
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
