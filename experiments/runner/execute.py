@@ -81,9 +81,9 @@ def execute(
     True
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
-    _check_fits(config)
+    check_fits(config)
     more = _elsewhere(experiment, device) | ({"first_seed": first} if first else {})
-    ledger = _begun(experiment, config, out, resume, memory, more)
+    ledger = begun(experiment, config, out, resume, memory, more)
     if not ledger.pending():
         return ledger.run()
     new = out is not None and not Path(out).exists()
@@ -126,8 +126,13 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
 
 
-def _check_fits(config: Any) -> None:
-    """Refuse at the start settings whose smallest possible arrays do not fit into memory."""
+def check_fits(config: Any) -> None:
+    """Refuse at the start settings whose smallest possible arrays do not fit into memory.
+
+    Parameters
+    ----------
+    config : of an experiment.
+    """
     require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
     require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
@@ -155,7 +160,7 @@ def _most(value: Any) -> int:
     return max((v for v in values if isinstance(v, int)), default=0)
 
 
-def _begun(
+def begun(
     experiment: Any,
     config: Any,
     out: str | Path | None,
@@ -163,7 +168,13 @@ def _begun(
     memory: int,
     more: dict[str, Any],
 ) -> Ledger:
-    """Ledger of a run, with the results in `out` if the run is continued."""
+    """Ledger of a run, with the results in `out` if the run is continued.
+
+    Parameters
+    ----------
+    experiment, config, out, resume, memory : as of `execute`.
+    more : settings beside those of `config`.
+    """
     by_round = hasattr(experiment, "run_round")
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],

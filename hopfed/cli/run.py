@@ -94,7 +94,7 @@ def carry_out(
         raise ArgumentError("--dask", "given together with --engine dask", engine)
     seconds = -time.perf_counter()
     name = experiment.__name__.rpartition(".")[2]
-    with nullcontext() if dask is None else cluster(dask, workers), _progress(name) as report:
+    with nullcontext() if dask is None else cluster(dask, workers), progress(name) as report:
         run = execute(
             experiment,
             config,
@@ -156,7 +156,7 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
 
 
 @contextmanager
-def _progress(name: str) -> Any:
+def progress(name: str) -> Any:
     """Progress bar on standard error, by seed, or by seed and round."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
