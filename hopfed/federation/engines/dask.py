@@ -2,7 +2,11 @@
 
 A method travels to the cluster once. Dask gives the clients of a worker that is lost to others; one
 whose worker is lost again and again has died. A process makes one step at a time, so give workers
-one thread each.
+one thread each. States travel with each step.
+
+On one machine `pool` is for short steps: of 50 clients whose step does nothing it takes 25 ms in
+two processes and this engine 370 ms; of steps of 10 ms 0.28 s and 0.46 s, of 50 ms 1.34 s and
+1.42 s (best of several, in turns, on a busy machine).
 """
 
 from __future__ import annotations
