@@ -6,31 +6,28 @@ the same, bit for bit, in any process, in any order, and after an interruption.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
-from hopfed._lib.processes import begin_worker, end_pool, first_done
 from hopfed._lib.settings import require, to_plain
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError
 from hopfed.experiments import ON_DEVICE
-from hopfed.experiments.runner.ledger import Ledger, State
+from hopfed.experiments.runner.ledger import Ledger
+from hopfed.experiments.runner.units import Job, feed, unit, workers_of
 from hopfed.federation.engines import Engine
+from hopfed.federation.engines.dask import DaskEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.states import BUDGET
 from hopfed.runs import Run
 
 PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
-ENGINES = ("local", "pool", "flower")
+ENGINES = ("local", "pool", "dask", "flower")
 MOST_SEEDS = 1_000_000
 
 Report = Callable[[int, int], object]  # (units finished, units planned)
@@ -61,7 +58,9 @@ def execute(
     resume : continue the run in `out` if there is one; otherwise `out` must not exist.
     engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
         federation, runs the clients of a round in `workers` processes, one seed after the other;
-        "flower" runs them as nodes of Flower in this process; an engine object stays open.
+        "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
+        tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
+        nodes of Flower in this process; an engine object stays open.
     workers : number of processes. The results depend neither on it nor on the engine.
     memory : bytes of the clients' states to keep in memory; the others are in files.
     at_once : write the run file after every round, at any cost.
@@ -82,9 +81,9 @@ def execute(
     True
     """
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
-    _check_fits(config)
+    check_fits(config)
     more = _elsewhere(experiment, device) | ({"first_seed": first} if first else {})
-    ledger = _begun(experiment, config, out, resume, memory, more)
+    ledger = begun(experiment, config, out, resume, memory, more)
     if not ledger.pending():
         return ledger.run()
     new = out is not None and not Path(out).exists()
@@ -94,11 +93,13 @@ def execute(
     tell = report or _silent
     tell(*ledger.progress())
     try:
-        if engine == "local" and workers > 1:
-            _parallel(ledger, experiment.__name__, config, workers, tell)
+        job = Job(experiment.__name__, config, ledger)
+        if _by_seed(engine, workers, ledger):
+            with workers_of(str(engine), workers) as (pool, number):
+                feed(pool, [job], number, lambda: tell(*ledger.progress()))
         else:
             with _opened(engine, workers) as clients:
-                _serial(ledger, experiment.__name__, config, tell, clients, at_once)
+                serial(job, tell, clients, at_once)
     except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
         if new and not ledger.done and not ledger.open:
@@ -107,18 +108,31 @@ def execute(
     return ledger.run()
 
 
+def _by_seed(engine: str | Engine, workers: int, ledger: Ledger) -> bool:
+    """Whether seeds are computed side by side, and not the clients of one."""
+    if engine == "dask":
+        return not ledger.by_round or len(ledger.pending()) >= workers
+    return engine == "local" and workers > 1
+
+
 def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> None:
     require(workers >= 1, "workers", "at least 1", workers)
     require(memory >= 0, "memory", "at least 0", memory)
     known = not isinstance(engine, str) or engine in ENGINES
     require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
-    require(by_round or engine == "local", "engine", "local: this is not a federation", engine)
-    alone = engine in ("local", "pool") or workers == 1
+    anything = engine in ("local", "dask")
+    require(by_round or anything, "engine", "local or dask: this is not a federation", engine)
+    alone = engine in ("local", "pool", "dask") or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
 
 
-def _check_fits(config: Any) -> None:
-    """Refuse at the start settings whose smallest possible arrays do not fit into memory."""
+def check_fits(config: Any) -> None:
+    """Refuse at the start settings whose smallest possible arrays do not fit into memory.
+
+    Parameters
+    ----------
+    config : of an experiment.
+    """
     require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
     require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
@@ -140,18 +154,13 @@ def _elsewhere(experiment: Any, device: str) -> dict[str, str]:
     return {"device": device}
 
 
-def _place(ledger: Ledger) -> dict[str, str]:
-    """Argument of `run` that says where, if it is not the processor."""
-    return {name: ledger.config[name] for name in ("device",) if name in ledger.config}
-
-
 def _most(value: Any) -> int:
     """Largest whole number in a setting; 0 for settings of another type."""
     values = value if isinstance(value, tuple) else (value,)
     return max((v for v in values if isinstance(v, int)), default=0)
 
 
-def _begun(
+def begun(
     experiment: Any,
     config: Any,
     out: str | Path | None,
@@ -159,7 +168,13 @@ def _begun(
     memory: int,
     more: dict[str, Any],
 ) -> Ledger:
-    """Ledger of a run, with the results in `out` if the run is continued."""
+    """Ledger of a run, with the results in `out` if the run is continued.
+
+    Parameters
+    ----------
+    experiment, config, out, resume, memory : as of `execute`.
+    more : settings beside those of `config`.
+    """
     by_round = hasattr(experiment, "run_round")
     ledger = Ledger(
         experiment.__name__.rpartition(".")[2],
@@ -187,6 +202,8 @@ def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine
         from hopfed.federation.engines.flower.simulation import FlowerSimulation
 
         return FlowerSimulation()
+    if engine == "dask":
+        return DaskEngine(workers)
     return nullcontext(LocalEngine())
 
 
@@ -194,92 +211,23 @@ def _silent(done: int, planned: int) -> None:
     """Ignore a report."""
 
 
-def _unit(
-    module: str,
-    config: Any,
-    seed: int,
-    t: int,
-    state: State | None,
-    engine: Engine,
-    place: dict[str, str],
-) -> Any:
-    """One seed, or one round of it: (arrays, state after it or None)."""
-    from threadpoolctl import threadpool_limits
+def serial(job: Job, tell: Report, engine: Engine, at_once: bool = False) -> None:
+    """Compute the units of a run one after the other, in this process.
 
-    experiment = import_module(module)
-    with threadpool_limits(1):  # the order of summation depends on the number of threads
-        if hasattr(experiment, "run_round"):
-            return experiment.run_round(config, seed, t, state, engine)
-        return experiment.run(config, seed, **place), None
-
-
-def _serial(
-    ledger: Ledger, module: str, config: Any, tell: Report, engine: Engine, at_once: bool
-) -> None:
+    Parameters
+    ----------
+    job : the run.
+    tell : called after every unit.
+    engine : of a federation's clients.
+    at_once : write the run file after every unit.
+    """
+    ledger = job.ledger
     for seed in ledger.pending():
         while seed not in ledger.done:
             with ledger.blamed(seed):
                 position = ledger.position(seed)
-                made = _unit(module, config, seed, *position, engine, _place(ledger))
+                made = unit(job.module, job.config, seed, *position, engine, job.place)
             ledger.commit(seed, *made)
             if at_once:
                 ledger.flush()
             tell(*ledger.progress())
-
-
-def _parallel(ledger: Ledger, module: str, config: Any, workers: int, tell: Report) -> None:
-    """Run units in worker processes, which end with this call even after an error."""
-    others = set(multiprocessing.active_children())
-    # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
-    try:
-        _feed(pool, ledger, module, config, workers, tell)
-    except BaseException as error:
-        end_pool(pool, others)  # unfinished units are no longer needed
-        if isinstance(error, BrokenProcessPool):
-            raise HopfedError(
-                "a worker process died, perhaps for want of memory; the seeds committed so far "
-                "are kept: continue with --resume and fewer workers"
-            ) from error
-        raise
-    pool.shutdown()
-
-
-def _feed(
-    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, workers: int, tell: Report
-) -> None:
-    """Keep every worker busy with one unit; commit results in the order of completion."""
-    waiting = ledger.pending()[::-1]
-    running: dict[Future[Any], int] = {}
-    while waiting or running:
-        while waiting and len(running) < workers:
-            seed = waiting.pop()
-            running[_submit(pool, ledger, module, config, seed)] = seed
-        for future in first_done(pool, running):
-            seed = running.pop(future)
-            error = future.exception()
-            if error is not None and not isinstance(error, BrokenProcessPool):
-                with ledger.blamed(seed):
-                    raise error
-            ledger.commit(seed, *future.result())
-            tell(*ledger.progress())
-            if seed not in ledger.done:
-                running[_submit(pool, ledger, module, config, seed)] = seed
-
-
-def _submit(
-    pool: ProcessPoolExecutor, ledger: Ledger, module: str, config: Any, seed: int
-) -> Future[Any]:
-    position = ledger.position(seed)
-    return pool.submit(_unit_in_worker, module, config, seed, *position, _place(ledger))
-
-
-def _unit_in_worker(
-    module: str, config: Any, seed: int, t: int, state: State | None, place: dict[str, str]
-) -> Any:
-    """Run `_unit`; return hopfed's errors as messages, since not all of them can be pickled."""
-    try:
-        return _unit(module, config, seed, t, state, LocalEngine(), place)
-    except HopfedError as error:
-        raise HopfedError(str(error)) from None

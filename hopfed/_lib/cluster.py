@@ -31,13 +31,14 @@ def dask_itself() -> Any:
 
 
 @contextmanager
-def cluster(address: str, workers: int | None = None) -> Iterator[Any]:
+def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
     """Open a client of Dask; in this context, everything of Dask is done by its workers.
 
     Parameters
     ----------
     address : "local" for worker processes on this machine, of one thread each, which end with the
-        context; or that of a scheduler, such as tcp://host:8786.
+        context; or that of a scheduler, such as tcp://host:8786. None for the client in use, and
+        "local" where there is none.
     workers : local processes; as many as there are cores when left out.
 
     Raises
@@ -48,6 +49,12 @@ def cluster(address: str, workers: int | None = None) -> Iterator[Any]:
     dask_itself()
     import distributed
 
+    if address is None:
+        try:
+            yield distributed.default_client()
+            return
+        except ValueError:
+            address = LOCAL
     if address != LOCAL:
         try:
             client = distributed.Client(address, timeout=PATIENCE)

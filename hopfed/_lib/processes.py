@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any
@@ -43,7 +43,7 @@ def keep_memory() -> None:
 
 
 def first_done(
-    pool: ProcessPoolExecutor, futures: Collection[Future[Any]], timeout: float | None = None
+    pool: Executor, futures: Collection[Future[Any]], timeout: float | None = None
 ) -> set[Future[Any]]:
     """Wait until one of `futures` is done, and return those that are.
 

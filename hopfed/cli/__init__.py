@@ -25,6 +25,7 @@ _COMMANDS = {
     "bench": ("hopfed.cli.bench", "bench_command"),
     "theory": ("hopfed.cli.theory", "theory_command"),
     "run": ("hopfed.cli.run", "run_command"),
+    "sweep": ("hopfed.cli.sweep", "sweep_command"),
     "list": ("hopfed.cli.run", "list_command"),
     "fl": ("hopfed.cli.fl", "fl_command"),
     "certs": ("hopfed.cli.certs", "certs_command"),

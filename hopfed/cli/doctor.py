@@ -23,7 +23,7 @@ ON_CUDA = (
     f"recover, demo, run {'|'.join(ON_DEVICE)}, bench recover and of the kernels; not yet fl run "
     "and other experiments"
 )
-OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dp-accounting")
+OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dask", "dp-accounting")
 
 
 @click.command("doctor")

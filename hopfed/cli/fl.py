@@ -15,7 +15,7 @@ from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, shown, table
-from hopfed.cli.run import carry_out, progress
+from hopfed.cli.run import carry_out, dask_option, progress
 from hopfed.errors import BackendError, DataError
 
 
@@ -72,11 +72,13 @@ def _task_options(command: Any) -> Any:
 @_task_options
 @click.option(
     "--engine",
-    type=click.Choice(("local", "pool", "flower")),
+    type=click.Choice(("local", "pool", "dask", "flower")),
     default="local",
     show_default=True,
-    help="Where clients run: in this process, in worker processes, or as nodes of Flower.",
+    help="Where clients run: in this process, in worker processes, as nodes of Flower; or seeds "
+    "and clients on workers of Dask.",
 )
+@dask_option
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from hopfed._lib.cluster import cluster
 from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, SEEDS
@@ -18,6 +19,15 @@ from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
+
+
+def dask_option(command: Any) -> Any:
+    """Add the option that says where the workers of the engine `dask` are."""
+    return click.option(
+        "--dask",
+        metavar="local|ADDRESS",
+        help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
+    )(command)
 
 
 @click.command("run")
@@ -31,12 +41,14 @@ from hopfed.experiments import NAMES, PRESET_NAMES, find
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option(
     "--engine",
-    type=click.Choice(("local", "pool", "flower")),
+    type=click.Choice(("local", "pool", "dask", "flower")),
     default="local",
     show_default=True,
-    help="Where clients of a federation run: in process, in worker processes, or on Flower.",
+    help="Where clients of a federation run: in process, in worker processes, on Flower; or seeds "
+    "and clients on workers of Dask.",
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+@dask_option
 @device_option("recoveries run, in the experiments that make some")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
@@ -69,6 +81,7 @@ def carry_out(
     memory: float | None = None,
     first: int = 0,
     device: str = "cpu",
+    dask: str | None = None,
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
@@ -77,8 +90,11 @@ def carry_out(
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
+    if dask is not None and engine != "dask":
+        raise ArgumentError("--dask", "given together with --engine dask", engine)
     seconds = -time.perf_counter()
-    with progress(experiment.__name__.rpartition(".")[2]) as report:
+    name = experiment.__name__.rpartition(".")[2]
+    with nullcontext() if dask is None else cluster(dask, workers), progress(name) as report:
         run = execute(
             experiment,
             config,
@@ -145,7 +161,7 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
 
 @contextmanager
 def progress(name: str) -> Any:
-    """Progress bar on standard error."""
+    """Progress bar on standard error, by seed, or by seed and round."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

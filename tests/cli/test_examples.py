@@ -15,6 +15,7 @@ from hopfed.data.channel import draw_examples, rademacher
 SHORTER = {
     "fl": "--clients 3 --rounds 1 --set examples=200",
     "run": "--set N=60 --seeds 2",
+    "sweep": "--seeds 0:1",
 }
 # Long-running ends of a network are in tests/federation, benchmarks in test_bench.
 ELSEWHERE = ("serve", "join", "bench")

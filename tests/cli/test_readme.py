@@ -5,10 +5,12 @@ import shlex
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from commands import parsed
 from helpers import DATA
 
+from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import NAMES
 from hopfed.experiments.worked import owners_files, spreadsheet
 
@@ -16,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ["recovery", "federation", "hopfield", "memory", "neural"]
 NAMES_OF_PAGES = ["README.md", *(f"hopfed/{name}/README.md" for name in FOLDERS)]
 NAMES_OF_PAGES += [f"{name}/README.md" for name in ("theory", "experiments", "kernels")]
+NAMES_OF_PAGES += ["hopfed/recovery/clusters.md"]
 PAGES = {name: (ROOT / name).read_text() for name in NAMES_OF_PAGES}
 TEXT = PAGES["README.md"]
 RECOVERY = PAGES["hopfed/recovery/README.md"]
@@ -32,6 +35,8 @@ LINKS = [(name, link) for name in PAGES for link in re.findall(r"\]\(([^)#]+)\)"
 
 @pytest.mark.parametrize(("page", "block"), BLOCKS)
 def test_python_in_a_page_runs(page, block, tmp_path, monkeypatch, capsys):
+    if "distributed" in block:
+        pytest.importorskip("distributed", reason="distributed is not installed")
     monkeypatch.chdir(tmp_path)
     exec(compile(block, page, "exec"), {})
     assert capsys.readouterr().out
@@ -116,6 +121,37 @@ def test_the_wines_are_what_the_command_prints(hopfed, tmp_path, monkeypatch):
             break
         status, _, errors = hopfed(*shlex.split(line.strip(), comments=True)[2:])
         assert status == 0, errors
+
+
+def of_section(title):
+    """The commands of a section of the first page."""
+    section = TEXT.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    lines = re.findall(r"^    \$ hopfed (.*)$", section, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_one_machine_is_enough_to_try_what_more_of_them_do(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.chdir(tmp_path)
+    xi, rng = rademacher(3, 60, np.random.default_rng(0)), np.random.default_rng(1)
+    Path("parts").mkdir()
+    for i in range(3):
+        np.save(f"parts/{i}.npy", draw_examples(xi, 300, 0.8, rng)[0])
+    recover, sweep = of_section("When one machine is not enough")
+    status, text, errors = hopfed(*recover)
+    assert status == 0, errors
+    assert "ok: All 3 archetypes" in text
+    assert sweep[0] == "sweep"
+
+
+@pytest.mark.slow
+def test_a_sweep_on_workers_of_dask(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.chdir(tmp_path)
+    status, _, errors = hopfed(*of_section("When one machine is not enough")[1])
+    assert status == 0, errors
+    assert len(list(Path("swept").glob("*.h5"))) == 2
+    assert Path("swept/figure.png").exists()
 
 
 @pytest.mark.parametrize(("page", "link"), LINKS)

@@ -82,7 +82,7 @@ def stubs():
     """Stop what would take long."""
     from hopfed.experiments.runner import execute as _execute
 
-    unit = _execute._unit
+    unit = _execute.unit
 
     def small_unit(module, config, *rest):
         counts = [v for name in ("N", "M", "seeds") for v in np.ravel(getattr(config, name, 0))]
@@ -91,8 +91,12 @@ def stubs():
         return stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_execute, "_unit", small_unit)
-        patch.setattr(_execute, "_parallel", stop)
+        patch.setattr(_execute, "unit", small_unit)
+        patch.setattr(_execute, "workers_of", stop)
+        patch.setattr("hopfed.experiments.runner.sweep.workers_of", stop)
+        for command in ("recover", "run", "sweep"):
+            patch.setattr(f"hopfed.cli.{command}.cluster", stop)
+        patch.setattr("hopfed.federation.engines.dask.DaskEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.pool.PoolEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.flower.simulation.FlowerSimulation", stop)
         patch.setattr("hopfed.federation.engines.flower.server.FlowerServer.__enter__", stop)

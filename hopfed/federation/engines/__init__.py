@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from hopfed.errors import HopfedError
 from hopfed.federation.contract import Context, Method, Metrics, State
@@ -130,6 +130,34 @@ def answers(method: Method, calls: Sequence[Call]) -> list[Outcome]:
                 return [_raised(error)]
             return [outcome for call in calls for outcome in answers(method, [call])]
     return [answer(method, call) for call in calls]
+
+
+def shares(method: Method, calls: Sequence[Call], workers: int) -> list[list[int]]:
+    """Calls, by their place, that go to a worker as one: shares of clients that are alike.
+
+    Parameters
+    ----------
+    method : of the federation; it says which clients are alike where it can step them together.
+    calls : the steps of one exchange.
+    workers : that make them.
+
+    Examples
+    --------
+    >>> class Together:
+    ...     def client_steps(self, calls):
+    ...         return []
+    >>> calls = [Call({}, {}, Context(0, 0, 0, client=c)) for c in range(5)]
+    >>> shares(Together(), calls, workers=2), shares(None, calls, workers=2)
+    ([[0, 2, 4], [1, 3]], [[0], [1], [2], [3], [4]])
+    """
+    if not hasattr(method, "client_steps"):
+        return [[i] for i in range(len(calls))]
+    alike = getattr(method, "alike", None)
+    groups: dict[Any, list[int]] = {}
+    for i, call in enumerate(calls):
+        groups.setdefault(alike and alike(call.context.client), []).append(i)
+    found = [group[w::workers] for group in groups.values() for w in range(workers)]
+    return [share for share in found if share]
 
 
 def _raised(error: Exception) -> Outcome:

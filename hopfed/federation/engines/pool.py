@@ -24,7 +24,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.processes import begin_worker, end_pool, first_done
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
-from hopfed.federation.engines import Call, Outcome, answers
+from hopfed.federation.engines import Call, Outcome, answers, shares
 from hopfed.federation.faults import Fault
 
 KEPT = 64  # methods that a worker remembers
@@ -101,14 +101,9 @@ class PoolEngine:
 
     def _tasks(self, method: Method, calls: Sequence[Call]) -> list[list[int]]:
         """Calls that go to a worker as one: shares of clients that the method says are alike."""
-        if self.timeout is not None or not hasattr(method, "client_steps"):
+        if self.timeout is not None:
             return [[i] for i in range(len(calls))]
-        alike = getattr(method, "alike", None)
-        groups: dict[Any, list[int]] = {}
-        for i, call in enumerate(calls):
-            groups.setdefault(alike and alike(call.context.client), []).append(i)
-        shares = [g[w :: self.workers] for g in groups.values() for w in range(self.workers)]
-        return [share for share in shares if share]
+        return shares(method, calls, self.workers)
 
     def close(self) -> None:
         """End the workers and remove what was written for them."""

@@ -1,0 +1,239 @@
+"""A sweep: one experiment over a grid of settings, each cell of it a run file of its own.
+
+Cells and their seeds are units like those of a run, so a sweep that was interrupted, or that is
+given more seeds or values, computes what is not in the files yet. A cell that fails costs no other
+its result; it is listed with the reason, and tried again the next time.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from hopfed._lib.outputs import check_writable, replacing
+from hopfed._lib.settings import require, with_settings
+from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.experiments.runner.execute import begun, check_fits, serial
+from hopfed.experiments.runner.units import Job, feed, workers_of
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.states import BUDGET
+from hopfed.runs import Run
+
+ENGINES = ("local", "pool", "dask")
+MOST = 10_000  # cells
+OK = "ok"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a sweep, and what came of it.
+
+    Attributes
+    ----------
+    values : of the settings that are swept, in the order of the grid, as texts.
+    path : of its run file.
+    status : "ok", or the reason why there is no result.
+    summary : of its run; empty where there is none.
+    """
+
+    values: tuple[str, ...]
+    path: Path
+    status: str = OK
+    summary: Mapping[str, Any] | None = None
+
+    def measure(self, name: str) -> tuple[float, float] | None:
+        """Value and spread of a number of the summary; None where there is no such number."""
+        found = (self.summary or {}).get(name)
+        pair = found if isinstance(found, list | tuple) else (found, 0.0)
+        if len(pair) != 2 or not all(isinstance(x, int | float) for x in (pair[0], pair[1] or 0.0)):
+            return None
+        return float(pair[0]), float(pair[1] or 0.0)
+
+
+def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Settings and their values, of texts such as ``key=a,b,c``; values with commas stand by ``;``.
+
+    Raises
+    ------
+    ArgumentError : not of that form, a setting given twice, or too many cells.
+
+    Examples
+    --------
+    >>> parsed_grid(["N=50,100", "M=100,200;400"])
+    {'N': ('50', '100'), 'M': ('100,200', '400')}
+    """
+    grid: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        key, sign, listed = text.partition("=")
+        found = tuple(v.strip() for v in listed.split(";" if ";" in listed else ","))
+        rule = "of the form key=a,b,c, each key once"
+        require(bool(sign and all(found)) and key.strip() not in grid, "--grid", rule, text)
+        grid[key.strip()] = tuple(dict.fromkeys(found))
+    cells = 1
+    for values in grid.values():
+        cells *= len(values)
+    require(len(grid) > 0 and cells <= MOST, "--grid", f"1 to {MOST:,} cells", cells)
+    return grid
+
+
+def sweep(
+    experiment: Any,
+    config: Any,
+    grid: Mapping[str, Sequence[str]],
+    out: str | Path,
+    *,
+    engine: str = "local",
+    workers: int = 1,
+    first: int = 0,
+    report: Callable[[int, int], object] | None = None,
+) -> list[Cell]:
+    """Run `experiment` in every cell of a grid; what is in the files already is not run again.
+
+    Parameters
+    ----------
+    experiment : as of `hopfed.experiments.runner.execute.execute`.
+    config : of all cells, but for what is swept; its `seeds` is the number of them.
+    grid : setting -> its values, as texts.
+    out : folder of the run files, which is made; `table.csv` in it is the table of the cells.
+    engine : "local", one unit after the other in this process; "pool", in `workers` processes;
+        "dask", on the cluster in use, or on `workers` processes of Dask.
+    workers : processes.
+    first : the first seed.
+    report : called with the units that are done, and all of them.
+
+    Raises
+    ------
+    ArgumentError : an unknown engine or setting; a folder that cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from hopfed.experiments import find
+    >>> mp = find("mp")
+    >>> with TemporaryDirectory() as out:
+    ...     cells = sweep(mp, mp.PRESETS["quick"], {"N": ("30", "40"), "seeds": ("1",)}, out)
+    >>> [(cell.values, cell.status) for cell in cells]
+    [(('30', '1'), 'ok'), (('40', '1'), 'ok')]
+    """
+    require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
+    require(workers >= 1, "workers", "at least 1", workers)
+    folder = Path(out)
+    if not folder.is_dir():
+        check_writable(folder)
+        folder.mkdir()
+    reasons: dict[Cell, str] = {}
+    cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
+    jobs = _begun(experiment, config, grid, cells, first, reasons)
+    _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
+    found = [_found(cell, reasons.get(cell)) for cell in cells]
+    write_table(found, tuple(grid), folder / "table.csv")
+    return found
+
+
+def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
+    """Name of a cell's file; values that no file can be called after are told apart by a hash."""
+    plain = ",".join(f"{key}={value}" for key, value in zip(grid, values, strict=True))
+    name = re.sub(r"[^\w.,=+-]", "_", plain)[:150]
+    if name != plain:
+        name += "-" + hashlib.sha256(plain.encode()).hexdigest()[:8]
+    return f"{name}.h5"
+
+
+def _begun(
+    experiment: Any,
+    config: Any,
+    grid: Mapping[str, Sequence[str]],
+    cells: Sequence[Cell],
+    first: int,
+    reasons: dict[Cell, str],
+) -> dict[Cell, Job]:
+    """A job for each cell that is not complete; why a cell has none goes to `reasons`."""
+    change = getattr(experiment, "with_options", with_settings)
+    more = {"first_seed": first} if first else {}
+    jobs: dict[Cell, Job] = {}
+    for cell in cells:
+        settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
+        try:
+            its = change(config, settings)
+            check_fits(its)
+            ledger = begun(experiment, its, cell.path, True, BUDGET, more)
+        except HopfedError as error:
+            reasons[cell] = str(error)
+            if len(reasons) == len(cells):
+                raise ArgumentError("--grid", "such that one cell can be run", error) from None
+            continue
+        if ledger.pending():
+            jobs[cell] = Job(experiment.__name__, its, ledger)
+    return jobs
+
+
+def _carried_out(
+    jobs: Mapping[Cell, Job],
+    engine: str,
+    workers: int,
+    reasons: dict[Cell, str],
+    report: Callable[[int, int], object],
+) -> None:
+    cells = {job: cell for cell, job in jobs.items()}
+
+    def tell(*_: int) -> None:
+        counts = [job.ledger.progress() for job in cells]
+        report(sum(done for done, _ in counts), sum(planned for _, planned in counts))
+
+    def failed(job: Job, error: Exception) -> None:
+        reasons[cells[job]] = str(error) if isinstance(error, HopfedError) else repr(error)
+        job.ledger.flush()
+
+    if not jobs:
+        return
+    tell()
+    try:
+        if engine == "local":
+            for job in cells:
+                try:
+                    serial(job, tell, LocalEngine())
+                except Exception as error:
+                    failed(job, error)
+            return
+        with workers_of(engine, workers) as (pool, number):
+            feed(pool, list(cells), number, tell, failed)
+    finally:
+        for job in cells:
+            job.ledger.flush()
+
+
+def _found(cell: Cell, reason: str | None) -> Cell:
+    if reason is not None:
+        return replace(cell, status=shown(" ".join(reason.split())))
+    return replace(cell, summary=Run.load(cell.path, complete=True).summary)
+
+
+def measures_of(cells: Sequence[Cell]) -> list[str]:
+    """Names of the numbers that the summaries hold, in their order."""
+    names = dict.fromkeys(name for cell in cells for name in cell.summary or {})
+    return [name for name in names if any(cell.measure(name) for cell in cells)]
+
+
+def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
+    """Write a row for each cell: settings, status, and value and spread of each number.
+
+    Parameters
+    ----------
+    cells : of a sweep.
+    keys : the settings that were swept.
+    path : of the .csv file.
+    """
+    names = measures_of(cells)
+    heads = [head for name in names for head in (name, f"{name} +-")]
+    with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*keys, "status", *heads])
+        for cell in cells:
+            numbers = [x for name in names for x in cell.measure(name) or ("", "")]
+            writer.writerow([*cell.values, cell.status, *numbers])

@@ -1,0 +1,147 @@
+"""A grid of settings: resumed, tabled, drawn; a cell that fails costs no other its result."""
+
+import csv
+
+import numpy as np
+import pytest
+from toy_experiments import Stop, stop_after
+
+from hopfed.errors import ArgumentError
+from hopfed.experiments.runner import units
+from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner.sweep import OK, parsed_grid, sweep
+from hopfed.runs import Run
+
+GRID = {"N": ("3", "5"), "fail": ("-1", "1")}
+
+
+@pytest.fixture
+def quick(walk):
+    return walk.Config(seeds=3)
+
+
+def read(folder):
+    with open(folder / "table.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize(("engine", "workers"), [("local", 1), ("pool", 2), ("dask", 2)])
+def test_every_engine_gives_the_files_of_single_runs(engine, workers, walk, quick, tmp_path):
+    opened = None
+    if engine == "dask":
+        distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+        opened = distributed.Client(
+            processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        )
+    try:
+        cells = sweep(walk, quick, GRID, tmp_path / "out", engine=engine, workers=workers)
+    finally:
+        if opened is not None:
+            opened.close()
+    assert [cell.values for cell in cells] == [("3", "-1"), ("3", "1"), ("5", "-1"), ("5", "1")]
+    for cell in cells:
+        if cell.values[1] == "1":
+            assert cell.status == "seed must be one that works, got 1"
+            assert cell.measure("mean") is None
+            continue
+        config = walk.Config(N=int(cell.values[0]), seeds=3)
+        execute(walk, config, out=tmp_path / "alone.h5")
+        assert cell.path.read_bytes() == (tmp_path / "alone.h5").read_bytes()
+        assert cell.measure("mean") == (Run.load(cell.path).arrays["x"].mean(), 0.0)
+        (tmp_path / "alone.h5").unlink()
+    rows = read(tmp_path / "out")
+    assert [row["status"] == OK for row in rows] == [True, False, True, False]
+    assert [float(row["mean"] or "nan") for row in rows][::2] == [
+        cell.measure("mean")[0] for cell in cells[::2]
+    ]
+
+
+def test_a_sweep_goes_on_where_it_stopped(walk, quick, tmp_path, monkeypatch):
+    done = []
+    unit = units.unit
+    monkeypatch.setattr(
+        "hopfed.experiments.runner.execute.unit",
+        lambda module, config, seed, *rest: (
+            done.append((config.N, seed)),
+            unit(module, config, seed, *rest),
+        )[1],
+    )
+    grid = {"N": ("3", "5")}
+    with pytest.raises(Stop):
+        sweep(walk, quick, grid, tmp_path, report=stop_after(4))
+    assert len(done) in (3, 4)
+    sweep(walk, quick, grid, tmp_path)
+    assert sorted(done) == [(n, seed) for n in (3, 5) for seed in range(3)]  # none was made twice
+    first = (tmp_path / "N=3.h5").read_bytes()
+    more = sweep(walk, walk.Config(seeds=4), {"N": ("3", "5", "7")}, tmp_path)
+    assert sorted(done[6:]) == [(3, 3), (5, 3), (7, 0), (7, 1), (7, 2), (7, 3)]
+    assert [cell.status for cell in more] == [OK] * 3
+    assert (tmp_path / "N=3.h5").read_bytes() != first
+    again = sweep(walk, walk.Config(seeds=4), {"N": ("3",)}, tmp_path)
+    assert len(done) == 12
+    np.testing.assert_equal(dict(again[0].summary), dict(more[0].summary))
+
+
+def test_what_stands_in_the_way_of_a_cell_is_its_reason(walk, quick, tmp_path):
+    (tmp_path / "N=3.h5").write_text("no run")
+    cells = sweep(walk, quick, {"N": ("3", "4", "x")}, tmp_path)
+    assert [cell.status == OK for cell in cells] == [False, True, False]
+    assert "N=3.h5" in cells[0].status
+    assert cells[2].status == "N must be a whole number, got 'x'"
+
+
+def test_rounds_of_a_federation_are_swept_too(federation, tmp_path):
+    cells = sweep(federation, federation.Config(seeds=2), {"N": ("2", "3")}, tmp_path, workers=2)
+    assert [cell.status for cell in cells] == [OK, OK]
+    assert Run.load(cells[1].path).arrays["total"].shape == (2, 5, 3)
+
+
+def test_bad_arguments_are_one_line(walk, quick, tmp_path, hopfed):
+    for texts in (
+        ["N"],
+        ["N="],
+        ["N=1,,2"],
+        ["N=1", "N=2"],
+        ["N=" + ",".join(map(str, range(10_001)))],
+    ):
+        with pytest.raises(ArgumentError, match="--grid must be"):
+            parsed_grid(texts)
+    with pytest.raises(ArgumentError, match="such that one cell can be run"):
+        sweep(walk, quick, {"M": ("1",)}, tmp_path)
+    with pytest.raises(ArgumentError, match="engine must be one of local, pool, dask"):
+        sweep(walk, quick, {"N": ("1",)}, tmp_path, engine="flower")
+    with pytest.raises(ArgumentError, match="in a folder that exists"):
+        sweep(walk, quick, {"N": ("1",)}, tmp_path / "absent" / "out")
+    for wrong in (["--grid", "N=5,6", "--dask", "local"], ["--grid", "N"], ["--grid", "Q=1"]):
+        status, _, error = hopfed("sweep", "mp", *wrong, "--out", tmp_path / "out")
+        assert status == 2
+        assert len(error.splitlines()) == 1
+
+
+def test_the_command_tables_draws_and_lists_what_failed(hopfed, tmp_path):
+    out = tmp_path / "out"
+    options = (
+        "--preset",
+        "quick",
+        "--set",
+        "nulls=6",
+        "--set",
+        "shuffle=false",
+        "--seeds",
+        "5:7",
+        "--out",
+        out,
+    )
+    status, text, error = hopfed("sweep", "mp", "--grid", "N=40,50,x", *options)
+    assert status == 1
+    assert error == "failed: N=x: N must be a whole number, got 'x'\n"
+    assert "distance_sig" in text
+    assert (out / "figure.png").stat().st_size > 1000
+    assert Run.load(out / "N=40.h5").arrays["seeds"].tolist() == [5, 6]
+    more = ("--grid", "N=40,50", "--grid", "ratios=0.5,2;1", "--measure", "mp_excess")
+    status, text, error = hopfed("sweep", "mp", *more, *options)
+    assert (status, error) == (0, "")
+    assert [row["ratios"] for row in read(out)] == ["0.5,2", "1"] * 2
+    status, _, error = hopfed("sweep", "mp", "--grid", "N=40,50", "--measure", "luck", *options)
+    assert status == 2
+    assert "--measure must be one of nulls, distance_signs" in error
