@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.linalg
 
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
@@ -26,6 +25,7 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
+from hopfed.spectral.tall import independent, inner, outer
 from hopfed.spectral.tridiagonal import Tridiagonal
 
 ROUTES = ("auto", "gram", "dense", "krylov")
@@ -33,6 +33,7 @@ SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one threa
 FULL_LIMIT = 3_000  # the smaller side up to which every eigenvalue is computed, in seconds
 EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its products taken instead
 
+SHORT = 1e-6  # part of the longest direction of a block below which one is left out
 ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
@@ -267,14 +268,16 @@ def block_krylov(
     drawn = like(stream(seed, "krylov", n).standard_normal((n, width)), home)
     if start is not None:
         drawn = xp.concat([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
-    block = xp.linalg.qr(drawn)[0]
+    block = independent(xp.astype(drawn, xp.float64), SHORT * _longest(drawn))
+    T = like(np.zeros((0, 0)), home)
     Q = CQ = like(np.zeros((n, 0), dtype=np.float32), home)
     status = "converged"
     for products in range(1, max_products + 1):
         single = xp.astype(block, xp.float32)
         image = operator.matmat(single)
         Q, CQ = xp.concat([Q, single], axis=1), xp.concat([CQ, image], axis=1)
-        values, vectors, residuals = _ritz(Q, CQ, wanted)
+        T = _grown(T, inner(Q, image))
+        values, vectors, residuals = _ritz(Q, CQ, T, wanted)
         k = len(residuals)
         enough = Q.shape[1] >= min(n, 2 * k + 8)
         loose = residuals > tol * (values[:k] - values[k : k + 1].max(initial=0.0))
@@ -301,17 +304,25 @@ def block_krylov(
     )
 
 
-def _ritz(Q: Array, CQ: Array, wanted: Wanted) -> tuple[np.ndarray, Array, np.ndarray]:
+def _grown(T: Array, columns: Array) -> Array:
+    """The symmetric matrix T with more columns (m, k), and their transpose below it."""
+    xp = namespace(columns)
+    columns, old = xp.astype(columns, xp.float64), T.shape[0]
+    corner = (columns[old:] + columns[old:].T) / 2
+    beside = xp.concat([columns[:old], corner], axis=0)
+    return xp.concat([xp.concat([T, columns[:old].T], axis=0), beside], axis=1)
+
+
+def _ritz(Q: Array, CQ: Array, T: Array, wanted: Wanted) -> tuple[np.ndarray, Array, np.ndarray]:
     """Ritz values on the host, the vectors wanted, and their residuals on the host."""
     xp = namespace(Q, CQ)
-    T = xp.astype(xp.matmul(Q.T, CQ), xp.float64)
-    ascending, Y = xp.linalg.eigh((T + T.T) / 2)
+    ascending, Y = xp.linalg.eigh(T)
     values, Y = np.maximum(to_host(ascending)[::-1], 0.0), xp.flip(Y, axis=1)
     single = 1e-5  # products are in single precision: below this an eigenvalue is zero
     count = _count(wanted, values, Q.shape[1] == Q.shape[0], single)
     Y = xp.astype(Y[:, :count], xp.float32)
-    vectors = Q @ Y
-    missed = xp.matmul(CQ, Y) - vectors * like(values[:count], Y)
+    vectors = outer(Q, Y)
+    missed = outer(CQ, Y) - vectors * like(values[:count], Y)
     residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
     return values, xp.astype(vectors, xp.float64), residuals
 
@@ -320,22 +331,16 @@ def _orthonormal_complement(Q: Array, block: Array, width: int) -> Array:
     """Orthonormal basis of what `block` adds to span(Q); twice is enough (Kahan)."""
     xp = namespace(Q, block)
     block = xp.astype(block, xp.float64)
-    scale = max(float(xp.max(xp.linalg.vector_norm(block, axis=0))), 1e-300)
+    scale = _longest(block)
     for _ in range(2):
-        block = block - xp.matmul(Q, xp.matmul(Q.T, block))
-    B = _independent(block, 1e-6 * scale)[:, : min(width, Q.shape[0] - Q.shape[1])]
-    return B - xp.matmul(Q, xp.matmul(Q.T, B))
+        block = block - outer(Q, inner(Q, block))
+    B = independent(block, SHORT * scale)[:, : min(width, Q.shape[0] - Q.shape[1])]
+    return B - outer(Q, inner(Q, B))
 
 
-def _independent(block: Array, least: float) -> Array:
-    """Orthonormal basis of the columns of `block`, without directions shorter than `least`."""
-    if isinstance(block, np.ndarray):
-        B, R, _ = scipy.linalg.qr(block, mode="economic", pivoting=True)
-        return B[:, np.abs(np.diag(R)) > least]
-    xp = namespace(block)  # no library but SciPy pivots: the singular values of R tell the same
-    B, R = xp.linalg.qr(block)
-    left, lengths, _ = xp.linalg.svd(R, full_matrices=False)
-    return B @ left[:, : int(xp.sum(xp.astype(lengths > least, xp.int64)))]
+def _longest(block: Array) -> float:
+    """Length of the longest column."""
+    return max(float(namespace(block).linalg.vector_norm(block, axis=0).max()), 1e-300)
 
 
 def _count(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:

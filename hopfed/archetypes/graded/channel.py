@@ -18,9 +18,12 @@ import numpy as np
 
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.mixture import ClassSums
+from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
 NAMES = ("symmetric", "by column", "graded")
+FACTORS = 500  # between a half and one, whose product is a number
+CACHED = 1 << 15  # numbers that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def choose(fit: Fit) -> Channel:
     graded = Channel("graded", own, means, np.sqrt(spread / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
-    table = np.array([_pattern_gain(sums, r).sum(axis=0) for r in QUALITIES])  # (R, N)
+    table = pattern_gains(sums)
     entries = sums.seen.sum(axis=0)
     whole = table.sum(axis=1)
     best, each = int(whole.argmax()), table.argmax(axis=0)
@@ -75,10 +78,30 @@ def choose(fit: Fit) -> Channel:
     return Channel(name, gains, quality * sign, quality * np.sqrt(1 - sign**2), np.asarray(quality))
 
 
-def _pattern_gain(sums: ClassSums, r: float) -> np.ndarray:
-    """(K, N) log-likelihood of the entries for either sign of a pattern at quality r."""
-    high, low = np.log((1 + r) / 2), np.log((1 - r) / 2)
-    found: np.ndarray = np.logaddexp(
-        sums.plus * high + sums.minus * low, sums.plus * low + sums.minus * high
-    ) - np.log(2)
+def pattern_gains(sums: ClassSums) -> np.ndarray:
+    """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
+
+    With s the sum of a class's n entries, ``log((e^+ + e^-) / 2)`` of the two signs is
+    ``n log sqrt(1 - r^2) / 2 + log cosh(s atanh r)``, and ``log cosh x`` is |x| and the log of
+    ``(1 + e^(-2 |x|)) / 2``, of which classes multiply.
+
+    Parameters
+    ----------
+    sums : over K classes.
+    """
+    size, columns = np.abs(sums.signed), sums.signed.shape[1]
+    odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
+    found = np.outer(even, sums.seen.sum(axis=0)) + np.outer(odds, size.sum(axis=0))
+
+    def task(span: tuple[int, int]) -> None:
+        part = size[:, slice(*span)]
+        work = np.empty_like(part)
+        for c, line in zip(odds, found[:, slice(*span)], strict=True):
+            np.exp(np.multiply(part, -2 * c, out=work), out=work)
+            work += 1.0
+            work *= 0.5
+            for first in range(0, len(work), FACTORS):
+                line += np.log(work[first : first + FACTORS].prod(axis=0))
+
+    for_each(task, spans(columns, max(1, CACHED // len(size))))
     return found

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from graded_tables import classes, error, known, whiten
 
-from hopfed.archetypes.graded.channel import choose
+from hopfed.archetypes.graded.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.graded.em import expect
 from hopfed.archetypes.graded.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners import Owners
@@ -128,6 +128,18 @@ def test_a_class_in_two_pieces_is_what_a_merge_would_gain_by():
     gain, pair = merge_gains(expect(owners, prior.mixture(sums), prior))
     assert gain > 0
     assert pair == (2, 3)
+
+
+def test_gains_of_patterns_are_averages_over_both_signs():
+    rng = np.random.default_rng(4)
+    seen = 300 * rng.random((600, 5))  # more classes than are multiplied at a time
+    signed = seen * rng.uniform(-1, 1, seen.shape)
+    found = pattern_gains(ClassSums(np.ones((1, 600)), signed, seen))
+    for r, line in zip(QUALITIES, found, strict=True):
+        high, low = np.log((1 + r) / 2), np.log((1 - r) / 2)
+        plus, minus = (seen + signed) / 2, (seen - signed) / 2
+        both = np.logaddexp(plus * high + minus * low, plus * low + minus * high) - np.log(2)
+        np.testing.assert_allclose(line, both.sum(axis=0), rtol=1e-11)
 
 
 @pytest.mark.parametrize("channel", ["symmetric", "by column", "graded"])
