@@ -157,7 +157,7 @@ class Config:
             if self.epsilon < math.inf:
                 return self._noisy_classes(source)
             names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
-            own = {name: getattr(self, name) for name in (*names, "support")}
+            own = {name: getattr(self, name) for name in (*names, "liars", "support")}
             least = Limits().smallest_vote
             most = min(self.most, 50)
             return GradedFederation(source, self.columns, most=most, smallest=least, **own)

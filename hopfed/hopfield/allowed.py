@@ -83,6 +83,7 @@ ALLOWED = Allowed(
             "most": whole(1, CLASSES),
             "influence": SHARE,
             "claim": real(1, inf),
+            "liars": real(0, 0.5),
             "support": real(0, inf),
             "smallest": whole(1),
         },

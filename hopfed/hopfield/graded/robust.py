@@ -9,8 +9,13 @@ others moves an entry by less than these differ.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+from scipy.special import xlogy
+
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
+from hopfed.federation.messages import Message
 from hopfed.hopfield.claims import suspects
 
 
@@ -77,3 +82,62 @@ def capped(weights: np.ndarray, claim: float) -> np.ndarray:
     at = np.maximum(heard - 1, 0) // 2
     middle = np.take_along_axis(w, at[None], axis=0)[0]
     return np.minimum(weights, claim * np.where(np.isfinite(middle), middle, 0.0))
+
+
+def pooled_sums(
+    answers: Sequence[Message], prior: Prior, cut: int, claim: float, asked: Mixture | None = None
+) -> ClassSums:
+    """Sums of classes over owners, `cut` of whom may say what they like.
+
+    Of every class and column the share of the rows that have it, and the mean of the entries, are
+    trimmed over the owners, and multiplied by the rows of the class: of each owner what it says, up
+    to `claim` medians. With a cut of 0 the answers are added up as they are.
+
+    Parameters
+    ----------
+    answers : counts (K,), signed and seen (K, N) of each owner, and log_likelihood where `asked`.
+    prior : with what a row of each owner counts.
+    asked : the classes that the answers are about.
+    """
+    if cut == 0:
+        return prior.collect(list(answers))
+    counts, signed, seen = (
+        np.array([a[name] for a in answers], np.float64) for name in ("counts", "signed", "seen")
+    )
+    rows = capped(counts * prior.influence[:, None], claim)
+    part = trimmed(seen / np.maximum(counts, 1e-9)[:, :, None], rows, cut)
+    entries = rows[:, :, None] * np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
+    means = trimmed(signed / np.maximum(seen, 1e-9), entries, cut)
+    whole = rows.sum(axis=0)[:, None] * np.clip(part, 0.0, 1.0)
+    sums = ClassSums(rows, whole * np.clip(means, -1.0, 1.0), whole)
+    if asked is None:
+        return sums
+    # What the likelihood holds beyond the entries and classes: how unsure rows are of their class.
+    said = np.array([float(a["log_likelihood"]) for a in answers])
+    own = [
+        float(_spent(asked.means, shares, n, x, s).sum())
+        for shares, n, x, s in zip(asked.shares, counts, signed, seen, strict=True)
+    ]
+    each = counts.sum(axis=1)
+    unsure = trimmed((said - own) / np.maximum(each, 1.0), rows.sum(axis=1), cut)
+    spent = _spent(asked.means, asked.shares.mean(axis=0), rows.sum(axis=0), sums.signed, sums.seen)
+    named = xlogy(rows, np.maximum(asked.shares, 1e-300)).sum()
+    named -= xlogy(rows.sum(axis=0), np.maximum(asked.shares.mean(axis=0), 1e-300)).sum()
+    likelihood = float(spent.sum() + named + rows.sum() * unsure)
+    return ClassSums(sums.counts, sums.signed, sums.seen, likelihood)
+
+
+def pooled_products(products: np.ndarray, rows: np.ndarray, cut: int) -> np.ndarray:
+    """Products with residuals (L, K, N) of owners that have so many rows (L, K) of each class."""
+    each = products / np.maximum(rows, 1e-9)[:, :, None]
+    return np.asarray(trimmed(each, rows, cut) * rows.sum(axis=0)[:, None])
+
+
+def _spent(
+    means: np.ndarray, shares: np.ndarray, counts: np.ndarray, signed: np.ndarray, seen: np.ndarray
+) -> np.ndarray:
+    """(K,) log-likelihood of the entries of each class, and of so many rows being of it."""
+    p = np.clip((1 + means) / 2, 5e-7, 1 - 5e-7)
+    plus, minus = np.maximum(seen + signed, 0.0) / 2, np.maximum(seen - signed, 0.0) / 2
+    found: np.ndarray = (xlogy(plus, p) + xlogy(minus, 1 - p)).sum(axis=1)
+    return found + xlogy(counts, np.maximum(shares, 1e-300))
