@@ -50,12 +50,13 @@ from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
+from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
 
-ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation
+ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
 
 MOST_CLIENTS = 10_000
 MOST_NAMED = 10  # largest number of clients named in one line of the log
@@ -90,7 +91,8 @@ class Config:
     liars, claim, support, check : protection against lying clients, and against the broadcast of
         one person's data; see `hopfed.hopfield.settings`.
     graded : whether to ask for sums over classes instead of operators, of rows that may have gaps:
-        classes with a mean for each column. Clients that `join --classes` answer.
+        classes with a mean for each column. Clients that `join --classes` answer; with epsilon
+        their answers have noise.
     steps, looks, products, influence : of graded classes, see `hopfed.hopfield.graded.settings`.
     robust, share : "mean", "trimmed" or "median" of the operators, and the trimmed share.
     quorum, client_groups, persistence, patience, level : see `hopfed.hopfield.settings`; 1 round
@@ -152,9 +154,10 @@ class Config:
         """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
         if self.graded:
-            require(self.epsilon == math.inf, "graded", "left out with epsilon", True)
+            if self.epsilon < math.inf:
+                return self._noisy_classes(source)
             names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
-            own = {name: getattr(self, name) for name in (*names, "support")}
+            own = {name: getattr(self, name) for name in (*names, "liars", "support")}
             least = Limits().smallest_vote
             most = min(self.most, 50)
             return GradedFederation(source, self.columns, most=most, smallest=least, **own)
@@ -174,6 +177,12 @@ class Config:
             **{name: getattr(self, name) for name in GUARDS},
             smallest_vote=Limits().smallest_vote,
         )
+
+    def _noisy_classes(self, source: Source) -> PrivateClasses:
+        names = ("discount", "looks", "steps", "claim", "liars", "support")
+        own = {name: getattr(self, name) for name in names}
+        most = min(self.most, 50)
+        return PrivateClasses(source, self.columns, self.epsilon, self.delta, most=most, **own)
 
 
 PRESETS = {name: Config() for name in ("quick", "default", "paper")}

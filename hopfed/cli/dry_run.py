@@ -13,8 +13,8 @@ from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
 CLASSES = (
-    "whoever runs a server to which you answer about classes can learn single rows of yours: it "
-    "names the classes, and subtracts the answers"
+    "whoever runs a server to which you answer about classes without noise can learn single rows "
+    "of yours: it names the classes, and subtracts the answers"
 )
 SHOWN = 10  # rounds of which the past is printed
 
@@ -50,7 +50,7 @@ def show(
     _print_round(config, owner)
     if dealt is not None and not limits.rounds:
         limits = replace(limits, rounds=dealt)
-    _print_worst(rows.shape, limits, epsilon is not None)
+    _print_worst(rows.shape, limits, None if epsilon is None else (epsilon, delta))
 
 
 def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, released: Any) -> None:
@@ -63,7 +63,8 @@ def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, rele
             f"By the record in HOPFED_HOME these rows are dealt over {dealt} round(s): refused is "
             f"whoever asks for another number."
         )
-    most = limits.numbers(rows.shape[1])
+    noisy = epsilon is not None and limits.classes
+    most = limits.noisy_numbers(rows.shape[1]) if noisy else limits.numbers(rows.shape[1])
     for t, (numbers, answers) in list(sent.items())[:SHOWN]:
         named = ", ".join(f"{count} by {step}" for step, count in answers.items())
         out.print(f"    round {t}: {numbers:,} of {most:,} numbers have left; answers: {named}")
@@ -135,7 +136,7 @@ def _print_round(config: Any, owner: Any) -> None:
     )
 
 
-def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
+def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float] | None) -> None:
     """Print what the worst of all servers may ask, in every exchange of every round."""
     from hopfed.hopfield.inventory import worst
 
@@ -143,9 +144,10 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
     if not rounds:
         out.print("No server may ask anything: the batches would be too small.\nNothing was sent.")
         return
+    private = budget is not None
     lines = worst(shape, limits, private)
     M, N = shape
-    most = limits.numbers(N)
+    most = limits.noisy_numbers(N) if private and limits.classes else limits.numbers(N)
     batch = M // rounds
     out.print(f"The worst that any server may ask, in each of up to {rounds} round(s):\n")
     grid = table("exchange", "arrays", "numbers, at most", "rows behind each, at least", "reveals")
@@ -158,7 +160,12 @@ def _print_worst(shape: tuple[int, int], limits: Any, private: bool) -> None:
         f"\nAt most {most:,} numbers in all about any row, over all rounds and federations "
         f"(--most-numbers), and none from fewer than {min(line.rows for line in lines):,} rows."
     )
-    if limits.classes:
+    if limits.classes and budget is not None:
+        out.print(
+            f"All answers together are ({budget[0]:g}, {budget[1]:g})-private for every row, "
+            "whatever is asked: each question is charged, and its noise is made for that."
+        )
+    if limits.classes and not private:
         out.print(
             f"Of two answers about classes the difference may rest on one row: {CLASSES}. So it "
             "needs --trust-server, for servers of people to whom you would show the rows."

@@ -61,12 +61,13 @@ from hopfed.errors import ArgumentError, DataError
     type=int,
     metavar="EXCHANGES",
     help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
-    "rows may have gaps. Needs --trust-server. [default: 0]",
+    "rows may have gaps. With --epsilon the answers have noise; without it needs --trust-server. "
+    "[default: 0]",
 )
 @click.option(
     "--trust-server",
     is_flag=True,
-    help="Whoever runs the server may learn single rows, as --classes lets them.",
+    help="Whoever runs the server may learn single rows, as --classes without --epsilon lets them.",
 )
 @click.option(
     "--most-numbers",
@@ -93,9 +94,10 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
 
-    With --classes whoever runs the server can learn single rows: it names the classes, and
-    subtracts the answers. No limit here prevents that, so it needs --trust-server, for servers of
-    people to whom you would show the rows.
+    With --classes and without --epsilon whoever runs the server can learn single rows: it names the
+    classes, and subtracts the answers. No limit here prevents that, so it needs --trust-server, for
+    servers of people to whom you would show the rows. With --epsilon the answers have noise: all of
+    them together tell of a row what epsilon and delta say, whatever is asked.
 
     With --epsilon no row may decide how others are coded: say what words stand for, and at which
     number numbers are cut. Categories, medians, means and quantiles are refused.
@@ -110,10 +112,12 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
     limits = _limits(options, dry_run)
     _check_options(data, options)
+    if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
+        options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options)
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     if options["epsilon"] is not None:
-        _check_settled(table.coding, options)
+        _check_settled(table.coding, options, gaps=limits.classes > 0)
     for name in ("id", "ignore", "words", "binarize"):
         del options[name]
     _check_size(rows.shape, limits)
@@ -129,13 +133,13 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
         raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
     for line in table.notes:
         say(line)
-    if limits.classes:
+    if limits.trust_server:
         say(CLASSES)
     _join(rows, limits, **options)
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
-    """Take the options that are limits; to look at --classes, no trust is needed."""
+    """Take the options that are limits; to look at --classes, or with noise, needs no trust."""
     from hopfed.hopfield.limits import Limits
 
     fewest = {
@@ -151,10 +155,11 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
     for name, number in given.items():
         option = f"--{name.replace('_', '-')}"
         require(number >= fewest[name], option, f"at least {fewest[name]}", number)
-    trust = options.pop("trust_server")
-    if given.get("classes") and not (trust or dry_run):
-        raise ArgumentError("--classes", f"given with --trust-server: {CLASSES}", given["classes"])
-    trust = bool(given.get("classes"))  # it opens nothing else
+    trust, noise = options.pop("trust_server"), options["epsilon"] is not None
+    if given.get("classes") and not (trust or dry_run or noise):
+        rule = f"given with --epsilon, or with --trust-server: {CLASSES}"
+        raise ArgumentError("--classes", rule, given["classes"])
+    trust = bool(given.get("classes")) and not noise  # it opens nothing else
     return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
 
 
@@ -177,18 +182,18 @@ def _check_options(data: Path, options: dict[str, Any]) -> None:
     check_outputs(("--out", options["out_file"], ARRAY), inputs=inputs)
 
 
-def _check_settled(coding: Any, options: dict[str, Any]) -> None:
+def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
     """Fail where one row decides how others are coded, which no noise hides."""
     from hopfed.tables.settled import unsettled
     from hopfed.tables.table import listed
 
-    found = unsettled(coding, choices_of(options))
+    found = unsettled(coding, choices_of(options), gaps)
     if found:
         raise DataError(
             f"--data: what the rows hold decides how column {listed(found)} is coded, so that one "
             "row changes others, and noise does not hide that: with --epsilon say what words stand "
-            "for (--words), which column names the rows (--id, '' for none), cut numbers at a "
-            "number (--binarize), or leave columns out (--ignore)"
+            "for (--words, also 0 beside -1), which column names the rows (--id, '' for none), cut "
+            "numbers at a number (--binarize), or leave columns out (--ignore)"
         )
 
 
@@ -247,15 +252,12 @@ def _join(
     from hopfed.hopfield.consent import Owner
     from hopfed.hopfield.inventory import FORMS
     from hopfed.hopfield.released import Released
-    from hopfed.kernels import PackedBits
 
     address(server, "--server")
     keys = private_key(key)
     folder = site_folder(home(), keys[1])
     ledger = Ledger(home() / "privacy")
     if epsilon is not None:
-        if not isinstance(rows, PackedBits):
-            raise DataError("--data: rows with gaps are not released with --epsilon")
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)

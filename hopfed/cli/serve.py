@@ -39,8 +39,8 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @click.option(
     "--graded",
     is_flag=True,
-    help="Ask for sums over classes of rows with gaps; clients that `join --classes N "
-    "--trust-server` answer. Of lies only --claim holds there.",
+    help="Ask for sums over classes of rows with gaps; clients that `join --classes N` with "
+    "--trust-server answer, or with --epsilon where the server asks for noise.",
 )
 @click.option("--liars", type=float, help="Share of clients that may lie together. [default: 0.1]")
 @click.option("--claim", type=float, help="Medians that a claim counts for. [default: 3]")

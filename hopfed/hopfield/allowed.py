@@ -15,6 +15,7 @@ from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.limits import CLASSES
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.method import HopfieldFederation
@@ -26,6 +27,7 @@ from hopfed.hopfield.settings import WEIGHTINGS
 
 SITES = whole(2, 2**24)
 PAIRED = whole(2, 2**16)  # whose pairs can be released: of more, finding the noise takes long
+NOISY = whole(2, 2**13)  # whose pairs are released class by class
 TRUTH = one_of(True, False)
 SHARE = real(0, 1)
 
@@ -81,8 +83,23 @@ ALLOWED = Allowed(
             "most": whole(1, CLASSES),
             "influence": SHARE,
             "claim": real(1, inf),
+            "liars": real(0, 0.5),
             "support": real(0, inf),
             "smallest": whole(1),
+        },
+        PrivateClasses: {
+            "source": made(Elsewhere),
+            "n_sites": NOISY,
+            "epsilon": real(0, 1e9),
+            "delta": SHARE,
+            "discount": SHARE,
+            "looks": whole(1, 100),
+            "steps": whole(1, 100),
+            "most": whole(1, CLASSES),
+            "claim": real(1, inf),
+            "liars": real(0, 0.5),
+            "support": real(0, inf),
+            "secret": whole(0, 0),
         },
         Elsewhere: {"rounds": whole(1)},
         Encoding: {

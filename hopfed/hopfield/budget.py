@@ -11,9 +11,10 @@ is sent. From then on
 - a data set that shares a row with another one is refused, too: a file to which rows were added is
   a further release of the old ones. Join with the new rows alone; they have a budget of their own.
 
-Rows are dealt out in an order that is drawn by the secret, see `_by_chance`, and not as they lie in
-the file. So all that ever leaves this machine about a row is one batch of one release: (epsilon,
-delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add up. Budgets are
+Rows are dealt out in an order that is drawn by the secret, see `hopfed.hopfield.marks`, and not as
+they lie in the file. So all that ever leaves this machine about a row is one batch of one release:
+(epsilon, delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add up, or by
+`hopfed.hopfield.graded.noisy`, where the questions of one batch are composed. Budgets are
 compared as the 64-bit floats that the noise is made from, bit by bit.
 
 Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
@@ -31,26 +32,26 @@ releases the rows anew: keep both as long as the rows.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
-from hopfed.kernels import PackedBits
+from hopfed.hopfield.marks import MARK, by_chance, fingerprint, keyed, marks_of
+from hopfed.kernels import MaskedBits, PackedBits
 
-MARK = 16  # bytes
+Rows = PackedBits | MaskedBits
+R = TypeVar("R", PackedBits, MaskedBits, Rows)
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Terms:
     ----------
     epsilon, delta : the budget of every row.
     rounds : number of parts that the rows are dealt out over.
+    units : of the budget, which questions about classes may spend one after the other; 0 spends all
+        of it on one operator.
 
     Examples
     --------
@@ -71,16 +74,20 @@ class Terms:
     epsilon: float
     delta: float
     rounds: int = 1
+    units: int = 0
 
     def __post_init__(self) -> None:
-        for name, kind in (("epsilon", float), ("delta", float), ("rounds", int)):
+        kinds = (("epsilon", float), ("delta", float), ("rounds", int), ("units", int))
+        for name, kind in kinds:
             object.__setattr__(self, name, kind(getattr(self, name)))
         require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
         require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
         require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+        require(self.units >= 0, "units", "at least 0", self.units)
 
     def __str__(self) -> str:
-        return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s)"
+        classes = f", questions about classes of {self.units} units" if self.units else ""
+        return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s){classes}"
 
 
 @dataclass(frozen=True)
@@ -91,10 +98,13 @@ class Released:
     ----------
     terms : of the release.
     marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
+    spent : for each batch, the questions about classes that were answered, by name, and the units
+        that each of them cost.
     """
 
     terms: Terms
     marks: np.ndarray = field(repr=False)
+    spent: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def same_rows(self, marks: np.ndarray) -> bool:
         """Whether these are marks of the same rows, in any order."""
@@ -131,7 +141,7 @@ class Ledger:
     folder: Path
     look: bool = False
 
-    def terms(self, rows: PackedBits) -> Terms | None:
+    def terms(self, rows: Rows) -> Terms | None:
         """Terms on which these rows (M, N) were released, as this data set; None if they were not.
 
         Raises
@@ -141,10 +151,10 @@ class Ledger:
         if not self._ledger.exists():
             return None
         secret, held = self._read()
-        marks = _marks(rows, secret)
+        marks = marks_of(rows, secret)
         return next((r.terms for r in held if r.same_rows(marks)), None)
 
-    def check(self, rows: PackedBits) -> None:
+    def check(self, rows: Rows) -> None:
         """Fail, before a server is asked anything, where these rows cannot be released.
 
         Parameters
@@ -164,11 +174,11 @@ class Ledger:
                 "in another file: leave them out; a row is released once"
             )
 
-    def holds(self, rows: PackedBits) -> bool:
+    def holds(self, rows: Rows) -> bool:
         """Whether one of these rows (M, N) was released with noise, and so not without it."""
         return bool(self._released(rows, elsewhere=False).any())
 
-    def charge(self, rows: PackedBits, terms: Terms) -> tuple[PackedBits, int]:
+    def charge(self, rows: R, terms: Terms) -> tuple[R, int]:
         """Spend the budget of a data set, or find that the same was asked before.
 
         What it answers may be sent: the ledger is on the disk by then.
@@ -189,14 +199,15 @@ class Ledger:
         LocalError : a ledger or a secret that is not whole.
         RunFileError : a file cannot be written; nothing may be sent.
         """
+        held: list[Released]
         with self._locked():
             secret, held = self._read()
-            marks = _marks(rows, secret)
+            marks = marks_of(rows, secret)
             known = next((r for r in held if r.same_rows(marks)), None)
             if known is None:
                 if _shared(held, marks).any():  # no numbers: a server may be told this
                     raise DataError("a part of these examples was released before, in another file")
-                known = Released(terms, marks[_by_chance(marks, secret)])
+                known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])
         if known.terms != terms:
             raise DataError(
@@ -206,15 +217,54 @@ class Ledger:
         order = np.empty(len(marks), dtype=np.intp)
         order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
         asked = f"noise of {terms.epsilon.hex()} {terms.delta.hex()} {terms.rounds} "
-        noise = _keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
+        asked += f"{terms.units} units " if terms.units else ""
+        noise = keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
         return rows[order], 1 + int.from_bytes(noise, "big")
 
-    def _released(self, rows: PackedBits, elsewhere: bool) -> np.ndarray:
+    def spend(self, rows: Rows, terms: Terms, batch: int, question: str, units: int) -> None:
+        """Take what a question about classes costs off the budget of a batch.
+
+        It is on the disk when this returns. The same question costs nothing again: its answer is
+        the same, bit by bit.
+
+        Parameters
+        ----------
+        rows, terms : as they were charged.
+        batch : of the rows.
+        question : its name; what the answer depends on, beside the rows.
+        units : that it costs.
+
+        Raises
+        ------
+        DataError : these rows were not charged on these terms, or less is left.
+        """
+        with self._locked():
+            secret, held = self._read()
+            marks = marks_of(rows, secret)
+            at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+            if at is None and self.look:  # nothing was charged, nor is it now
+                return
+            if at is None or held[at].terms != terms:
+                raise DataError(f"these examples are not released with {terms}")
+            spent = held[at].spent.get(batch, {})
+            if question in spent:
+                return
+            left = terms.units - sum(spent.values())
+            if units < 1 or units > left:
+                raise DataError(
+                    f"a question of {units} unit(s) of the privacy budget, of which {left} of "
+                    f"{terms.units} are left for this batch"
+                )
+            whole = {**held[at].spent, batch: {**spent, question: units}}
+            held[at] = replace(held[at], spent=whole)
+            self._write(secret, held)
+
+    def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():
             return np.zeros(len(rows), dtype=bool)
         secret, held = self._read()  # whole without a lock: files are replaced, never changed
-        marks = _marks(rows, secret)
+        marks = marks_of(rows, secret)
         return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
 
     @property
@@ -254,7 +304,7 @@ class Ledger:
         held: list[Released] = []
         if self._ledger.exists():
             made_under, held = self._read_ledger()
-            if held and (secret is None or _fingerprint(secret) != made_under):
+            if held and (secret is None or fingerprint(secret) != made_under):
                 raise LocalError(
                     f"{self._secret}: not the secret that {self._ledger} was written under: put "
                     "that back; with a new one, rows that were released would get fresh noise"
@@ -282,13 +332,13 @@ class Ledger:
             return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
         except OSError as error:
             raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise LocalError(
                 f"{self._ledger}: damaged, so nobody knows what was released: put back a copy"
             ) from None
 
     def _write(self, secret: bytes, held: list[Released]) -> None:
-        plain = {"secret": _fingerprint(secret), "released": [_to_plain(entry) for entry in held]}
+        plain = {"secret": fingerprint(secret), "released": [_to_plain(entry) for entry in held]}
         self._replace(self._ledger, json.dumps(plain))
 
     def _replace(self, path: Path, text: str) -> None:
@@ -308,37 +358,6 @@ class Ledger:
             os.close(folder)
 
 
-def _keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
-    return hashlib.blake2b(data, digest_size=size, key=secret).digest()
-
-
-def _fingerprint(secret: bytes) -> str:
-    return _keyed(secret, b"fingerprint").hex()
-
-
-def _marks(rows: PackedBits, secret: bytes) -> np.ndarray:
-    """Marks (M,) of rows: equal for equal rows, and for nothing else."""
-    front = f"row of {rows.shape[1]} ".encode()
-    marks = b"".join(_keyed(secret, front + row.tobytes()) for row in rows.words)
-    return np.frombuffer(marks, dtype=f"S{MARK}")
-
-
-def _by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
-    """Order (M,) of rows that neither their file nor their values decide.
-
-    In a sorted file one row decides the places of all those after it, and would by these decide
-    which of them are in which batch: then every batch of a release would tell of that row, and not
-    its own alone. By a key, with the number of each copy of a row, all orders are as likely,
-    whatever the rows are, and another row in the place of one is another row in one batch.
-    """
-    copies: Counter[bytes] = Counter()
-    dealt = []
-    for mark in marks.tolist():
-        dealt.append(_keyed(secret, b"dealt out " + mark + b" copy %d" % copies[mark]))
-        copies[mark] += 1
-    return np.argsort(np.array(dealt, dtype=f"S{MARK}"), kind="stable")
-
-
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
     """Which rows (M,) were released in one of these data sets."""
     shared = np.zeros(len(marks), dtype=bool)
@@ -349,16 +368,26 @@ def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
 
 def _to_plain(released: Released) -> dict[str, Any]:
     terms = released.terms
-    return {
+    plain = {
         "epsilon": terms.epsilon.hex(),
         "delta": terms.delta.hex(),
         "rounds": terms.rounds,
         "rows": base64.b64encode(released.marks.tobytes()).decode(),
     }
+    if terms.units:
+        plain |= {"units": terms.units, "spent": {str(t): q for t, q in released.spent.items()}}
+    return plain
 
 
 def _from_plain(entry: dict[str, Any]) -> Released:
-    """Rebuild an entry; ValueError, TypeError or KeyError where it is not one."""
+    """Rebuild an entry; an error that `_read_ledger` knows where it is not one."""
     marks = base64.b64decode(entry["rows"], validate=True)
     epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
-    return Released(Terms(epsilon, delta, entry["rounds"]), np.frombuffer(marks, f"S{MARK}"))
+    terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
+    spent = {
+        int(batch): {str(name): int(cost) for name, cost in questions.items()}
+        for batch, questions in (entry["spent"] if terms.units else {}).items()
+    }
+    if any(cost < 1 for questions in spent.values() for cost in questions.values()):
+        raise ValueError
+    return Released(terms, np.frombuffer(marks, f"S{MARK}"), spent)

@@ -18,8 +18,9 @@ from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import MOST
 from hopfed.hopfield.cliques import given_away
-from hopfed.hopfield.graded.agreed import AgreedClasses
+from hopfed.hopfield.graded.agreed import AgreedClasses, AgreedNoise
 from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
@@ -30,7 +31,8 @@ from hopfed.kernels import MaskedBits, PackedBits
 
 NO_TRUST = (
     "answers about classes can be combined so that single rows are left: this client gives them to "
-    "nobody whom its owner does not trust with rows (join --classes N --trust-server)"
+    "nobody whom its owner does not trust with rows (join --classes N, with --epsilon E for "
+    "answers with noise, or with --trust-server)"
 )
 
 
@@ -62,14 +64,16 @@ class Owner:
         require(bounded, "epsilon", "above 0", self.epsilon)
         require(self.secret > 0, "secret", "a number above 0", "0")
 
-    def adapt(self, method: Method) -> Agreed | AgreedClasses:
+    def adapt(self, method: Method) -> Agreed | AgreedClasses | AgreedNoise:
         """Put the examples into a method, if their owner agrees to it.
 
         Raises
         ------
         DataError : the method is another one, asks for more than agreed, or for other columns.
         """
-        if not isinstance(method, (HopfieldFederation, PrivateFederation, GradedFederation)):
+        if not isinstance(
+            method, (HopfieldFederation, PrivateFederation, GradedFederation, PrivateClasses)
+        ):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if method.n_sites != self.rows.shape[1]:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
@@ -78,6 +82,8 @@ class Owner:
         source = self._dealt(method.source.rounds)
         if isinstance(method, GradedFederation):
             return self._classes(method, source)
+        if isinstance(method, PrivateClasses):
+            return self._noisy_classes(method, source)
         if isinstance(self.rows, MaskedBits):
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
@@ -89,10 +95,7 @@ class Owner:
     ) -> Agreed:
         """Release operators of complete rows, with noise or without, and answer on these."""
         if isinstance(method, PrivateFederation):
-            if self.epsilon is None:  # its terms are not for a server to set
-                raise DataError("this client agreed to no epsilon: join --epsilon, or no noise")
-            if self._above(method):
-                raise DataError("the federation asks for more than this client's epsilon and delta")
+            self._check_budget(method)
             return self._noisy(method, source, rows)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
@@ -114,20 +117,42 @@ class Owner:
     def _classes(self, method: GradedFederation, source: Batches) -> AgreedClasses:
         """Answer about classes, if so many exchanges are agreed to."""
         if self.epsilon is not None:
-            raise DataError("this client releases operators with noise only: serve --epsilon")
-        rows = self.rows  # with gaps they cannot have been released with noise
-        if self.ledger and isinstance(rows, PackedBits) and self.ledger.holds(rows):
+            raise DataError("this client answers with noise only: serve --graded --epsilon")
+        if self.ledger is not None and self.ledger.holds(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
+        self._check_exchanges(method)
+        if not self.limits.trust_server:
+            raise DataError(NO_TRUST)
+        mine = replace(method, source=source, smallest=self.limits.smallest_vote)
+        return AgreedClasses(mine, source, self.limits, self.released, self.secret)
+
+    def _noisy_classes(self, method: PrivateClasses, source: Batches) -> AgreedNoise:
+        """Answer about classes with noise: what all answers tell of a row is charged at once."""
+        self._check_budget(method)
+        self._check_exchanges(method)
+        if self.ledger is None:
+            raise DataError("this client keeps no ledger, without which no question is counted")
+        terms = Terms(method.epsilon, method.delta, source.rounds, method.units)
+        rows, secret = self.ledger.charge(self.rows, terms)
+        source = Batches((rows,), source.rounds)
+        mine = replace(method, source=source, secret=secret)
+        return AgreedNoise(
+            mine, source, terms, self.ledger, self.limits, self.released, self.secret
+        )
+
+    def _check_exchanges(self, method: GradedFederation | PrivateClasses) -> None:
         asked, own = method.exchanges, self.limits.classes
         if asked > own:
             raise DataError(
                 f"a round has {asked} exchanges about classes, and this client answers {own} "
                 "(join --classes)"
             )
-        if not self.limits.trust_server:
-            raise DataError(NO_TRUST)
-        mine = replace(method, source=source, smallest=self.limits.smallest_vote)
-        return AgreedClasses(mine, source, self.limits, self.released, self.secret)
+
+    def _check_budget(self, method: PrivateFederation | PrivateClasses) -> None:
+        if self.epsilon is None:  # its terms are not for a server to set
+            raise DataError("this client agreed to no epsilon: join --epsilon, or no noise")
+        if method.epsilon > self.epsilon or method.delta > self.delta:
+            raise DataError("the federation asks for more than this client's epsilon and delta")
 
     def _noisy(self, method: PrivateFederation, source: Batches, rows: PackedBits) -> Agreed:
         """Charge the budget; rows come back in the order in which they were released first."""
@@ -153,9 +178,6 @@ class Owner:
 
     def _agreed(self, method: HopfieldFederation | PrivateFederation, batches: Batches) -> Agreed:
         return Agreed(method, batches, self.limits, self.released, self.secret)
-
-    def _above(self, method: PrivateFederation) -> bool:
-        return self.epsilon is None or method.epsilon > self.epsilon or method.delta > self.delta
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hopfed.federation.contract import Method
 from hopfed.federation.messages import Message, nbytes
 from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.limits import CLASSES as MOST
 from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
@@ -30,6 +31,7 @@ CLASSES = {  # of a federation of graded classes
     "seen": "for every class, how many of its examples have each column",
     "log_likelihood": "how well the classes explain the examples, as one number",
     "products": "for every class, how its columns vary together along a direction",
+    "pairs": "for every class, for every pair of columns, in how many of its examples they agree",
     "examples": REVEALS["examples"],
 }
 FORMS = ("counts", "values", "vectors")  # one or the other of which an operator travels in
@@ -38,13 +40,16 @@ NOISY = "for every pair of columns, in how many examples they agree, with noise"
 
 def inventory(method: Method, message: Message) -> list[tuple[str, str, str, int, str]]:
     """Arrays of a message: name, type, shape, bytes, and what they reveal."""
-    rows, graded = [], isinstance(method, GradedFederation)
+    rows, graded = [], isinstance(method, (GradedFederation, PrivateClasses))
     for name, array in message.items():
         if name in FORMS and array.size == 0:  # the operator is there in another form
             continue
         reveals = (CLASSES if graded else REVEALS).get(name, "")
         if name == "counts" and isinstance(method, PrivateFederation):
             reveals = f"{NOISY}: epsilon {method.epsilon:g}, delta {method.delta:g}"
+        if name != "examples" and isinstance(method, PrivateClasses):
+            together = f"epsilon {method.epsilon:g}, delta {method.delta:g} for all answers"
+            reveals = f"{reveals}, with noise: {together}"
         shape = " x ".join(map(str, array.shape)) or "one number"
         rows.append((name, str(array.dtype), shape, nbytes({name: array}), reveals))
     return rows
@@ -92,10 +97,14 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
     batch, most = M // limits.most_rounds(M, N), limits.numbers(N)
     if private:
         pairs = min(N * (N - 1) // 2, most)
-        return [
+        found = [
             Worst(0, "examples", 1, batch, REVEALS["examples"]),
             Worst(0, "counts", pairs, batch, NOISY),
         ]
+        if limits.classes:  # instead of the counts, from the same budget
+            noisy, told = limits.noisy_numbers(N), "sums over any classes, with noise"
+            found.append(Worst(0, "or counts, signed, seen, pairs", noisy, batch, told))
+        return found
     weight = REVEALS["weight"] if limits.weight else "nothing: it is the server's own"
     forms = "for every pair of columns, in how many examples they agree, or a part of that"
     found = [

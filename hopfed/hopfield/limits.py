@@ -71,7 +71,8 @@ class Limits:
         exchange besides.
     classes : different sets of classes about which a batch answers, over all federations: sums over
         the rows of each class, and products with their residuals. Answers to two sets can be
-        subtracted, which leaves single rows: no bound is known, so that `trust_server` is needed.
+        subtracted, which leaves single rows: no bound is known, so that `trust_server` is needed
+        where they have no noise.
     trust_server : whether whoever runs the server may learn single rows.
     weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
         question about patterns that the server chooses.
@@ -119,6 +120,11 @@ class Limits:
         """Numbers that may leave about a row."""
         about_classes = self.classes * USUAL * (2 * columns + 1)
         return self.most_numbers or OPERATORS * columns * (columns + 1) // 2 + about_classes
+
+    def noisy_numbers(self, columns: int) -> int:
+        """Numbers with noise that may leave about a row, in answers about classes."""
+        each = (columns + 1) * (columns + 2) // 2
+        return self.most_numbers or self.classes * USUAL * each + 1
 
     def most_rounds(self, rows: int, columns: int) -> int:
         """Rounds that the rows may be dealt over, at most; 0 where they do not make a batch."""

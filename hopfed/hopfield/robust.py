@@ -97,7 +97,7 @@ class Robust:
         entries = _spread(triangles, 1 / typical)
         matrix = symmetric(trimmed_mean(list(entries), share), N, 1.0)
         scatter = _scatter(entries) / len(dense)
-        examples = _worth(matrix, len(dense) * typical, _loss(share), scatter)
+        examples = _worth(matrix, len(dense) * typical, loss(share), scatter)
         means = trimmed_mean([s / m for s, m in zip(columns, masses, strict=True)], share)
         return DenseOperator(N, examples, examples, matrix * examples), means * examples
 
@@ -144,12 +144,12 @@ def _spread(entries: np.ndarray, cell: float) -> np.ndarray:
     return (rows + cell * (2 * place - first - last) / (last - first + 1)).T
 
 
-def _loss(share: float) -> float:
+def loss(share: float) -> float:
     """Variance of a trimmed mean of normal values over that of their mean.
 
     Examples
     --------
-    >>> _loss(0.0), round(_loss(0.1), 3), round(_loss(0.5), 3)
+    >>> loss(0.0), round(loss(0.1), 3), round(loss(0.5), 3)
     (1.0, 1.06, 1.571)
     """
     if share == 0:

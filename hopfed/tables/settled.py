@@ -19,22 +19,26 @@ KNOWN = {
 KNOWN |= {"-1": -1, "0": -1, "1": 1}
 
 
-def unsettled(coding: Coding, choices: Choices) -> list[str]:
+def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]:
     """Names of the columns that would be coded in another way if a row held something else.
 
-    What is missing does not count: rows with gaps get no noise. Of columns of numbers that are cut
-    those are named, too, that were taken for names of the rows and left out, as one row with the
-    number of another would bring them in; and columns that are called by a word that is an entry,
-    as that name may have been the first row.
+    Where rows with gaps get noise, nor may a row decide what is missing: one -1 in a table of 0 and
+    1 makes every 0 a missing entry, unless it is said what 0 stands for. Of columns of numbers that
+    are cut those are named, too, that were taken for names of the rows and left out, as one row
+    with the number of another would bring them in; and columns that are called by a word that is an
+    entry, as that name may have been the first row.
 
     Parameters
     ----------
     coding : of a table.
     choices : what its reader was told.
+    gaps : whether rows with gaps get noise.
 
     Examples
     --------
     >>> from hopfed import read_table
+    >>> unsettled(read_table([[0, 1], [-1, 0]]).coding, Choices(), gaps=True)
+    ['column 1', 'column 2']
     >>> table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
     >>> unsettled(table.coding, Choices())
     ['tree', 'size']
@@ -45,11 +49,23 @@ def unsettled(coding: Coding, choices: Choices) -> list[str]:
     """
     pairs = zip(coding.names, coding.codes, strict=True)
     named = {name for name in coding.names if canonical(name) in choices.signs(name)}
-    found = [n for n, code in pairs if n in named or not _is_settled(n, code, choices)]
+    found = [
+        name
+        for name, code in pairs
+        if name in named
+        or not _is_settled(name, code, choices)
+        or (gaps and _is_zero_gone(name, code, choices))
+    ]
     if choices.id is not None:
         return found
     out = [name for name in (*coding.ids, *coding.ignored) if name not in choices.ignore]
     return found + [name for name in out if number(str(choices.cut(name))) is not None]
+
+
+def _is_zero_gone(name: str, code: Code, choices: Choices) -> bool:
+    """Whether 0 was taken for a missing entry, as there is a -1 somewhere, and nobody said so."""
+    gone = code.kind == "words" and dict(code.words).get("0") == GONE
+    return gone and "0" not in choices.signs(name)
 
 
 def _is_settled(name: str, code: Code, choices: Choices) -> bool:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from asking import N, ask, refused, site
+from asking import N, ask, refused, site, slices
 from graded_tables import classes, error
 
 from hopfed.cli import main
@@ -64,7 +64,7 @@ def test_without_trust_in_the_server_there_are_no_classes(tmp_path, monkeypatch,
         main(arguments)
     assert end.value.code == 2
     words = " ".join(capsys.readouterr().err.split())
-    assert "--classes must be given with --trust-server" in words
+    assert "--classes must be given with --epsilon, or with --trust-server" in words
     assert "can learn single rows" in words
     main([*arguments, "--dry-run"])
     words = " ".join(capsys.readouterr().out.split())
@@ -164,28 +164,6 @@ def test_questions_that_overflow_are_refused(tmp_path, shares, directions):
     _, question = server_of(tmp_path, table())
     reply = question(np.zeros((1, N)), shares, 3, directions=np.full((1, N), directions))
     refused(reply, "a malformed message from the server")
-
-
-def slices(rows, question, seed, questions=17, columns=3):
-    """Guess rows by sums over halves of cells whose border moves a little: differences of few."""
-    rng, guesses, before = np.random.default_rng(seed), set(), None
-    cells = np.array(np.meshgrid(*[[-1, 1]] * columns)).reshape(columns, -1).T
-    way = np.zeros(N)
-    way[columns:] = rng.choice([0.25, 0.5, 1], N - columns) * rng.choice([-1, 1], N - columns)
-    middle = round(float(way @ rows.mean(axis=0)) * 2) / 2 + way.sum() % 0.5 + 0.25
-    halves = np.tile(np.tanh(7.2 * np.array([[-1], [1]]) * way), (len(cells), 1))
-    halves[:, :columns] = 0.999999 * np.repeat(cells, 2, axis=0)
-    for i in range(questions):
-        at = middle + (i - questions // 2) / 2
-        shares = np.tile(np.exp(7.2 * at * np.array([1.0, -1.0])), len(cells))
-        up = question(halves, shares / shares.sum()).up
-        now = up["counts"], up["signed"]
-        for k in range(0, 2 * len(cells), 2) if before else ():
-            told = min(*now[0][k : k + 2], *before[0][k : k + 2]) > 0
-            if told and 0.8 < now[0][k] - before[0][k] < 1.2:
-                guesses.add(tuple(np.sign(now[1][k] - before[1][k]).astype(int)))
-        before = now
-    return guesses
 
 
 def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):

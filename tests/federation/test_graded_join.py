@@ -51,7 +51,7 @@ def test_rows_with_gaps_answer_about_classes_and_send_no_operator(tmp_path):
     reply = ask(node, asked(), 0, 3, reply.state, told(directions=np.ones((2, N), np.float32)))
     assert set(reply.up) == {"products", "examples"}
     private = site(tmp_path / "private", signs(400), epsilon=1.0, classes=E, trust_server=True)
-    refused(ask(private, asked()), "operators with noise only")
+    refused(ask(private, asked()), "answers with noise only")
 
 
 def test_so_many_exchanges_are_answered_and_no_more_and_repeats_are_free(tmp_path):

@@ -108,7 +108,7 @@ def test_a_repeat_costs_nothing_and_says_nothing(ledger):
 
 
 def test_equal_batches_in_two_rounds_are_not_seen_to_be_equal(ledger, monkeypatch):
-    monkeypatch.setattr(budget, "_by_chance", lambda marks, secret: np.arange(len(marks)))
+    monkeypatch.setattr(budget, "by_chance", lambda marks, secret: np.arange(len(marks)))
     half = examples(30)
     rows = joined(half, half)
     order = stream(0, "batches").permutation(60)

@@ -10,7 +10,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.evidence import Evidence
-from hopfed.hopfield.robust import EVERYBODY, Robust, _loss, _spread
+from hopfed.hopfield.robust import EVERYBODY, Robust, _spread, loss
 from hopfed.spectral.rank import TracyWidom
 
 N = 24
@@ -206,7 +206,7 @@ def test_the_loss_is_that_of_normal_values(share):
     x = np.sort(rng.standard_normal((4000, L)), axis=1)
     cut = min(int(share * L), (L - 1) // 2)
     kept = x[:, cut : L - cut].mean(axis=1)
-    assert kept.var() * L == pytest.approx(_loss(share), rel=0.08)
+    assert kept.var() * L == pytest.approx(loss(share), rel=0.08)
 
 
 @pytest.mark.parametrize("M", [8, 40])
@@ -231,7 +231,7 @@ def test_noise_alone_is_worth_what_the_loss_says(robust):
     share = 0.5 if robust.kind == "median" else robust.share
     x = batches(40, 30, n=60, r=0.0)
     examples = aggregate(robust, *sent(x))[2]
-    assert examples == pytest.approx(40 * 30 / _loss(share), rel=0.1)
+    assert examples == pytest.approx(40 * 30 / loss(share), rel=0.1)
 
 
 def test_two_clients_have_no_median_and_are_added():

@@ -8,6 +8,10 @@ No check of single answers prevents it, so an owner has to trust whoever runs th
 for is that no single answer shows a row by accident: no sum is over fewer rows than a vote may be,
 and rows of a class of fewer count in the others. What was answered is recorded like everything else
 (`hopfed.hopfield.released`).
+
+Answers with noise (`noisy`) need no trust. They are charged to the privacy budget of the rows
+before they leave, and no word of these decides whether there is an answer: a refusal would tell of
+a row what the noise hides.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from hopfed.data.batches import Batches
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, digest, malformed, not_finite
+from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.graded.noisy import NUMBERS, UNITS
+from hopfed.hopfield.graded.private import PrivateClasses, first_question, question_name
 from hopfed.hopfield.limits import CLASSES, Limits
 from hopfed.hopfield.released import Allowance, Question, Released
 
@@ -50,8 +57,7 @@ class AgreedClasses:
 
     def client_start(self, client: int, seed: int) -> State:
         """State of a client, by which no guess of its rows can be confirmed."""
-        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
-        return {**self.method.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+        return {**self.method.client_start(client, seed), "salt": _salt(self.secret)}
 
     def client_step(
         self, state: State, down: Message, context: Context
@@ -81,6 +87,68 @@ class AgreedClasses:
         exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
         self.released.add(exact, allowance, digest(up).hex())
         return state, up, {}
+
+
+@dataclass(frozen=True)
+class AgreedNoise:
+    """A federation of graded classes whose clients' answers have noise, and are charged before.
+
+    Attributes
+    ----------
+    method : holds the rows, and the secret of their noise.
+    batches : the rows, in the order in which they are dealt out.
+    terms : of their release.
+    ledger : the privacy budget.
+    limits, released : of the owner of the rows.
+    secret : of the owner.
+    """
+
+    method: PrivateClasses
+    batches: Batches
+    terms: Terms
+    ledger: Ledger
+    limits: Limits
+    released: Released
+    secret: int = field(repr=False)
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of a client, by which no guess of its rows can be confirmed."""
+        return {**self.method.client_start(client, seed), "salt": _salt(self.secret)}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Charge the question, and answer it with noise; metrics stay here.
+
+        Raises
+        ------
+        DataError : one line, and nothing is to be sent.
+        """
+        exchange, t, method = context.exchange, context.round, self.method
+        require(0 <= exchange < method.exchanges, "exchange", "one of the round", exchange)
+        require(0 <= t < self.batches.rounds, "round", f"below {self.batches.rounds}", t)
+        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
+        if exchange and not down:
+            return state, {}, {}
+        step, N = method.round_steps[exchange], method.n_sites
+        asked = down or first_question(N)
+        _check_down("sums", asked, N)
+        K = len(asked["means"])
+        numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
+        if numbers > NUMBERS:
+            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
+        name = question_name(step, asked)
+        question = Question(self.batches.rounds, t, "classes", name, numbers)
+        allowance = Allowance(self.limits.noisy_numbers(N), {"classes": self.limits.classes})
+        self.released.check(question, allowance)
+        self.ledger.spend(self.batches.owners[0], self.terms, t, name, UNITS[step])
+        state, up, _ = method.client_step(state, asked, context)
+        self.released.add(question, allowance, digest(up).hex())
+        return state, up, {}
+
+
+def _salt(secret: int) -> np.ndarray:
+    return np.frombuffer(blake2b(f"state {secret}".encode(), digest_size=16).digest(), np.uint8)
 
 
 def _check_down(step: str, down: Message, n_sites: int) -> None:

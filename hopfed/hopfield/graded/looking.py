@@ -12,12 +12,14 @@ import numpy as np
 
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.lanczos import following, pairs
-from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
+from hopfed.archetypes.graded.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.splitting import Halves, halved, scales
 from hopfed.federation.messages import Message
-from hopfed.hopfield.graded.memory import STRANGER, Memory, with_memory
+from hopfed.hopfield.graded.memory import STRANGER, Memory, rows_without, with_memory
+from hopfed.hopfield.graded.robust import pooled_products
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.graded.under_way import UnderWay
+from hopfed.hopfield.robust import loss
 from hopfed.theory import tracy_widom
 
 Messages = Mapping[int, Message]
@@ -44,30 +46,29 @@ def hear_sums(
     method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, exchange: int
 ) -> tuple[Memory, UnderWay]:
     """Take a step of expectation maximisation; after the last one of a trial, judge it."""
-    who, sums, prior = now.collect(messages)
-    asked = Mixture(now.asked.means, now.asked.shares[now.rows_of(who)])
-    prior, total, _ = pooled(memory, now.parent, sums, who, prior)
-    fit = Fit(asked, sums, prior, prior.evidence(asked, sums))
+    sums = now.collect(messages, method)
+    prior, total, _ = pooled(memory, now.parent, sums, now.clients, now.prior)
+    fit = Fit(now.asked, sums, prior, prior.evidence(now.asked, sums))
     over = method.round_steps[exchange + 1 : exchange + 2] != ("sums",)
     if now.trial and not over:
-        return memory, now.asking(prior.mixture(total), who, now.parent)
-    if not now.trial or _is_better(method, now, fit, who):
+        return memory, now.asking(prior.mixture(total), now.parent)
+    if not now.trial or _is_better(method, now, fit):
         failures = 0 if now.trial else now.failures
-        now = replace(now, fit=fit, fit_clients=who, fit_parent=now.parent, failures=failures)
+        parts = now.said(messages)
+        now = replace(now, fit=fit, parts=parts, fit_parent=now.parent, failures=failures)
     else:
         now = replace(now, failures=now.failures + 1)
     if not over:
-        return memory, now.asking(prior.mixture(total), who, now.parent)
-    now = now.asking(now.best.classes, now.fit_clients, now.fit_parent)
+        return memory, now.asking(prior.mixture(total), now.parent)
+    now = now.asking(now.best.classes, now.fit_parent)
     return memory, replace(now, trial=False, quiet=now.best.size >= method.most)
 
 
-def _is_better(method: GradedSettings, now: UnderWay, fit: Fit, who: np.ndarray) -> bool:
-    """Whether a trial replaces the fit: by the same clients, with more evidence and enough rows."""
-    born = fit.sums.counts.sum(axis=0)[now.parent == STRANGER]
-    same = np.array_equal(who, now.fit_clients)
+def _is_better(method: GradedSettings, now: UnderWay, fit: Fit) -> bool:
+    """Whether a trial replaces the fit: by more evidence, and rows of more than a few clients."""
+    born = rows_without(fit.sums.counts, now.cut(method.liars))[now.parent == STRANGER]
     supported = bool((born >= method.support).all())
-    return same and supported and fit.evidence > now.best.evidence + 1.0
+    return supported and fit.evidence > now.best.evidence + 1.0
 
 
 def directions(method: GradedSettings, now: UnderWay, rng: np.random.Generator) -> UnderWay:
@@ -90,13 +91,15 @@ def hear_products(
 ) -> tuple[Memory, UnderWay]:
     """Add the products of a direction; after the last one, see which classes stand out."""
     fit = now.best
-    weights = now.prior.influence[now.rows_of(np.array(list(messages)))]
-    answers = np.array([m["products"] for m in messages.values()], dtype=np.float64)
-    image = np.tensordot(weights, answers, 1) * scales(fit)
+    answers = np.array([messages[int(c)]["products"] for c in now.clients], dtype=np.float64)
+    answers *= now.prior.influence[:, None, None]
+    cut = now.cut(method.liars)
+    image = answers.sum(axis=0) if cut == 0 else pooled_products(answers, fit.sums.counts, cut)
+    image = image * scales(fit)
     now = replace(now, images=np.concatenate([now.images, image[:, None]], axis=1))
     if now.images.shape[1] < method.products:
         return memory, now
-    n = fit.sums.counts.sum(axis=0)
+    n = fit.sums.counts.sum(axis=0) / loss(cut / len(now.clients))
     values = pairs(now.basis, now.images)[0][:, 0]
     ratios = values / np.maximum(n, 1.0) / np.array([_edge(method, rows) for rows in n])
     now = replace(now, ratios=ratios)
@@ -133,12 +136,8 @@ def hear_sides(
     method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _exchange: int
 ) -> tuple[Memory, UnderWay]:
     """Halve the classes that stand out: all that promise a gain, or one where that failed."""
-    who, upper, prior = now.collect(messages)
-    fit = now.best
-    # Rows of clients that fell silent since the fit are on neither side, so on the lower one.
-    counts = np.zeros((len(now.fit_clients), fit.size))
-    counts[np.isin(now.fit_clients, who)] = upper.counts[np.isin(who, now.fit_clients)]
-    parts = halved(fit, replace(upper, counts=counts))
+    fit, prior = now.best, now.prior
+    parts = halved(fit, _within(fit.sums, now.collect(messages, method)))
     loud = candidates(method, memory, now)
     order = np.argsort(-np.where(loud, parts.gains, -np.inf))[: loud.sum()]
     sure = order[parts.gains[order] > 0]
@@ -147,17 +146,20 @@ def hear_sides(
         return memory, replace(now, quiet=True)
     chosen = choices[now.failures][: method.most - fit.size]
     parent = _parents(memory, now, parts, chosen)
-    # Shares of clients that fell silent in between are those of the others.
-    sums = parts.sums(chosen)
-    rows = np.isin(now.fit_clients, who)
-    sums = ClassSums(_of_same(sums.counts, rows), sums.signed, sums.seen)
-    prior, total = pooled(memory, parent, sums, now.fit_clients[rows], prior)[:2]
-    now = now.asking(prior.mixture(total), now.fit_clients[rows], parent)
-    return memory, replace(now, trial=True)
+    prior, total = pooled(memory, parent, parts.sums(chosen), now.clients, prior)[:2]
+    return memory, replace(now.asking(prior.mixture(total), parent), trial=True)
 
 
-def _of_same(counts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return counts[rows] if rows.any() else counts
+def _within(whole: ClassSums, upper: ClassSums) -> ClassSums:
+    """Sums over the upper sides of classes that leave sums for the lower ones.
+
+    They do where all are added up; what is trimmed may be a little off.
+    """
+    seen = np.clip(upper.seen, 0.0, whole.seen)
+    rest = whole.seen - seen
+    low, high = np.maximum(-seen, whole.signed - rest), np.minimum(seen, whole.signed + rest)
+    counts = np.minimum(upper.counts, whole.counts)
+    return ClassSums(counts, np.clip(upper.signed, low, high), seen)
 
 
 def _parents(memory: Memory, now: UnderWay, parts: Halves, chosen: np.ndarray) -> np.ndarray:

@@ -107,9 +107,15 @@ class Memory:
         chosen = {name: getattr(self, name)[kept] for name in by_class}
         return replace(self, counts=self.counts[:, kept], **chosen)
 
-    def supported(self, least: float) -> Memory:
-        """Keep the classes of so many rows at least, and the largest one in any case."""
-        return self.select(self.rows >= min(least, float(self.rows.max())))
+    def supported(self, least: float, cut: int = 0) -> Memory:
+        """Keep the classes of so many rows at least, and the largest one in any case.
+
+        Parameters
+        ----------
+        cut : clients whose rows do not count, for every class those that have most.
+        """
+        rows = rows_without(self.counts, cut)
+        return self.select(rows >= min(least, float(rows.max())))
 
     def moved(self, before: Memory) -> float:
         """Root mean square by which the means of classes moved that were remembered before."""
@@ -139,6 +145,22 @@ class Memory:
     def sums(self) -> ClassSums:
         """What is remembered, as the sums of one exchange."""
         return ClassSums(self.counts, self.signed, self.seen)
+
+
+def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
+    """Rows (K,) of each class without those of the `cut` clients that have most of it.
+
+    Parameters
+    ----------
+    counts : (L, K) of the clients.
+
+    Examples
+    --------
+    >>> rows_without(np.array([[9.0, 1.0], [2.0, 2.0], [3.0, 90.0]]), 1).tolist()
+    [5.0, 3.0]
+    """
+    found: np.ndarray = np.sort(counts, axis=0)[: max(len(counts) - cut, 0)].sum(axis=0)
+    return found
 
 
 def carried(memory: Memory, parent: np.ndarray, fresh: ClassSums, prior: Prior) -> np.ndarray:

@@ -31,6 +31,7 @@ from hopfed.hopfield.graded.looking import (
     towards,
 )
 from hopfed.hopfield.graded.memory import STRANGER, Memory
+from hopfed.hopfield.graded.robust import left_out, pooled_sums
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.graded.under_way import UnderWay
 
@@ -52,8 +53,10 @@ def hear(
         now = begun(method, memory, messages) if messages else None
     else:
         now = UnderWay.unflatten(below(state, "now")) if "now/flags" in state else None
+        if now is not None:
+            now = now.only(np.array(list(messages)), method)
     step = method.round_steps[exchange]
-    if now is not None and not now.quiet:
+    if now is not None and not now.quiet and messages:
         memory, now = HEAR[step](method, memory, now, messages, exchange)
         if exchange + 1 == method.steps + method.products:  # before new classes explain some
             metrics["residual"] = float(now.ratios.max())
@@ -73,12 +76,17 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
     rows = np.array([float(m["examples"]) for m in messages.values()])
     heard = np.minimum(rows, median_bound(rows.tolist(), method.claim))
     influence = bounded(heard, method.influence) * (heard / rows)
+    said = [
+        {n: m[n].sum(axis=0, keepdims=True, dtype=np.float64) for n in ("counts", "signed", "seen")}
+        for m in messages.values()
+    ]
+    blank = Prior(np.full(method.n_sites, 0.5), np.ones(method.n_sites), influence)
+    sums = pooled_sums(said, blank, left_out(method.liars, len(rows)), method.claim)
+    observed = np.clip(sums.seen[0] / max(float(sums.counts.sum()), 1e-9), 0.0, 1.0)
     signed, seen = (
-        influence @ np.array([m[name].sum(axis=0, dtype=np.float64) for m in messages.values()])
-        for name in ("signed", "seen")
+        sums.signed[0] + memory.signed.sum(axis=0),
+        sums.seen[0] + memory.seen.sum(axis=0),
     )
-    observed = np.clip(seen / (influence @ rows), 0.0, 1.0)
-    signed, seen = signed + memory.signed.sum(axis=0), seen + memory.seen.sum(axis=0)
     rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
     prior = Prior(rates, observed, influence)
     shares = np.array([memory.shares_of(c) for c in clients])
@@ -105,13 +113,13 @@ def question(
 def closed(method: GradedSettings, memory: Memory, now: UnderWay, t: int) -> tuple[Memory, Metrics]:
     """End round t: remember its classes, join those that are alike, drop those of too few rows."""
     fit, parent = now.best, now.fit_parent
-    prior, total, weights = pooled(memory, parent, fit.sums, now.fit_clients, now.prior)
+    prior, total, weights = pooled(memory, parent, fit.sums, now.clients, now.prior)
     known = parent != STRANGER
     clients = np.union1d(memory.clients, now.clients)
     counts = np.zeros((len(clients), len(parent)))
     before = np.searchsorted(clients, memory.clients)
     counts[np.ix_(before, known)] = memory.counts[:, parent[known]] * weights[known]
-    counts[np.searchsorted(clients, now.fit_clients)] = total.counts
+    counts[np.searchsorted(clients, now.clients)] = total.counts
     numbers, born, loud = (np.zeros(len(parent), dtype=np.int64) for _ in range(3))
     numbers[~known] = memory.used + np.arange((~known).sum())
     born[~known] = t
@@ -130,7 +138,7 @@ def closed(method: GradedSettings, memory: Memory, now: UnderWay, t: int) -> tup
     )
     new = new.select(np.argsort(new.numbers))
     joined = new.joined(prior)
-    kept = joined.supported(method.support)
+    kept = joined.supported(method.support, now.cut(method.liars))
     entries = float(fit.sums.seen.sum())
     metrics = {
         "born": int(np.isin(kept.numbers, numbers[~known]).sum()),

@@ -26,6 +26,8 @@ class GradedSettings:
     most : classes at most.
     influence : part of all rows of a round that one client may stand for.
     claim : medians of all clients' rows that one client may stand for.
+    liars : share of the clients, rounded up, that may lie together: of every entry so many of the
+        highest and of the lowest are left out (`robust`), and a new class needs rows of others.
     support : rows that a class must have, in the sums that are remembered; one of fewer is dropped.
     smallest : rows of a class at a client below which the client sends no sums over them.
 
@@ -51,6 +53,7 @@ class GradedSettings:
     most: int = 50
     influence: float = 1.0
     claim: float = float("inf")
+    liars: float = 0.0
     support: float = 5.0
     smallest: int = 1
 
@@ -61,6 +64,7 @@ class GradedSettings:
         require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
         require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
         require(self.claim >= 1, "claim", "at least 1", self.claim)
+        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.support > 0, "support", "above 0", self.support)
         require(self.looks >= 0, "looks", "at least 0", self.looks)
         for name in ("steps", "products", "patience", "most", "smallest"):

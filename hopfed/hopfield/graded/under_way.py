@@ -10,6 +10,8 @@ import numpy as np
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
 from hopfed.federation.messages import Message, below
+from hopfed.hopfield.graded.robust import left_out, pooled_sums
+from hopfed.hopfield.graded.settings import GradedSettings
 
 
 def no_basis() -> np.ndarray:
@@ -23,14 +25,16 @@ class UnderWay:
 
     Attributes
     ----------
-    clients : (L,) who answered the first exchange of the round.
+    clients : (L,) who answered every exchange of the round so far.
     rows : (L,) how many rows they said that they have.
     prior : of the rates of the columns, and what a row of each of these clients counts.
     asked : classes that were last told, with shares (L, K).
     parent : (K,) which remembered class each of them is, `memory.STRANGER` for none.
     trial : whether they are a trial, to be compared with `fit`.
     fit : the best classes of the round, of those it was heard of.
-    fit_clients, fit_parent : whose sums are in it, and `parent` of its classes.
+    fit_parent : `parent` of its classes.
+    parts : what each client said of them, (L, ...) by name, as it came: who falls silent later is
+        taken out again.
     basis, images : (K, s, N) directions in which its residuals were looked at, and their products.
     ratios : (K,) leading eigenvalue of the residuals of each class, over the edge of noise.
     failures : trials that were worse than `fit`, since the last that was better.
@@ -44,8 +48,8 @@ class UnderWay:
     parent: np.ndarray
     trial: bool = False
     fit: Fit | None = None
-    fit_clients: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     fit_parent: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    parts: Message = field(default_factory=dict)
     basis: np.ndarray = field(default_factory=no_basis)
     images: np.ndarray = field(default_factory=no_basis)
     ratios: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -59,23 +63,54 @@ class UnderWay:
             raise RuntimeError("no client was heard in this round yet")
         return self.fit
 
-    def rows_of(self, heard: np.ndarray) -> np.ndarray:
-        """Rows of `clients` at which those in `heard` are."""
-        return np.flatnonzero(np.isin(self.clients, heard))
+    def cut(self, liars: float) -> int:
+        """Clients that are left out at either end of every entry."""
+        return left_out(liars, len(self.clients))
 
-    def collect(self, messages: Mapping[int, Message]) -> tuple[np.ndarray, ClassSums, Prior]:
-        """Add up what clients answered: who they are, the sums, and the prior with their bound."""
-        at = self.rows_of(np.array(list(messages)))
+    def collect(self, messages: Mapping[int, Message], method: GradedSettings) -> ClassSums:
+        """Bring together what the clients answered about the classes that were asked about."""
+        answers = [messages[int(c)] for c in self.clients]
+        asked = self.asked if "log_likelihood" in answers[0] else None
+        return pooled_sums(answers, self.prior, self.cut(method.liars), method.claim, asked)
+
+    def said(self, messages: Mapping[int, Message]) -> Message:
+        """Answers about classes as `parts`."""
+        names = ("counts", "signed", "seen", "log_likelihood")
+        return {n: np.array([messages[int(c)][n] for c in self.clients]) for n in names}
+
+    def asking(self, classes: Mixture, parent: np.ndarray) -> UnderWay:
+        """Ask about these classes, whose shares (L, K) are those of the clients."""
+        return replace(self, asked=classes, parent=parent)
+
+    def only(self, heard: np.ndarray, method: GradedSettings) -> UnderWay:
+        """Take out who fell silent: nothing that it said counts, as if it had not been there.
+
+        Parameters
+        ----------
+        heard : the clients that answered, one at least.
+        method : how answers are brought together.
+        """
+        at = np.flatnonzero(np.isin(self.clients, heard))
+        if len(at) == len(self.clients) or len(at) == 0:
+            return self
         prior = replace(self.prior, influence=self.prior.influence[at])
-        who = self.clients[at]
-        return who, prior.collect([messages[int(c)] for c in who]), prior
-
-    def asking(self, classes: Mixture, who: np.ndarray, parent: np.ndarray) -> UnderWay:
-        """Ask about these classes, whose shares (L', K) are those of the clients `who`."""
-        common = classes.shares.mean(axis=0)
-        shares = np.tile(common, (len(self.clients), 1))
-        shares[self.rows_of(who)] = classes.shares
-        return replace(self, asked=Mixture(classes.means, shares), parent=parent)
+        asked = Mixture(self.asked.means, self.asked.shares[at])
+        left = replace(
+            self,
+            clients=self.clients[at],
+            rows=self.rows[at],
+            prior=prior,
+            asked=asked,
+            parts={name: array[at] for name, array in self.parts.items()},
+        )
+        if self.fit is None:
+            return left
+        prior = replace(self.fit.prior, influence=prior.influence)
+        classes = Mixture(self.fit.classes.means, self.fit.classes.shares[at])
+        answers = [{n: array[i] for n, array in left.parts.items()} for i in range(len(at))]
+        sums = pooled_sums(answers, prior, left.cut(method.liars), method.claim, classes)
+        prior = prior.fitted(sums)
+        return replace(left, fit=Fit(classes, sums, prior, prior.evidence(classes, sums)))
 
     def flatten(self) -> dict[str, np.ndarray]:
         """Return it as arrays by name."""
@@ -91,10 +126,10 @@ class UnderWay:
             "basis": self.basis,
             "images": self.images,
             "ratios": self.ratios,
-            "fit_clients": self.fit_clients,
             "fit_parent": self.fit_parent,
             "flags": np.array([self.trial, self.failures, self.quiet], dtype=np.int64),
         }
+        whole |= {f"parts/{name}": array for name, array in self.parts.items()}
         return whole if self.fit is None else {**whole, **_fit_arrays(self.fit)}
 
     @classmethod
@@ -109,7 +144,6 @@ class UnderWay:
             "basis",
             "images",
             "ratios",
-            "fit_clients",
             "fit_parent",
         )
         return cls(
@@ -117,6 +151,7 @@ class UnderWay:
             asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),
             trial=bool(trial),
             fit=_fit_of(below(arrays, "fit"), prior) if "fit/means" in arrays else None,
+            parts=below(arrays, "parts"),
             failures=failures,
             quiet=bool(quiet),
             **{name: arrays[name] for name in plain},

@@ -1,0 +1,227 @@
+"""What the server makes of noisy answers about classes.
+
+How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
+of the columns as far as noise could have made them differ, a class is split only where its
+residuals vary by more than rows and noise let expect, and classes that noise alone may tell apart
+are joined. Owners are pooled by `robust`.
+
+Between exchanges the server keeps, by name: `asked` (means, shares, and which remembered class each
+is), `total` (the sums of the steps that are averaged, and how many these are), and `best`, sums
+over the classes that would be remembered if nobody answered any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Message, below
+from hopfed.hopfield.claims import median_bound
+from hopfed.hopfield.graded.memory import STRANGER, Memory
+from hopfed.hopfield.graded.noisy import PARTS
+from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
+from hopfed.hopfield.graded.robust import left_out, trimmed
+from hopfed.hopfield.robust import loss
+
+if TYPE_CHECKING:
+    from hopfed.hopfield.graded.private import PrivateClasses
+
+WIDEST = 0.95  # magnitude of a mean of a class that is guessed
+
+Answer = tuple[State, Mapping[int, Message], Metrics]
+
+
+def hear(
+    method: PrivateClasses, state: State, messages: Mapping[int, Message], context: Context
+) -> Answer:
+    """Answer the clients, in any exchange of a round."""
+    exchange, memory = context.exchange, Memory.unflatten(below(state, "memory"))
+    noise, now, metrics = state["noise"], dict(below(state, "now")), Metrics()
+    held = _remembered(memory, noise).times(method.discount)
+    if exchange == 0:
+        # What was said of the classes of an earlier round says nothing of those of this one.
+        messages = {c: m for c, m in messages.items() if not context.ages.get(c)}
+        now = {**_asking(*_known(held), np.arange(memory.size)), "quiet": np.array(False)}
+    if messages and not now["quiet"]:
+        sums, pairs = pooled(method, messages)
+        metrics["examples"] = float(sums.counts.sum())
+        if pairs is not None:
+            now = _searched(method, now, sums, pairs, exchange)
+        else:
+            now = _fitted(method, now, sums, held, exchange)
+    if exchange + 1 < method.exchanges:
+        quiet = not messages or bool(now["quiet"])
+        told = {n: now[f"asked/{n}"].astype(np.float32) for n in ("means", "shares")}
+        metrics["classes"] = len(now["asked/means"])
+        return _state(memory, noise, now), {EVERYONE: {} if quiet else told}, metrics
+    if "best/counts" in now:
+        memory, noise = _closed(memory, _sums(now, "best"), now["best/parent"], held)
+    told = {"means": memory.means.astype(np.float32), "shares": memory.shares.astype(np.float32)}
+    return _state(memory, noise, {}), {EVERYONE: told}, metrics | {"classes": memory.size}
+
+
+def pooled(
+    method: PrivateClasses, messages: Mapping[int, Message]
+) -> tuple[NoisySums, np.ndarray | None]:
+    """Sums of all owners, each within its bound, and products of columns where these were asked."""
+    said = list(messages.values())
+    rows = np.array([float(m["examples"]) for m in said])
+    weights = np.minimum(rows, median_bound(rows.tolist(), method.claim))
+    cut, whole = left_out(method.liars, len(rows)), weights.sum()
+
+    def of(name: str) -> np.ndarray:
+        each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+        return np.asarray(whole * trimmed(np.array(each), weights, cut))
+
+    # An owner's mean has the noise of its sums over its rows.
+    noise = float((weights**2 / rows**2).sum()) * loss(cut / len(rows))
+    variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
+    sums = NoisySums(of("counts"), of("signed"), of("seen"), variance)
+    return sums, of("pairs") if "pairs" in said[0] else None
+
+
+def _searched(
+    method: PrivateClasses, now: Message, sums: NoisySums, pairs: np.ndarray, exchange: int
+) -> Message:
+    """Join classes that are one, and split those that are two; the last look only joins."""
+    unit = method.noise.scale("pairs") / method.noise.scale("signed")
+    before_join, parent = len(pairs), now["asked/parent"]
+    sums, pairs, parent = joined(sums, pairs, parent, unit)
+    look = [Residuals.of(sums.select(np.array([k])), pairs[k], s) for k, s in _spreads(sums, unit)]
+    ratios, ways = np.array([r.ratio for r in look]), np.array([r.way for r in look])
+    order = np.argsort(-ratios * sums.rows, kind="stable")
+    room = max(method.most - len(look), 0) if exchange + 1 < method.exchanges else 0
+    chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
+    alike = len(pairs) == before_join
+    if exchange == 0 or not alike:
+        now = {**now, **_named("best", sums), "best/parent": parent}
+    stay, T, p = np.setdiff1d(np.arange(len(look)), chosen), sums.means(), sums.shares()
+    halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+    means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+    shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+    new = np.full(2 * len(chosen), STRANGER)
+    over = not len(chosen) and alike and (exchange > 0 or len(look) == 1)
+    return {
+        **now,
+        **_asking(means, shares, np.concatenate([parent[stay], new])),
+        "quiet": np.array(over),
+    }
+
+
+def joined(
+    sums: NoisySums, pairs: np.ndarray, parent: np.ndarray, unit: float
+) -> tuple[NoisySums, np.ndarray, np.ndarray]:
+    """Join each class with the one most alike where both together are no two.
+
+    Of two fits of one class to halves of its rows, each may differ from the other by more than
+    noise; together they vary by no more than a class does.
+
+    Parameters
+    ----------
+    sums, pairs, parent : of the classes.
+    unit : noise of `pairs` over that of the signed sums.
+    """
+    tried: set[bytes] = set()
+    while len(pairs) > 1:
+        for a, b in sums.nearest():
+            both = sums.select(np.array([a])) + sums.select(np.array([b]))
+            name = both.signed.tobytes()
+            noise = unit * float(np.sqrt(both.noise[0]))
+            if name in tried or Residuals.of(both, pairs[a] + pairs[b], noise).ratio > 1:
+                tried.add(name)
+                continue
+            rest = np.delete(np.arange(len(pairs)), [a, b])
+            heir = a if sums.counts[a] >= sums.counts[b] else b
+            sums = both.followed_by(sums.select(rest))
+            pairs = np.concatenate([(pairs[a] + pairs[b])[None], pairs[rest]])
+            parent = np.concatenate([parent[[heir]], parent[rest]])
+            break
+        else:
+            break
+    return sums, pairs, parent
+
+
+def _spreads(sums: NoisySums, unit: float) -> list[tuple[int, float]]:
+    """Noise on the products of each class."""
+    return [(k, unit * float(np.sqrt(v))) for k, v in enumerate(sums.noise)]
+
+
+def _fitted(
+    method: PrivateClasses, now: Message, sums: NoisySums, held: NoisySums, exchange: int
+) -> Message:
+    """Take a step of the fit; after the last one of a look, see which classes are there."""
+    steps, parent = int(now["asked/steps"]) + 1, now["asked/parent"]
+    # The first step after a search is thrown away: its classes were guesses.
+    total = _sums(now, "total") + sums if steps > 2 else sums
+    now = {**now, **_named("total", total), "asked/steps": np.array(steps)}
+    fresh = total.times(1 / max(steps - 1, 1))
+    whole = fresh + before(held, parent)
+    over = method.round_steps[exchange + 1 : exchange + 2] != ("sums",)
+    if over:
+        kept = whole.supported(method.support)
+        whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
+        now |= _asking(whole.means(), whole.shares(), parent)
+        return {**now, **_named("best", fresh), "best/parent": parent}
+    now |= {"asked/means": whole.means(), "asked/shares": whole.shares()}
+    return now
+
+
+def before(held: NoisySums, parent: np.ndarray) -> NoisySums:
+    """What is remembered of classes with these parents (K,); nothing of those that are new."""
+    found, known = held.select(np.maximum(parent, 0)), parent != STRANGER
+    each = (found.counts, found.signed, found.seen, found.noise)
+    return NoisySums(*(np.where(known.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for a in each))
+
+
+def _closed(
+    memory: Memory, fresh: NoisySums, parent: np.ndarray, held: NoisySums
+) -> tuple[Memory, np.ndarray]:
+    """Remember the classes of a round, and the noise on what is remembered."""
+    total, known = fresh + before(held, parent), parent != STRANGER
+    numbers = np.where(known, memory.numbers[np.maximum(parent, 0)], 0)
+    numbers[~known] = memory.used + np.arange((~known).sum())
+    nothing = np.zeros(len(parent), np.int64)
+    new = Memory(
+        means=total.means(),
+        signed=total.signed,
+        seen=total.seen,
+        clients=np.array([STRANGER]),  # all of them: whose rows are of which class is not kept
+        counts=np.maximum(total.counts, 0.0)[None],
+        numbers=numbers,
+        born=nothing,
+        loud=nothing,
+        used=memory.used + (~known).sum(),
+    )
+    return new, total.noise
+
+
+def _remembered(memory: Memory, noise: np.ndarray) -> NoisySums:
+    return NoisySums(memory.rows, memory.signed, memory.seen, noise + np.zeros(memory.size))
+
+
+def _known(held: NoisySums) -> tuple[np.ndarray, np.ndarray]:
+    """Means and shares of what is remembered; of nothing, those of a single class."""
+    if held.counts.any():
+        return held.means(), held.shares()
+    return np.zeros_like(held.signed), np.full(len(held.counts), 1 / len(held.counts))
+
+
+def _asking(means: np.ndarray, shares: np.ndarray, parent: np.ndarray) -> Message:
+    named = {"means": means, "shares": shares, "parent": parent, "steps": np.array(0)}
+    return {f"asked/{name}": array for name, array in named.items()}
+
+
+def _named(front: str, sums: NoisySums) -> Message:
+    return {f"{front}/{name}": np.asarray(array) for name, array in vars(sums).items()}
+
+
+def _sums(now: Message, front: str) -> NoisySums:
+    return NoisySums(*(now[f"{front}/{n}"] for n in ("counts", "signed", "seen", "noise")))
+
+
+def _state(memory: Memory, noise: np.ndarray, now: Message) -> State:
+    state = {f"memory/{k}": v for k, v in memory.flatten().items()}
+    return {**state, "noise": noise} | {f"now/{k}": v for k, v in now.items()}

@@ -1,0 +1,226 @@
+"""Answers about classes with noise: what a row changes, what noise hides it, what is found."""
+
+import itertools
+
+import numpy as np
+import pytest
+from graded_tables import classes, error
+
+from hopfed import kernels
+from hopfed.data.batches import Batches
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.rounds import FederationState, play_round
+from hopfed.hopfield.graded.noisy import PARTS, UNITS, ClassNoise, exact_sums, memberships
+from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
+from hopfed.hopfield.graded.private import PrivateClasses, first_question
+from hopfed.privacy.concentrated import concentrated_delta, concentrated_rho
+from hopfed.theory import private
+
+SUMS = ("counts", "signed", "seen")
+
+
+def asked(K, N, seed=0, sure=1.0):
+    rng = np.random.default_rng(seed)
+    return {"means": sure * rng.uniform(-1, 1, (K, N)), "shares": rng.dirichlet(np.ones(K))}
+
+
+def contributions(N, down):
+    """What every row of {-1, 0, 1}^N adds to an answer, divided by the root of the noise."""
+    noise = ClassNoise(N, 1.0, 1e-5, 7)
+    rows = list(itertools.product((-1, 0, 1), repeat=N))
+    found = {"sums": [], "pairs": []}
+    for row in rows:
+        each = exact_sums("pairs", kernels.pack_masked(np.array([row])), down)
+        scaled = {
+            name: array.ravel() / noise.variances[name] ** 0.5 for name, array in each.items()
+        }
+        found["sums"].append(np.concatenate([scaled[name] for name in SUMS]))
+        found["pairs"].append(scaled["pairs"])
+    return {name: np.array(parts) for name, parts in found.items()}
+
+
+@pytest.mark.parametrize(("N", "K"), [(2, 1), (3, 2), (4, 2), (5, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_in_the_place_of_another_changes_an_answer_by_more_than_is_said(N, K, seed):
+    rho = concentrated_rho(1.0, 1e-5) / 7
+    for sure in (0.3, 0.9, 1.0):  # rows that are partly, and wholly, of a class
+        for part in contributions(N, asked(K, N, seed, sure)).values():
+            moved = ((part[:, None] - part[None]) ** 2).sum(axis=2) / 2
+            assert moved.max() <= rho * (1 + 1e-12)
+
+
+def test_what_is_said_is_reached():
+    """Two rows, each of a class of its own, or opposite in one: no less noise would do."""
+    rho, N = concentrated_rho(1.0, 1e-5) / 7, 4
+    own = {"means": np.array([[1.0] * 4, [-1.0, 1.0] * 2]), "shares": np.full(2, 0.5)}
+    one = {"means": np.zeros((1, 4)), "shares": np.ones(1)}
+    for down, name, least in ((own, "sums", 0.99), (one, "sums", 0.99), (one, "pairs", 0.7)):
+        part = contributions(N, down)[name]
+        moved = ((part[:, None] - part[None]) ** 2).sum(axis=2) / 2
+        assert moved.max() >= least * rho
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 8.0])
+def test_budgets_are_those_of_gaussian_noise_or_less(epsilon):
+    rho = concentrated_rho(epsilon, 1e-5)
+    assert concentrated_delta(epsilon, rho) <= 1e-5
+    assert concentrated_delta(epsilon, rho * 1.01) > 1e-5
+    z = private.noise_multiplier(epsilon, 1e-5)
+    assert z < (2 * rho) ** -0.5 < 1.12 * z  # the sharp bound for continuous noise, and a little
+    noise = ClassNoise(40, epsilon, 1e-5, 10)
+    spent = {"sums": 2 * 40 * PARTS**2 / noise.variances["signed"]}
+    spent["pairs"] = 40**2 * PARTS**2 / (2 * noise.variances["pairs"])
+    assert max(spent.values()) <= rho / 10
+
+
+def test_another_accountant_says_no_more():
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    rho, units = concentrated_rho(2.0, 1e-5), 10
+    event = dp.GaussianDpEvent((2 * rho / units) ** -0.5)
+    found = PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(event, units)
+    assert 1.7 < found.get_epsilon(1e-5) <= 2.0
+
+
+def test_a_row_is_of_the_same_classes_whatever_rows_are_beside_it():
+    rng, down = np.random.default_rng(0), asked(5, 37)
+    x = rng.choice([-1, 0, 1], (201, 37)).astype(np.int8)
+    q = memberships(kernels.pack_masked(x), **down)
+    assert (q.sum(axis=1) == PARTS).all()
+    assert q.min() >= 0
+    assert (q == np.rint(q)).all()
+    assert ((q > 0).sum(axis=1) > 1).mean() > 0.2
+    for seed in range(5):
+        some = np.random.default_rng(seed).permutation(201)[: 40 * seed + 7]
+        again = memberships(kernels.pack_masked(x[some]), **down)
+        np.testing.assert_array_equal(again, q[some])
+
+
+def test_complete_rows_get_the_same_answers_as_rows_with_gaps_that_have_none():
+    x, down = np.random.default_rng(0).choice([-1, 1], (50, 12)).astype(np.int8), asked(3, 12)
+    packed = kernels.pack(x)
+    for name, array in exact_sums("pairs", packed, down).items():
+        same = exact_sums("pairs", kernels.with_gaps(packed), down)[name]
+        np.testing.assert_array_equal(array, same)
+
+
+def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
+    x = np.random.default_rng(0).choice([-1, 0, 1], (300, 40)).astype(np.int8)
+    rows, noise, down = kernels.pack_masked(x), ClassNoise(40, 1.0, 1e-5, 8), asked(3, 40)
+    exact = exact_sums("pairs", rows, down)
+    told = [noise.answer("pairs", rows, down, key) for key in (b"a", b"a", b"b")]
+    for name, array in exact.items():
+        drawn = [(one[name] - array).ravel() / noise.variances[name] ** 0.5 for one in told]
+        np.testing.assert_array_equal(drawn[0], drawn[1])
+        assert abs((drawn[0] ** 2).mean() - 1) < 5 * (2 / array.size) ** 0.5
+        assert abs(drawn[0] @ drawn[2]) < 5 * array.size**0.5
+    assert abs((told[0]["signed"] - exact["signed"]).mean()) < 5 * noise.scale("signed") * PARTS
+
+
+def method(rows, N, rounds=1, **settings):
+    given = {"epsilon": 4.0, "liars": 0.1, **settings}
+    return PrivateClasses(Batches(tuple(rows), rounds), N, **given)
+
+
+def owners(K, N, rows, seed, clients=5, missing=0.2):
+    T, _, x = classes(K, N, clients * rows, seed, missing=missing)
+    return T, [as_examples(part, gaps=True) for part in np.array_split(x, clients)]
+
+
+def played(asking, clients=5, engine=None):
+    state = None
+    for t in range(asking.source.rounds):
+        result = play_round(
+            asking, state, t, seed=0, clients=clients, engine=engine or LocalEngine()
+        )
+        state = FederationState.unflatten(result.state.flatten())
+    return result
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_classes_are_found_beside_the_noise(seed):
+    T, rows = owners(3, 24, 1500, seed)
+    result = played(method(rows, 24))
+    means = result.state.server["memory/means"]
+    assert result.faults.words() == []
+    assert means.shape == (3, 24)
+    assert error(means, T) < 0.09
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_where_noise_hides_the_classes_none_are_made_up(seed):
+    T, rows = owners(3, 24, 200, seed)
+    assert len(played(method(rows, 24, epsilon=0.5)).state.server["memory/means"]) == 1
+    T, rows = owners(1, 24, 400, seed)
+    for epsilon in (0.5, 8.0):
+        assert len(played(method(rows, 24, epsilon=epsilon)).state.server["memory/means"]) == 1
+
+
+def test_rounds_add_up():
+    T, rows = owners(3, 20, 3000, 1, clients=3)
+    found = [error(played(method(rows, 20, r), 3).state.server["memory/means"], T) for r in (1, 3)]
+    one = played(method([r[:1000] for r in rows], 20), 3).state.server["memory/means"]
+    assert found[1] < 0.8 * error(one, T)  # of a third of the rows
+    assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
+
+
+def test_the_budget_of_a_round_is_divided_among_its_questions():
+    _, rows = owners(1, 10, 100, 0)
+    asking = method(rows, 10, looks=2, steps=3)
+    assert asking.round_steps == (*("pairs", "sums", "sums", "sums") * 2, "pairs")
+    assert asking.exchanges == 9
+    assert asking.units == sum(UNITS[step] for step in asking.round_steps) == 12
+    assert asking.noise.units == 12
+
+
+def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():
+    _, (rows, *_) = owners(1, 10, 100, 0)
+
+    def told(secret, part, seed=0, down=None):
+        where = Context(seed, 0, 0, 0)
+        asking = method([part], 10, secret=secret)
+        return asking.client_step({}, down or {}, where)[1]["signed"]
+
+    mixed = rows[np.random.default_rng(0).permutation(100)]
+    np.testing.assert_array_equal(told(7, rows), told(7, mixed, seed=1))
+    np.testing.assert_array_equal(told(7, rows), told(7, rows, down=first_question(10)))
+    exact = exact_sums("sums", rows, first_question(10))["signed"]
+    other = told(8, rows) - exact
+    assert np.abs(other - (told(7, rows) - exact)).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be a finite number"),
+        ({"epsilon": 1e-9}, "epsilon must be larger"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"looks": 0}, "looks must be at least 1"),
+        ({"liars": 0.5}, "liars must be"),
+    ],
+)
+def test_wrong_settings_are_refused_in_a_line(settings, words):
+    with pytest.raises(ArgumentError, match=words):
+        method([kernels.pack(np.ones((4, 10)))], 10, **settings)
+
+
+def test_residuals_of_one_class_have_no_direction_and_of_two_theirs():
+    rng, N, M = np.random.default_rng(0), 30, 4000
+    T = rng.uniform(-0.8, 0.8, (2, N))
+    for K in (1, 2):
+        y = rng.integers(K, size=M)
+        x = np.where(rng.random((M, N)) < (1 + T[y]) / 2, 1, -1).astype(np.int8)
+        exact = exact_sums("pairs", kernels.pack(x), first_question(N))
+        arrays = {name: array / PARTS for name, array in exact.items()}
+        sums = NoisySums(arrays["counts"], arrays["signed"], arrays["seen"], np.zeros(1))
+        found = Residuals.of(sums, arrays["pairs"][0], 0.0)
+        if K == 1:
+            assert found.ratio < 1
+        else:
+            assert found.ratio > 3
+            half = (T[0] - T[1]) / 2
+            assert abs(found.way @ half) / np.linalg.norm(half) ** 2 == pytest.approx(1, abs=0.1)
