@@ -232,7 +232,7 @@ class Hebbian(OnBits):
         said = {c: messages[c] for c in sorted(messages) if messages[c]}
         heard = list(said.values())
         if self.bits == "public" and "kernel" not in state:
-            state = self._public()
+            state = self.public()
         elif not heard:
             return state, {}, {}
         elif context.exchange < 2:
