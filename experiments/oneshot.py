@@ -83,7 +83,7 @@ class Config(Bench):
 
     Attributes
     ----------
-    filters, patch : of the bits, see `hopfed.neural.methods.hebbian.Hebbian`.
+    filters, patch, ridge : of the read-out, see `hopfed.neural.methods.hebbian.Hebbian`.
     shift : the partition of the section `feature shift`.
     partitions : those of the section `same bits`, besides `shift`.
     """
@@ -94,6 +94,7 @@ class Config(Bench):
     shares: tuple[float, ...] = (6.0, 1.0, 3.0)
     filters: int = 64
     patch: int = 3
+    ridge: str = "grid"
     shift: str = "rotation:0,45,90,135,180"
     partitions: tuple[str, ...] = (
         "dirichlet:0.1",
@@ -189,7 +190,8 @@ class Config(Bench):
             return self.cell(section, row, at, method="frozen", options=own, **changes)
         if row not in READINGS:
             return self.cell(section, row, at, method=row, **changes)
-        own = ",".join(filter(None, (own, f"reading={READINGS[row]}", more)))
+        ridge = "" if more else f"ridge={self.ridge}"
+        own = ",".join(filter(None, (own, f"reading={READINGS[row]}", ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
 
 

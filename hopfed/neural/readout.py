@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 import torch
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 from torch import Tensor
 
 from hopfed.kernels import PackedBits, unpack
@@ -200,14 +200,41 @@ class Readout:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        scores = self.bits(x).cpu().numpy().astype(np.float64) @ self.weights
-        return torch.as_tensor(log_probabilities(scores, self.choice, self.shift), device=x.device)
+        return torch.as_tensor(self.of_bits(self.bits(x).cpu().numpy()), device=x.device)
+
+    def of_bits(self, bits: np.ndarray) -> np.ndarray:
+        """Return log-probabilities (n, C) of examples of these bits (n, D)."""
+        scores = bits.astype(np.float64) @ self.weights
+        return log_probabilities(scores, self.choice, self.shift)
 
     @classmethod
     def none(cls, classes: int) -> Self:
         """Return the read-out before anything is known: all classes are equal to it."""
         zeros = np.zeros(classes)
         return cls(_no_bits, zeros[None], Choice(1.0, 0.0, 1.0, 0.0), zeros)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Read-outs of one client, mixed by how likely each of them is.
+
+    A client with few validation examples cannot tell which of many settings is best, and need not.
+
+    Attributes
+    ----------
+    readouts : of the same bits.
+    shares : (R,) that add up to 1.
+    """
+
+    readouts: tuple[Readout, ...]
+    shares: np.ndarray
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (B, classes), float64."""
+        bits = self.readouts[0].bits(x).cpu().numpy()
+        logs = np.array([each.of_bits(bits) for each in self.readouts])
+        mixed = logsumexp(logs, axis=0, b=self.shares[:, None, None])
+        return torch.as_tensor(mixed, device=x.device)
 
 
 def _no_bits(x: Tensor) -> Tensor:

@@ -111,7 +111,8 @@ class OnBits(ClosedForm):
         total = np.sum([m["sums"] for m in heard], axis=0)
         return {"thresholds": (total / max(examples, 1)).astype(np.float32)}
 
-    def _public(self) -> State:
+    def public(self) -> State:
+        """Filters and thresholds that the seed alone decides."""
         made = public_bits(self.patches, self.filters, self.fields, self.task.seed)
         agreed = {"kernel": made.filters.kernel, "mean": made.filters.mean}
         return agreed | {"thresholds": made.thresholds}

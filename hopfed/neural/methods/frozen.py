@@ -36,6 +36,7 @@ from hopfed.neural.memory.gaussian import process
 from hopfed.neural.memory.neighbours import Index, Neighbours, mix
 from hopfed.neural.methods.hebbian import SCALES, Hebbian
 from hopfed.neural.readout import Readout, Spectrum
+from hopfed.neural.training.evaluation import Classifier
 
 __all__ = ["Frozen"]
 
@@ -102,11 +103,13 @@ class Frozen(Hebbian):
         """Settings that validation chooses from: tuples of numbers, by the reader."""
         return list(GRIDS[self.reader])
 
-    def classifier(self, state: State, down: Message, client: int) -> Any:
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The client's reader; before a round is over all classes are equal to it."""
-        if "by_class" not in down or (self.choose == "all" and "choice" not in down):
+        if not self._known(down):
             return Readout.none(self.loaded.classes)
-        setting = self.choices()[self._chosen(state, down, client)]
+        own = self.choose == "own"
+        best = self._told(state, down, client).argmax() if own else down["choice"]
+        setting = self.choices()[int(best)]
         return Reader(self._bits(down), self._reader(down, client)(setting))
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:  # noqa: ARG002

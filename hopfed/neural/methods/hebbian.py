@@ -32,6 +32,7 @@ from itertools import product
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive
@@ -45,7 +46,8 @@ from hopfed.neural.contributions import added, broadcast
 from hopfed.neural.evidence import RANKS, RULES, best_ridge, count
 from hopfed.neural.methods._bits import OnBits
 from hopfed.neural.private_sums import PrivateSums
-from hopfed.neural.readout import Choice, Readout, Spectrum, Sums, log_probabilities
+from hopfed.neural.readout import Choice, Mixture, Readout, Spectrum, Sums, log_probabilities
+from hopfed.neural.training.evaluation import Classifier
 from hopfed.spectral.operators import FactorOperator
 
 __all__ = ["Hebbian"]
@@ -61,10 +63,11 @@ ALLOWED = {
     "choose": ("all", "own"),
     "form": ("counts", "factors", "sketch"),
 }
+LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
 PRIVATE = {"bits": "public", "choose": "own", "form": "counts", "ridge": "grid"}
 
 _READOUTS = Recent(1 << 28)  # (method, sums down, weight, ridges, client) -> (R, D, C)
-# (method, what, sums down, ...) -> a number: a client's own choice, the ridge of all
+# (method, what, sums down, ...) -> likelihoods of a client, the ridge of all
 _FOUND = Recent(1 << 10, lambda _: 1)
 
 
@@ -81,8 +84,8 @@ class Hebbian(OnBits):
     ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
     rank : "all" directions of the operator, or those that "marchenko-pastur" or "tracy-widom"
         tell from noise.
-    choose : "all", one setting for the federation; "own", each client by its own validation
-        examples, of which nothing leaves it.
+    choose : "all", one setting for the federation; "own", each client mixes those that its own
+        validation examples find likely, and nothing of these leaves it.
     form : how an operator travels, see `hopfed.hopfield.encoding`: exact "counts", the `width`
         leading "factors", or a "sketch" of `width` columns.
     keep : whether the server keeps what each client gave, so that one can be forgotten.
@@ -232,7 +235,7 @@ class Hebbian(OnBits):
         said = {c: messages[c] for c in sorted(messages) if messages[c]}
         heard = list(said.values())
         if self.bits == "public" and "kernel" not in state:
-            state = self._public()
+            state = self.public()
         elif not heard:
             return state, {}, {}
         elif context.exchange < 2:
@@ -257,22 +260,37 @@ class Hebbian(OnBits):
 
     # What a client makes of the server's answer.
 
-    def classifier(self, state: State, down: Message, client: int) -> Readout:
-        """The client's read-out; before a round is over all classes are equal to it."""
-        if "by_class" not in down or (self.choose == "all" and "choice" not in down):
-            return Readout.none(self.loaded.classes)
-        choice = self.choices()[self._chosen(state, down, client)]
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        weights = self._readouts(down, pooled, own, choice.own, (choice.ridge,), client)[0]
-        shift = own.log_prior() - pooled.log_prior()
-        return Readout(self._bits(down), weights, choice, shift)
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The client's read-out; before a round is over all classes are equal to it.
 
-    def _chosen(self, state: State, down: Message, client: int) -> int:
-        """Which of the choices: that of all, or the client's own."""
+        Where clients choose for themselves, it is a mixture of the settings that are likely.
+        """
+        if not self._known(down):
+            return Readout.none(self.loaded.classes)
+        told = self._told(state, down, client) if self.choose == "own" else np.zeros(0)
+        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+        shift, bits = own.log_prior() - pooled.log_prior(), self._bits(down)
+
+        def made(k: int) -> Readout:
+            choice = self.choices()[k]
+            every = self._readouts(down, pooled, own, choice.own, self._ridges, client)
+            return Readout(bits, every[self._ridges.index(choice.ridge)], choice, shift)
+
         if self.choose == "all":
-            return int(down["choice"])
-        key = self, "choice", _of_sums(down), client
-        return int(_FOUND.get(key, lambda: self._likelihoods(state, down, client).argmax()))
+            return made(int(down["choice"]))
+        shares = softmax(told)
+        likely = np.flatnonzero(shares >= LIKELY * shares.max())
+        return Mixture(tuple(made(int(k)) for k in likely), shares[likely] / shares[likely].sum())
+
+    def _known(self, down: Message) -> bool:
+        """Whether a client has all that it classifies with."""
+        return "by_class" in down and (self.choose == "own" or "choice" in down)
+
+    def _told(self, state: State, down: Message, client: int) -> np.ndarray:
+        """Log-likelihoods of the client's validation examples, which are kept."""
+        key = self, "likelihoods", _of_sums(down), client
+        found: np.ndarray = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
+        return found
 
     def _readouts(
         self,
