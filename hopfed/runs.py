@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from pathlib import Path
@@ -364,9 +365,15 @@ def provenance() -> dict[str, str]:
     ['hopfed', 'numpy', 'python']
     """
     found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    packages = ("hopfed", "numpy", "scipy", "numba", "h5py", "torch", "cupy")
+    held = {package: _version(package) for package in packages}
+    return found | {package: known for package, known in held.items() if known is not None}
+
+
+@cache
+def _version(package: str) -> str | None:
+    """Version of a package; looking it up takes milliseconds, and fast seeds end as often."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

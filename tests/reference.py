@@ -25,7 +25,8 @@ hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.data hopfed.data.* 
 hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
 hopfed.federation.rounds hopfed.federation.recipes hopfed.federation.engines
-hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.hopfield
+hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.federation.engines.dask
+hopfed.hopfield
 hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust hopfed.hopfield.noisy
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.data hopfed.neural.models hopfed.memory.associative

@@ -86,6 +86,7 @@ class Ledger:
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else Path(f"{path}.states").resolve()
         self.store = StateStore(folder, memory)
+        self.often = True  # whether the file is written at the end of every seed
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
 
@@ -118,8 +119,9 @@ class Ledger:
     def commit(self, seed: int, arrays: Arrays, state: State | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.
 
-        The file is written when a seed is finished (`state` is None), and between two rounds if
-        that does not take too much of the time; `flush` writes what is left.
+        The file is written when a seed is finished (`state` is None), unless it is not to be
+        written so `often`, and at other times if that does not take too much of the time; `flush`
+        writes what is left.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
@@ -136,7 +138,8 @@ class Ledger:
                 state = {k: np.asarray(v) for k, v in state.items()}
             self.open[seed] = OpenSeed(rounds, state)  # one assignment: a flush may follow
         self._behind = True
-        if state is None or time.monotonic() - self._wrote >= self._cost / SHARE:
+        ended = len(self.done) == self.planned or (state is None and self.often)
+        if ended or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
 
     def _finished(self, rounds: list[Arrays]) -> Arrays:

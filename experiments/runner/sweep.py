@@ -23,7 +23,6 @@ from hopfed.experiments.runner.execute import begun, check_fits, serial
 from hopfed.experiments.runner.units import Job, feed, workers_of
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.states import BUDGET
-from hopfed.runs import Run
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
@@ -127,11 +126,11 @@ def sweep(
     if not folder.is_dir():
         check_writable(folder)
         folder.mkdir()
-    reasons: dict[Cell, str] = {}
+    reasons: dict[Path, str] = {}
     cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
     jobs = _begun(experiment, config, grid, cells, first, reasons)
     _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
-    found = [_found(cell, reasons.get(cell)) for cell in cells]
+    found = [_found(cell, jobs.get(cell.path), reasons.get(cell.path)) for cell in cells]
     write_table(found, tuple(grid), folder / "table.csv")
     return found
 
@@ -151,12 +150,12 @@ def _begun(
     grid: Mapping[str, Sequence[str]],
     cells: Sequence[Cell],
     first: int,
-    reasons: dict[Cell, str],
-) -> dict[Cell, Job]:
-    """A job for each cell that is not complete; why a cell has none goes to `reasons`."""
+    reasons: dict[Path, str],
+) -> dict[Path, Job]:
+    """A job for each cell, by its file; why a cell has none goes to `reasons`."""
     change = getattr(experiment, "with_options", with_settings)
     more = {"first_seed": first} if first else {}
-    jobs: dict[Cell, Job] = {}
+    jobs: dict[Path, Job] = {}
     for cell in cells:
         settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
         try:
@@ -164,54 +163,54 @@ def _begun(
             check_fits(its)
             ledger = begun(experiment, its, cell.path, True, BUDGET, more)
         except HopfedError as error:
-            reasons[cell] = str(error)
+            reasons[cell.path] = str(error)
             if len(reasons) == len(cells):
                 raise ArgumentError("--grid", "such that one cell can be run", error) from None
             continue
-        if ledger.pending():
-            jobs[cell] = Job(experiment.__name__, its, ledger)
+        ledger.often = False  # many short cells are not to wait for their files
+        jobs[cell.path] = Job(experiment.__name__, its, ledger)
     return jobs
 
 
 def _carried_out(
-    jobs: Mapping[Cell, Job],
+    jobs: Mapping[Path, Job],
     engine: str,
     workers: int,
-    reasons: dict[Cell, str],
+    reasons: dict[Path, str],
     report: Callable[[int, int], object],
 ) -> None:
-    cells = {job: cell for cell, job in jobs.items()}
+    """Compute what is not there yet; the reasons of failures go to `reasons`."""
+    paths = {job: path for path, job in jobs.items() if job.ledger.pending()}
 
     def tell(*_: int) -> None:
-        counts = [job.ledger.progress() for job in cells]
+        counts = [job.ledger.progress() for job in paths]
         report(sum(done for done, _ in counts), sum(planned for _, planned in counts))
 
     def failed(job: Job, error: Exception) -> None:
-        reasons[cells[job]] = str(error) if isinstance(error, HopfedError) else repr(error)
-        job.ledger.flush()
+        reasons[paths[job]] = str(error) if isinstance(error, HopfedError) else repr(error)
 
-    if not jobs:
+    if not paths:
         return
     tell()
     try:
         if engine == "local":
-            for job in cells:
+            for job in paths:
                 try:
                     serial(job, tell, LocalEngine())
                 except Exception as error:
                     failed(job, error)
-            return
-        with workers_of(engine, workers) as (pool, number):
-            feed(pool, list(cells), number, tell, failed)
+        else:
+            with workers_of(engine, workers) as (pool, number):
+                feed(pool, list(paths), number, tell, failed)
     finally:
-        for job in cells:
+        for job in paths:
             job.ledger.flush()
 
 
-def _found(cell: Cell, reason: str | None) -> Cell:
-    if reason is not None:
-        return replace(cell, status=shown(" ".join(reason.split())))
-    return replace(cell, summary=Run.load(cell.path, complete=True).summary)
+def _found(cell: Cell, job: Job | None, reason: str | None) -> Cell:
+    if reason is not None or job is None:
+        return replace(cell, status=shown(" ".join(str(reason).split())))
+    return replace(cell, summary=job.ledger.run().summary)
 
 
 def measures_of(cells: Sequence[Cell]) -> list[str]:
