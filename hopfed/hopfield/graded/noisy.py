@@ -49,7 +49,7 @@ from hopfed.theory.discrete_gaussian import MOST as LARGEST
 PARTS = 64  # of a row, that classes share
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 BLOCK = 4096  # rows at a time
-NUMBERS = 1 << 26  # of an answer: more would take minutes to hide
+NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
 CHANCE = 1e-9  # that an honest answer is refused
 
