@@ -72,7 +72,7 @@ class ClassNoise:
     --------
     >>> noise = ClassNoise(40, epsilon=4.0, delta=1e-5, units=8)
     >>> [round(noise.scale(name), 1) for name in ("counts", "signed", "seen", "pairs")]
-    [9.3, 41.5, 58.6, 131.0]
+    [9.3, 41.4, 58.6, 131.0]
     """
 
     n_sites: int
