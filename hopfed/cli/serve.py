@@ -75,7 +75,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
     one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
     --claim medians of examples counts for that. The log and the run file say what was bounded and
-    withheld, and whose. Of two clients, or where half lie together, nobody can know who lies: see
+    withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
+    as may lie. Of two clients, or where half lie together, nobody can know who lies: see
     there who supports what.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5

@@ -2,7 +2,8 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return and is not a number, as names of columns and rows of strangers may.
+a tab or a carriage return and is not a number, as names of columns and rows of strangers may; or
+that has such a piece after a semicolon or a tab, at which many a spreadsheet splits the line.
 Elsewhere texts are as they are; nothing there calculates.
 """
 
@@ -33,6 +34,7 @@ BLOCK = 4_096  # rows made into text at a time
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
 _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
+_SPLIT = re.compile(r"([;\t])")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -170,18 +172,26 @@ def writing(path: str | Path) -> Iterator[Callable[[Sequence[Column]], None]]:
 def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates.
 
+    Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
+    what follows one is a cell of its own.
+
     Parameters
     ----------
     text : a name or a word.
 
     Examples
     --------
-    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea")]
-    ["'=cmd()", '-5', "'@home", 'tea']
+    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b")]
+    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b']
     """
-    if _FORMULA.match(text) and not _NUMBER.fullmatch(text.strip()):
-        return f"'{text}"
-    return text
+    if _is_formula(text):
+        text = f"'{text}"
+    parts = _SPLIT.split(text)
+    return "".join(f"'{part}" if k and _is_formula(part) else part for k, part in enumerate(parts))
+
+
+def _is_formula(text: str) -> bool:
+    return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text.strip()) and text != "\t"
 
 
 def _csv(path: Path, columns: Sequence[Column], append: bool = False) -> None:

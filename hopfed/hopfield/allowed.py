@@ -27,7 +27,7 @@ from hopfed.hopfield.settings import WEIGHTINGS
 
 SITES = whole(2, 2**24)
 PAIRED = whole(2, 2**16)  # whose pairs can be released: of more, finding the noise takes long
-NOISY = whole(2, 2**13)  # whose pairs are released class by class
+NOISY = whole(2, 2**11)  # whose pairs are released class by class
 TRUTH = one_of(True, False)
 SHARE = real(0, 1)
 

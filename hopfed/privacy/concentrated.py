@@ -29,7 +29,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
     Examples
     --------
     >>> f"{concentrated_delta(1.0, 0.02):.1e}"
-    '1.0e-06'
+    '8.8e-08'
     """
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -34,9 +35,10 @@ def test_a_csv_is_read_back_and_holds_no_formula(tmp_path):
 @given(st.text(max_size=20))
 def test_no_text_begins_as_a_formula_unless_it_is_a_number(text):
     cell = writers.text_cell(text)
-    assert cell in (text, f"'{text}")
-    if cell.strip()[:1] in tuple("=+-@") and cell.strip():
-        float(cell)
+    assert cell.replace("'", "") == text.replace("'", "")
+    for part in re.split("[;\t]", cell):  # where a spreadsheet may split a line
+        if part.strip()[:1] in tuple("=+-@") and part.strip():
+            float(part)
 
 
 def test_json_and_parquet_are_read_back(tmp_path):

@@ -240,6 +240,7 @@ def test_a_dry_run_says_what_all_answers_tell_together(tmp_path, monkeypatch, ca
     assert not (tmp_path / "home" / "privacy").exists()
 
 
+@pytest.mark.slow
 def test_three_owners_answer_with_noise(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         T, _, x = classes(3, COLUMNS, 7500, 3, missing=0.2)

@@ -160,12 +160,24 @@ def test_where_noise_hides_the_classes_none_are_made_up(seed):
         assert len(played(method(rows, 24, epsilon=epsilon)).state.server["memory/means"]) == 1
 
 
+@pytest.mark.slow
 def test_rounds_add_up():
     T, rows = owners(3, 20, 3000, 1, clients=3)
     found = [error(played(method(rows, 20, r), 3).state.server["memory/means"], T) for r in (1, 3)]
     one = played(method([r[:1000] for r in rows], 20), 3).state.server["memory/means"]
     assert found[1] < 0.8 * error(one, T)  # of a third of the rows
     assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
+
+
+@pytest.mark.slow
+def test_later_rounds_find_what_a_round_cannot():
+    T, rows = owners(6, 24, 4000, 1, clients=3)
+    sizes = []
+    for rounds in (1, 2):
+        found = played(method(rows, 24, rounds, epsilon=20.0), 3).state.server["memory/means"]
+        sizes.append(len(found))
+    assert sizes == [4, 6]  # each of two looks doubles them at most
+    assert error(found, T) < 0.2
 
 
 def test_the_budget_of_a_round_is_divided_among_its_questions():

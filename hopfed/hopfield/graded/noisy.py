@@ -49,7 +49,7 @@ from hopfed.theory.discrete_gaussian import MOST as LARGEST
 PARTS = 64  # of a row, that classes share
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 BLOCK = 4096  # rows at a time
-NUMBERS = 1 << 26  # of an answer: more would take minutes to hide
+NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
 CHANCE = 1e-9  # that an honest answer is refused
 
@@ -72,7 +72,7 @@ class ClassNoise:
     --------
     >>> noise = ClassNoise(40, epsilon=4.0, delta=1e-5, units=8)
     >>> [round(noise.scale(name), 1) for name in ("counts", "signed", "seen", "pairs")]
-    [9.3, 41.5, 58.6, 131.0]
+    [9.3, 41.4, 58.6, 131.0]
     """
 
     n_sites: int

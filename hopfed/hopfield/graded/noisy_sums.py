@@ -114,10 +114,13 @@ class Residuals:
     ratio : largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the
         class is two.
     way : (N,) half the difference of the two.
+    top, along : that eigenvalue, and its unit vector (N,).
     """
 
     ratio: float
     way: np.ndarray
+    top: float
+    along: np.ndarray
 
     @classmethod
     def of(cls, one: NoisySums, pairs: np.ndarray, noise: float) -> Residuals:
@@ -140,4 +143,5 @@ class Residuals:
         of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
         edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         top = max(float(values[-1]), 0.0)
-        return cls(top / (ABOVE * edge), np.asarray(np.sqrt(top) / part * vectors[:, -1]))
+        along = np.asarray(vectors[:, -1])
+        return cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)

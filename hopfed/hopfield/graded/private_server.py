@@ -21,8 +21,9 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.claims import median_bound
 from hopfed.hopfield.graded.memory import STRANGER, Memory
-from hopfed.hopfield.graded.noisy import PARTS
-from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
+from hopfed.hopfield.graded.noisy import NUMBERS, PARTS
+from hopfed.hopfield.graded.noisy_look import Look
+from hopfed.hopfield.graded.noisy_sums import NoisySums
 from hopfed.hopfield.graded.robust import left_out, trimmed
 from hopfed.hopfield.robust import loss
 
@@ -46,10 +47,11 @@ def hear(
         messages = {c: m for c, m in messages.items() if not context.ages.get(c)}
         now = {**_asking(*_known(held), np.arange(memory.size)), "quiet": np.array(False)}
     if messages and not now["quiet"]:
-        sums, pairs = pooled(method, messages)
+        sums = pooled(method, messages)
         metrics["examples"] = float(sums.counts.sum())
-        if pairs is not None:
-            now = _searched(method, now, sums, pairs, exchange)
+        if method.round_steps[exchange] == "pairs":
+            look = look_at(method, sums, messages, now["asked/parent"])
+            now = _searched(method, now, look, exchange)
         else:
             now = _fitted(method, now, sums, held, exchange)
     if exchange + 1 < method.exchanges:
@@ -63,90 +65,70 @@ def hear(
     return _state(memory, noise, {}), {EVERYONE: told}, metrics | {"classes": memory.size}
 
 
-def pooled(
-    method: PrivateClasses, messages: Mapping[int, Message]
-) -> tuple[NoisySums, np.ndarray | None]:
-    """Sums of all owners, each within its bound, and products of columns where these were asked."""
+def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums:
+    """Sums of all owners, each within its bound."""
     said = list(messages.values())
-    rows = np.array([float(m["examples"]) for m in said])
-    weights = np.minimum(rows, median_bound(rows.tolist(), method.claim))
-    cut, whole = left_out(method.liars, len(rows)), weights.sum()
-
-    def of(name: str) -> np.ndarray:
-        each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
-        return np.asarray(whole * trimmed(np.array(each), weights, cut))
-
+    rows, weights, cut = _bounds(method, messages)
     # An owner's mean has the noise of its sums over its rows.
     noise = float((weights**2 / rows**2).sum()) * loss(cut / len(rows))
     variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
-    sums = NoisySums(of("counts"), of("signed"), of("seen"), variance)
-    return sums, of("pairs") if "pairs" in said[0] else None
+    counts, signed, seen = (
+        _pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen")
+    )
+    return NoisySums(counts, signed, seen, variance)
 
 
-def _searched(
-    method: PrivateClasses, now: Message, sums: NoisySums, pairs: np.ndarray, exchange: int
-) -> Message:
-    """Join classes that are one, and split those that are two; the last look only joins."""
+def look_at(
+    method: PrivateClasses, sums: NoisySums, messages: Mapping[int, Message], parent: np.ndarray
+) -> Look:
+    """What a look for classes goes by, from answers with products of columns."""
+    said = list(messages.values())
+    rows, weights, cut = _bounds(method, messages)
+    pairs = _pooled(said, "pairs", rows, weights, cut)
     unit = method.noise.scale("pairs") / method.noise.scale("signed")
-    before_join, parent = len(pairs), now["asked/parent"]
-    sums, pairs, parent = joined(sums, pairs, parent, unit)
-    look = [Residuals.of(sums.select(np.array([k])), pairs[k], s) for k, s in _spreads(sums, unit)]
-    ratios, ways = np.array([r.ratio for r in look]), np.array([r.way for r in look])
+    return Look(sums, pairs, parent, unit, [np.array([k]) for k in range(len(parent))], said, cut)
+
+
+def _bounds(
+    method: PrivateClasses, messages: Mapping[int, Message]
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows that owners claim, rows that they count for, and how many are left out at either end."""
+    rows = np.array([float(m["examples"]) for m in messages.values()])
+    weights = np.minimum(rows, median_bound(rows.tolist(), method.claim))
+    return rows, weights, left_out(method.liars, len(rows))
+
+
+def _pooled(
+    said: list[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+) -> np.ndarray:
+    each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+
+
+def _searched(method: PrivateClasses, now: Message, look: Look, exchange: int) -> Message:
+    """Join classes that are one, and split those that are two; the last look only joins."""
+    before_join, look = len(look.parent), look.joined()
+    sums, parent = look.sums, look.parent
+    found = [look.one(k).residuals() for k in range(len(parent))]
+    ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
     order = np.argsort(-ratios * sums.rows, kind="stable")
-    room = max(method.most - len(look), 0) if exchange + 1 < method.exchanges else 0
+    most = min(method.most, NUMBERS // ((method.n_sites + 2) ** 2 // 2))
+    room = max(most - len(found), 0) if exchange + 1 < method.exchanges else 0
     chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
-    alike = len(pairs) == before_join
+    alike = len(parent) == before_join
     if exchange == 0 or not alike:
         now = {**now, **_named("best", sums), "best/parent": parent}
-    stay, T, p = np.setdiff1d(np.arange(len(look)), chosen), sums.means(), sums.shares()
+    stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
     halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
     means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
     shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
     new = np.full(2 * len(chosen), STRANGER)
-    over = not len(chosen) and alike and (exchange > 0 or len(look) == 1)
+    over = not len(chosen) and alike and (exchange > 0 or len(found) == 1)
     return {
         **now,
         **_asking(means, shares, np.concatenate([parent[stay], new])),
         "quiet": np.array(over),
     }
-
-
-def joined(
-    sums: NoisySums, pairs: np.ndarray, parent: np.ndarray, unit: float
-) -> tuple[NoisySums, np.ndarray, np.ndarray]:
-    """Join each class with the one most alike where both together are no two.
-
-    Of two fits of one class to halves of its rows, each may differ from the other by more than
-    noise; together they vary by no more than a class does.
-
-    Parameters
-    ----------
-    sums, pairs, parent : of the classes.
-    unit : noise of `pairs` over that of the signed sums.
-    """
-    tried: set[bytes] = set()
-    while len(pairs) > 1:
-        for a, b in sums.nearest():
-            both = sums.select(np.array([a])) + sums.select(np.array([b]))
-            name = both.signed.tobytes()
-            noise = unit * float(np.sqrt(both.noise[0]))
-            if name in tried or Residuals.of(both, pairs[a] + pairs[b], noise).ratio > 1:
-                tried.add(name)
-                continue
-            rest = np.delete(np.arange(len(pairs)), [a, b])
-            heir = a if sums.counts[a] >= sums.counts[b] else b
-            sums = both.followed_by(sums.select(rest))
-            pairs = np.concatenate([(pairs[a] + pairs[b])[None], pairs[rest]])
-            parent = np.concatenate([parent[[heir]], parent[rest]])
-            break
-        else:
-            break
-    return sums, pairs, parent
-
-
-def _spreads(sums: NoisySums, unit: float) -> list[tuple[int, float]]:
-    """Noise on the products of each class."""
-    return [(k, unit * float(np.sqrt(v))) for k, v in enumerate(sums.noise)]
 
 
 def _fitted(

@@ -137,6 +137,7 @@ def _cut(data: np.ndarray, grid: int, side: int) -> np.ndarray:
 def _speeches(name: str, archive: Npz) -> Dataset:
     """Windows of all speeches; the speaker of each is its writer."""
     speaker, names = encode(archive["labels"], archive.get("class_names", ()))
+    require_memory(3 * archive.header("text").nbytes, f"{archive.path}: text")  # it is copied
     script = archive["text"].tobytes().decode("latin-1")
     start, end = whole(archive["start"]), whole(archive["end"])
     if not start.shape == end.shape == speaker.shape:
