@@ -35,12 +35,12 @@ class Config:
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
     data, partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
-        shares, augment : see `hopfed.neural.training.task.TaskSpec`.
+        shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : smallest number of clients that must answer in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision :
-        see `hopfed.neural.training.training.Training`.
+    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision,
+        compile : see `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
@@ -63,6 +63,7 @@ class Config:
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
+    device: str = "cpu"
     rounds: int = 20
     rate: float = 1.0
     late: float = 0.0
@@ -79,6 +80,7 @@ class Config:
     warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
+    compile: str = ""
     every: int = 1
     unseen: float = 0.0
     domains: bool = False

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import RUN, check_outputs, replacing
-from hopfed.cli.device import device_option, on_the_processor
+from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, shown, table
 from hopfed.cli.run import carry_out, progress
@@ -56,7 +56,7 @@ def _task_options(command: Any) -> Any:
                 "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
             ),
             click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
-            device_option("networks are trained; so far on the processor only"),
+            device_option("networks are trained and score", opens=False),
         )
     ):
         command = option(command)
@@ -141,10 +141,7 @@ def tune_command(
 
 
 def _inputs(options: dict[str, Any]) -> list[Path]:
-    """Files that are read, and the place where networks are trained."""
-    on_the_processor(
-        options.pop("device"), "clients keep their weights in main memory, and train there only"
-    )
+    """Files that are read."""
     given = (options["config_file"], options["data"])
     return [Path(each) for each in given if each is not None]
 
@@ -158,6 +155,9 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
     named["seeds"] = number
     given = [f"{n}={value}" for n, value in named.items() if value is not None]
     given += options.pop("settings")
+    device = for_networks(options.pop("device"))
+    if device != "cpu":
+        given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
     return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
 
