@@ -45,6 +45,7 @@ class Config:
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
     target : test accuracy whose cost is reported; 0 for none.
+    keep : folder for the networks of the best round; empty for none.
     seeds : runs.
     """
 
@@ -85,6 +86,7 @@ class Config:
     unseen: float = 0.0
     domains: bool = False
     target: float = 0.0
+    keep: str = ""
     seeds: int = 1
 
     def __post_init__(self) -> None:
@@ -165,8 +167,12 @@ def run_round(
     config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:
     """Play one round, and score every client."""
-    arrays, state, _ = play(config, seed, t, state, engine)
-    return arrays, None if t + 1 == config.rounds else state
+    arrays, after, method = play(config, seed, t, state, engine)
+    if config.keep:
+        from hopfed.experiments.shared.keeping import keep
+
+        keep(config, seed, t, arrays, method, after)
+    return arrays, None if t + 1 == config.rounds else after
 
 
 def play(

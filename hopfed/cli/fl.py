@@ -13,9 +13,9 @@ import click
 from hopfed._lib.outputs import RUN, check_outputs, replacing
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import out, shown, table
+from hopfed.cli.output import err, out, shown, table
 from hopfed.cli.run import carry_out, progress
-from hopfed.errors import BackendError, DataError
+from hopfed.errors import ArgumentError, BackendError, DataError
 
 
 @click.group("fl")
@@ -74,6 +74,7 @@ def _task_options(command: Any) -> Any:
 )
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
@@ -83,8 +84,12 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
     fl = _experiment()
+    kept = options.pop("keep")
     first, settings = _settings(options)
+    settings += [] if kept is None else [f"keep={kept}"]
     config = fl.with_options(replace(fl.Config(), method=method), settings)
+    if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
+        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
     config.make(0)  # a wrong name is reported before a file is written
     carry_out(fl, config, out_file, as_json, first=first, **options)
 
@@ -160,6 +165,51 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
         given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
     return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
+
+
+@fl_command.command("predict")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("data")
+@click.option("--client", type=COUNT, default=0, show_default=True, help="Whose network, from 0.")
+@click.option("--models", default="", help="Your code that the folder names, as you named it then.")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Class and probabilities of each row: .csv, .json, .parquet or .h5.",
+)
+def predict_command(
+    folder: Path, data: str, client: int, models: str, out_file: Path | None
+) -> None:
+    """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
+
+    DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
+    is printed.
+
+    Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
+    """
+    _experiment()
+    from hopfed.data.writers import check_ending, write
+    from hopfed.experiments.shared.keeping import read
+    from hopfed.neural.data import load
+
+    check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])
+    kept = read(folder, client, tuple(models.split(",")))
+    dataset = load(data, labelled=False)
+    chances = kept.probabilities(dataset.inputs)
+    classes = kept.about["classes"]
+    found = [classes[k] for k in chances.argmax(axis=1)]
+    if not kept.about["alone"]:
+        err.print(f"{kept.about['method']} classifies with more than this network, which is alone")
+    out.print(f"{len(found):,} rows, network of client {client} after {kept.about['round']} rounds")
+    if dataset.class_names != ("",):
+        truth = [dataset.class_names[k] for k in dataset.labels]
+        right = sum(a == b for a, b in zip(found, truth, strict=True))
+        out.print(f"accuracy {right / len(found):.4f}")
+    if out_file is not None:
+        columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
+        write(out_file, columns)
+        out.print(f"wrote {shown(out_file)}")
 
 
 @fl_command.command("list")

@@ -108,7 +108,8 @@ def loss_function(
     stacked : return the losses of stacked clients.
     """
     if backend:  # kept from round to round, because compiling takes long
-        return _compiled(net, objective, backend, stacked)
+        kept: Any = objective  # bound methods, functions: all can be hashed
+        return _compiled(net, kept, backend, stacked)
     forward = forward_of(net)
 
     def loss(params: Params, x: Tensor, y: Tensor, mask: Tensor | None, extra: Params) -> Tensor:
