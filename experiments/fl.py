@@ -35,16 +35,17 @@ class Config:
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
     data, partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
-        shares, augment : see `hopfed.neural.training.task.TaskSpec`.
+        shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
     minimum : smallest number of clients that must answer in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision :
-        see `hopfed.neural.training.training.Training`.
+    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision,
+        compile : see `hopfed.neural.training.training.Training`.
     every : rounds between two evaluations.
     unseen : share of the clients that never take part; they are scored like the others.
     domains : score every client in every domain: ACC, WDP and CDP.
     target : test accuracy whose cost is reported; 0 for none.
+    keep : folder for the networks of the best round; empty for none.
     seeds : runs.
     """
 
@@ -63,6 +64,7 @@ class Config:
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
+    device: str = "cpu"
     rounds: int = 20
     rate: float = 1.0
     late: float = 0.0
@@ -79,10 +81,12 @@ class Config:
     warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
+    compile: str = ""
     every: int = 1
     unseen: float = 0.0
     domains: bool = False
     target: float = 0.0
+    keep: str = ""
     seeds: int = 1
 
     def __post_init__(self) -> None:
@@ -163,8 +167,12 @@ def run_round(
     config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:
     """Play one round, and score every client."""
-    arrays, state, _ = play(config, seed, t, state, engine)
-    return arrays, None if t + 1 == config.rounds else state
+    arrays, after, method = play(config, seed, t, state, engine)
+    if config.keep:
+        from hopfed.experiments.shared.keeping import keep
+
+        keep(config, seed, t, arrays, method, after)
+    return arrays, None if t + 1 == config.rounds else after
 
 
 def play(

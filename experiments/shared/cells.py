@@ -91,6 +91,7 @@ class Bench(ABC):
     norm: str = "group"
     init: str = "auto"
     augment: bool = False
+    device: str = "cpu"
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     unseen: float = 0.0
@@ -109,6 +110,7 @@ class Bench(ABC):
     warmup: int = 0
     way: str = "auto"
     precision: str = "float32"
+    compile: str = ""
     every: int = 1
     choose: str = "validation"
     sections: tuple[str, ...] = (TABLE,)

@@ -120,20 +120,29 @@ def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) ->
 
 @click.command("export")
 @_RUN
-@_out("The archetypes")
+@_out("The archetypes, or the rounds")
 def export_command(run_file: Path, out_file: Path) -> None:
     """Write the archetypes of RUN for other programs: shares, and means by the columns' names.
 
     .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file. In
-    a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
+    a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe. Of
+    a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, (), out_file)
     from hopfed.archetypes.export import write
     from hopfed.archetypes.storage import load
+    from hopfed.data import writers
+    from hopfed.runs import Run
 
-    write(load(run_file), out_file)
+    run = Run.load(run_file)
+    if np.ndim(run.arrays.get("test", 0)) == 3:
+        from hopfed.experiments.shared.frames import columns
+
+        writers.write(out_file, list(columns(run).items()))
+    else:
+        write(load(run_file), out_file)
     out.print(f"wrote {shown(out_file)}")
 
 

@@ -12,11 +12,11 @@ import click
 
 from hopfed._lib.outputs import RUN, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
-from hopfed.cli.device import device_option, on_the_processor
+from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import out, shown, table
+from hopfed.cli.output import err, out, shown, table
 from hopfed.cli.run import carry_out, dask_option, progress
-from hopfed.errors import BackendError, DataError
+from hopfed.errors import ArgumentError, BackendError, DataError
 
 
 @click.group("fl")
@@ -61,7 +61,7 @@ def _task_options(command: Any) -> Any:
                 "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
             ),
             click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
-            device_option("networks are trained; so far on the processor only"),
+            device_option("networks are trained and score", opens=False),
         )
     ):
         command = option(command)
@@ -81,6 +81,7 @@ def _task_options(command: Any) -> Any:
 @dask_option
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
@@ -90,8 +91,12 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
     fl = _experiment()
+    kept = options.pop("keep")
     first, settings = _settings(options)
+    settings += [] if kept is None else [f"keep={kept}"]
     config = fl.with_options(replace(fl.Config(), method=method), settings)
+    if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
+        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
     config.make(0)  # a wrong name is reported before a file is written
     carry_out(fl, config, out_file, as_json, first=first, **options)
 
@@ -148,10 +153,7 @@ def tune_command(
 
 
 def _inputs(options: dict[str, Any]) -> list[Path]:
-    """Files that are read, and the place where networks are trained."""
-    on_the_processor(
-        options.pop("device"), "clients keep their weights in main memory, and train there only"
-    )
+    """Files that are read."""
     given = (options["config_file"], options["data"])
     return [Path(each) for each in given if each is not None]
 
@@ -165,8 +167,56 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
     named["seeds"] = number
     given = [f"{n}={value}" for n, value in named.items() if value is not None]
     given += options.pop("settings")
+    device = for_networks(options.pop("device"))
+    if device != "cpu":
+        given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
     return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
+
+
+@fl_command.command("predict")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("data")
+@click.option("--client", type=COUNT, default=0, show_default=True, help="Whose network, from 0.")
+@click.option("--models", default="", help="Your code that the folder names, as you named it then.")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Class and probabilities of each row: .csv, .json, .parquet or .h5.",
+)
+def predict_command(
+    folder: Path, data: str, client: int, models: str, out_file: Path | None
+) -> None:
+    """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
+
+    DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
+    is printed.
+
+    Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
+    """
+    _experiment()
+    from hopfed.data.writers import check_ending, write
+    from hopfed.experiments.shared.keeping import read
+    from hopfed.neural.data import load
+
+    check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])
+    kept = read(folder, client, tuple(models.split(",")))
+    dataset = load(data, labelled=False)
+    chances = kept.probabilities(dataset.inputs)
+    classes = kept.about["classes"]
+    found = [classes[k] for k in chances.argmax(axis=1)]
+    if not kept.about["alone"]:
+        err.print(f"{kept.about['method']} classifies with more than this network, which is alone")
+    out.print(f"{len(found):,} rows, network of client {client} after {kept.about['round']} rounds")
+    if dataset.class_names != ("",):
+        truth = [dataset.class_names[k] for k in dataset.labels]
+        right = sum(a == b for a, b in zip(found, truth, strict=True))
+        out.print(f"accuracy {right / len(found):.4f}")
+    if out_file is not None:
+        columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
+        write(out_file, columns)
+        out.print(f"wrote {shown(out_file)}")
 
 
 @fl_command.command("list")

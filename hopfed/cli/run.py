@@ -13,12 +13,13 @@ import click
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.outputs import RUN, check_outputs
-from hopfed.cli.device import device_option
+from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.output import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.kernels.place import place
 
 
 def dask_option(command: Any) -> Any:
@@ -49,7 +50,7 @@ def dask_option(command: Any) -> Any:
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @dask_option
-@device_option("recoveries run, in the experiments that make some")
+@device_option("recoveries run and networks are trained, where there are any", opens=False)
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
@@ -65,7 +66,16 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     """
     experiment = find(name)
     check_outputs(("--out", out_file, RUN))
+    device, trains = options.pop("device"), hasattr(experiment.Config, "device")
+    if trains:
+        for_networks(device)
+    else:
+        place(device).open()
     config, options["first"] = _config(experiment, out_file, options)
+    if not trains:
+        options["device"] = device
+    elif device != "cpu":
+        config = replace(config, device=device)
     carry_out(experiment, config, out_file, as_json, **options)
 
 

@@ -15,6 +15,7 @@ from torch.func import functional_call
 
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params, Task
 from hopfed.neural.training.training import Both
 from hopfed.neural.training.ways import one_thread
@@ -30,7 +31,7 @@ def labels_of(task: Task, client: int) -> np.ndarray:
 def outputs(task: Task, client: int, params: Params) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, d) and logits (n, classes) of a client's training examples, in test mode."""
     both, rows = Both(task.model(client).eval()), task.split.train[client]
-    named = {f"model.{name}": value for name, value in params.items()}
+    named = {f"model.{name}": value for name, value in beside(params, both).items()}
     with one_thread(), torch.inference_mode():
         found = [functional_call(both, named, (x,)) for x, _ in task.tensors.batches(rows)]
     features, logits = zip(*found, strict=True)

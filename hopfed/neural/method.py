@@ -25,7 +25,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.cost import forward_flops, step_flops
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.task import Params, Task, TaskSpec, task_of
+from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.training import Forward, Job, Phase, Training, cross_entropy
 from hopfed.neural.training.ways import train
 
@@ -151,7 +151,7 @@ class NeuralMethod(ABC):
 
     def initial(self, client: int) -> Params:
         """Copy of the parameters and buffers that a client's network starts with."""
-        return {n: t.detach().clone() for n, t in self.net(client).state_dict().items()}
+        return copied(self.net(client))
 
     def alike(self, client: int) -> str:
         """Key that clients must share to be trained together: the architecture."""
@@ -251,7 +251,7 @@ _COUNTED: dict[tuple[NeuralMethod, str, int], float] = {}
 
 @lru_cache(32)
 def _net(method: NeuralMethod, architecture: str) -> nn.Module:
-    return method.wrap(method.loaded.templates[architecture])
+    return method.wrap(method.loaded.templates[architecture]).to(method.loaded.tensors.device)
 
 
 def _client(call: Call) -> int:

@@ -49,13 +49,17 @@ COMMANDS = (
     ("bench", "gram"),
     ("bench", "recover"),
     ("demo",),
-    ("fl", "run", "fedavg"),
 )
+TRAINED = (("fl", "run", "fedavg"), ("fl", "tune", "fedavg", "--grid", "lr=1"), ("run", "sohip"))
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", [*COMMANDS, *TRAINED], ids=" ".join)
 def test_a_device_that_is_not_there_is_one_line(hopfed, nothing_there, words, monkeypatch):
     line = "error: CuPy finds no usable CUDA device 2\n"
+    if words in TRAINED:
+        torch = pytest.importorskip("torch", reason="torch is not installed")
+        monkeypatch.setattr(torch, "empty", missing)
+        line = "error: device cuda:2: no CUDA here\n"
     assert hopfed(*words, "--device", "cuda:2") == (2, "", line)
     monkeypatch.setenv("HOPFED_DEVICE", "cuda:2")
     assert hopfed(*words) == (2, "", line)
@@ -67,6 +71,11 @@ def test_a_device_that_is_not_there_is_one_line(hopfed, nothing_there, words, mo
     status, _, error = hopfed(*words, "--device", "tpu")
     assert (status, error.count("\n")) == (2, 1)
     assert error.startswith("error: --device must be cpu")
+
+
+def missing(*shape, device):
+    """What PyTorch does for a device that it does not have."""
+    raise RuntimeError("no CUDA here\nand more lines")
 
 
 def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, file, tmp_path):
@@ -94,7 +103,6 @@ def test_the_environment_chooses_and_the_option_wins(hopfed, emulated, file, mon
 
 def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
     refusals = {
-        ("fl", "run", "fedavg"): "clients keep their weights in main memory",
         ("run", "bbp"): "bbp computes there only; load, plan, scale can elsewhere",
         ("bench", "eig"): "the pair eig has no way to run there",
     }

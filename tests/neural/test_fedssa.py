@@ -18,8 +18,8 @@ from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.method import unpack  # noqa: E402
 from hopfed.neural.methods.fedclassavg import supervised_contrast  # noqa: E402
 from hopfed.neural.methods.fedssa import FedSSA  # noqa: E402
+from hopfed.neural.training.sequential import train_sequential  # noqa: E402
 from hopfed.neural.training.stacked import train_stacked  # noqa: E402
-from hopfed.neural.training.training import train_sequential  # noqa: E402
 
 
 def make(name="fedssa", options="", **settings):

@@ -23,8 +23,8 @@ from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.sohip import SoHip  # noqa: E402
 from hopfed.neural.models.base import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.training.sequential import train_sequential  # noqa: E402
 from hopfed.neural.training.stacked import train_stacked  # noqa: E402
-from hopfed.neural.training.training import train_sequential  # noqa: E402
 
 KINDS = ("common", "class", "sample")
 

@@ -20,7 +20,7 @@ GROUPS = ("writer", "domain")
 TABLE = re.compile(r"(.+\.(?:csv|tsv|parquet|feather|arrow)(?:\.gz)?)(?::(.+))?", re.IGNORECASE)
 
 
-def read_features(path: str | Path, label: str | None = None) -> Dataset:
+def read_features(path: str | Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table whose rows are examples.
 
     A vector of d features becomes an image of d channels and one pixel, (n, d, 1, 1) float32, so
@@ -31,6 +31,8 @@ def read_features(path: str | Path, label: str | None = None) -> Dataset:
     path : .csv, .tsv, .parquet or .feather, with names of columns.
     label : name of the column of labels, which may be words or numbers; None takes the one that is
         called label, class, target or y.
+    labelled : whether there must be such a column; without one all labels are 0, a class
+        of no name.
 
     Raises
     ------
@@ -48,16 +50,17 @@ def read_features(path: str | Path, label: str | None = None) -> Dataset:
     """
     source = source_of(Path(path))
     names = list(source.names)
-    target = _label(names, label, path)
+    target = _label(names, label, path) if labelled or label or _labels(names) else None
     groups = {n: names.index(n) for n in GROUPS if n in names and names.index(n) != target}
     used = [j for j in range(len(names)) if j != target and j not in groups.values()]
     if not used:
-        raise DataError(f"{path}: there are no features beside {names[target]}")
-    for j in (target, *used, *groups.values()):
+        raise DataError(f"{path}: there are no features beside {', '.join(names)}")
+    known = [j for j in (target, *groups.values()) if j is not None]
+    for j in (*known, *used):
         if j in source.unfit:
             raise DataError(f"{path}: column {names[j]} {source.unfit[j]}")
     rows: list[np.ndarray] = []
-    words: dict[int, list[np.ndarray]] = {j: [] for j in (target, *groups.values())}
+    words: dict[int, list[np.ndarray]] = {j: [] for j in known}
     done = 0
     for block in source.blocks():
         require_memory(12 * (done + len(block[0])) * len(used), f"{path}: features")
@@ -67,7 +70,10 @@ def read_features(path: str | Path, label: str | None = None) -> Dataset:
         done += len(block[0])
     if not done:
         raise DataError(f"{path}: there are no rows")
-    labels, classes = _coded(words[target])
+    labels: np.ndarray = np.zeros(done, np.int64)
+    classes: tuple[str, ...] = ("",)
+    if target is not None:
+        labels, classes = _coded(words[target])
     columns: dict[str, Any] = {}
     for name, j in groups.items():
         columns[name], columns[f"{name}_names"] = _coded(words[j])
@@ -81,7 +87,7 @@ def _label(names: list[str], label: str | None, path: str | Path) -> int:
         if label not in names:
             raise DataError(f"{path}: no column {label!r} among {_listed(names)}")
         return names.index(label)
-    found = [j for j, name in enumerate(names) if name.lower() in LABELS]
+    found = _labels(names)
     if len(found) == 1:
         return found[0]
     what = "none" if not found else "more than one"
@@ -89,6 +95,11 @@ def _label(names: list[str], label: str | None, path: str | Path) -> int:
     raise DataError(
         f"{path}: {what} of the columns {_listed(names)} is called {called}: say {path}:COLUMN"
     )
+
+
+def _labels(names: list[str]) -> list[int]:
+    """Places of the columns with a name for labels."""
+    return [j for j, name in enumerate(names) if name.lower() in LABELS]
 
 
 def _listed(names: list[str]) -> str:

@@ -104,7 +104,13 @@ SOURCES = {
 }
 
 
-def load(spec: str, *, root: str | Path | None = None, size: int | None = None) -> Dataset:
+def load(
+    spec: str,
+    *,
+    root: str | Path | None = None,
+    size: int | None = None,
+    labelled: bool = True,
+) -> Dataset:
     """Load a dataset.
 
     Parameters
@@ -121,6 +127,7 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
     root : folder to search; by default the environment variable HOPFED_DATA names it.
     size : side in pixels to which decoded pictures are resized. It applies to Tiny-ImageNet
         (64 x 64 as published), to PACS and Office-Home (default 64), and to the hub.
+    labelled : whether a table of features must have a column of labels.
 
     Raises
     ------
@@ -145,7 +152,7 @@ def load(spec: str, *, root: str | Path | None = None, size: int | None = None) 
     table = TABLE.fullmatch(spec)
     if table is not None:
         _require_as_is(size, spec)
-        return read_features(_existing(table[1], root), table[2])
+        return read_features(_existing(table[1], root), table[2], labelled)
     if kind == "hub":
         return read_hub(_known(rest, ENTRIES, "hub:"), size)
     if spec.endswith(".npz"):

@@ -155,11 +155,7 @@ def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tens
     >>> x.shape, y.shape
     (torch.Size([479, 1, 8, 8]), torch.Size([479]))
     """
-    dataset = partition.dataset
-    try:
-        place = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
+    dataset, place = partition.dataset, opened(device)
     inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
     if not dataset.is_images:
@@ -169,6 +165,24 @@ def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tens
         torch.tensor(m, dtype=torch.float32, device=place)[:, None, None] for m in (mean, std)
     ]
     return Tensors(inputs, labels, *columns)
+
+
+def opened(device: str | torch.device) -> torch.device:
+    """Return a device that is there.
+
+    Raises
+    ------
+    BackendError : it is not there, or PyTorch cannot use it.
+
+    Examples
+    --------
+    >>> opened("cpu")
+    device(type='cpu')
+    """
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
 
 
 def moments(images: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

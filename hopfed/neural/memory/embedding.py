@@ -18,6 +18,7 @@ from hopfed.neural.memory.recall import Scorer
 from hopfed.neural.method import NeuralMethod
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import forward_of
 
@@ -48,6 +49,9 @@ class Extractor:
 
     model: Model
     params: Params = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", beside(self.params, self.model))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return features and logits of the inputs `x`, without gradients."""

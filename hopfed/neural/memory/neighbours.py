@@ -23,6 +23,7 @@ from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError
+from hopfed.neural.memory.device_search import OnDevice
 from hopfed.neural.memory.store import blend
 
 KINDS = ("exact", "hnsw", "ivf")
@@ -69,6 +70,7 @@ class Index:
     keys : (n, d).
     index : "exact"; or approximate: "hnsw:EF", a graph searched with EF open nodes, or
         "ivf:LISTS", of the about sqrt(n) lists of keys the LISTS nearest.
+    device : where an exact search compares; the result is the same anywhere.
 
     Attributes
     ----------
@@ -85,13 +87,15 @@ class Index:
     ([[1, 0]], [[0.01, 0.81]])
     """
 
-    def __init__(self, keys: np.ndarray, index: str = "exact"):
+    def __init__(self, keys: np.ndarray, index: str = "exact", device: str = "cpu"):
         require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
         require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
         self.keys = np.ascontiguousarray(keys, dtype=np.float32)
         self.kind, self.effort = parse_index(index)
-        self._index = None
-        if len(keys):
+        self._index: Any = None
+        if len(keys) and self.kind == "exact" and device != "cpu":
+            self._index = OnDevice(self.keys, device)
+        elif len(keys):
             self._index = _built(self.keys, self.kind, self.effort)
             self.keys = _held(self._index, self.keys.shape)
         self._largest = float(np.einsum("nd,nd->n", self.keys, self.keys).max(initial=0.0))
@@ -103,6 +107,8 @@ class Index:
     def nbytes(self) -> int:
         """Bytes of the index when written to a file, keys included."""
         sizes: list[int] = []
+        if isinstance(self._index, OnDevice):
+            return self._index.nbytes
         if self._index is not None:
             module = faiss()
             count = module.PyCallbackIOWriter(lambda block: sizes.append(len(block)))

@@ -24,6 +24,7 @@ from hopfed.neural.memory.dense import weights
 from hopfed.neural.memory.store import blend, gate
 from hopfed.neural.models.base import Model, rectified
 from hopfed.neural.models.registry import drawing
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
 
 HEADS = ("linear", "mlp")
@@ -251,6 +252,11 @@ class Scorer:
     net: nn.Module
     params: Params = field(repr=False)
     more: tuple[Tensor, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", beside(self.params, self.net))
+        more = beside({str(i): t for i, t in enumerate(self.more)}, self.net)
+        object.__setattr__(self, "more", tuple(more.values()))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""

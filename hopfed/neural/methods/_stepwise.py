@@ -125,10 +125,10 @@ class Consulting(Stepwise):
         return self.seeds.batches(context.seed, context.round, self.training.batch)
 
     def scores(self, client: int, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return logits and labels of the examples `rows` under a client's model."""
+        """Return logits and labels of the examples `rows` under a client's model, on the CPU."""
         x, y = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
         with torch.inference_mode(), one_thread():
-            return Network(self.loaded.model(client), params)(x), y
+            return Network(self.loaded.model(client), params)(x).cpu(), y.cpu()
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context

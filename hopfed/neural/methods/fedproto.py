@@ -30,6 +30,7 @@ from hopfed.neural.classwise import (
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Job, cross_entropy, forward_of, masked_mean
 
@@ -144,6 +145,9 @@ class Nearest:
     params: Params = field(repr=False)
     rows: Tensor = field(repr=False)
     known: Tensor = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", beside(self.params, self.model))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the scores; a class without prototype is never the nearest."""

@@ -268,7 +268,7 @@ class KNNPer(FedAvg):
         if self.k > len(keys):
             what = f"k = {self.k} is more than the {len(keys)} examples of a store: all are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)
-        index = Index(keys, self.index)
+        index = Index(keys, self.index, self.task.device)
         return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:

@@ -44,14 +44,17 @@ class DeepKernel(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Personal:
-    """A client's Gaussian process on the shared features, as a classifier."""
+    """A client's Gaussian process on the shared features, as a classifier.
+
+    The features are computed on the device, the process in float64 on the CPU.
+    """
 
     extractor: Extractor
     process: Process
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        return self.process(self.extractor(x)[0])
+        return self.process(self.extractor(x)[0].cpu()).to(x.device)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, Objective, forward_of
 
@@ -93,11 +94,11 @@ def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
     ----------
     x, y : a batch of the usual size, because an objective may do some work once per batch.
     """
-    params = {n: t.detach().clone() for n, t in job.params.items()}
+    params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
     weights = [params[n].requires_grad_() for n in job.trained()]
-    forward = forward_of(job.net.train())
+    forward, extra = forward_of(job.net.train()), beside(job.extra, job.net)
     with _counter() as flops:
-        loss = objective(forward, params, x, y, None, job.extra)
+        loss = objective(forward, params, x, y, None, extra)
         torch.autograd.grad(loss, weights, allow_unused=True)
     return flops.get_total_flops() / len(x)
 

@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
@@ -24,6 +25,9 @@ class Network:
     model: nn.Module
     params: Params = field(repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", beside(self.params, self.model))
+
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
         logits: Tensor = functional_call(self.model.eval(), self.params, (x,))
@@ -35,8 +39,8 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
     if len(rows) == 0:
         return np.zeros(0, dtype=bool)
     with torch.inference_mode():
-        found = [(classifier(x).argmax(dim=1) == y).cpu().numpy() for x, y in data.batches(rows)]
-    return np.concatenate(found)
+        found = [classifier(x).argmax(dim=1) == y for x, y in data.batches(rows)]
+        return np.asarray(torch.cat(found).cpu())
 
 
 def accuracies(

@@ -9,26 +9,19 @@ masked. Clients with fewer steps leave the stack earlier.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vmap
 
 from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.training.batched import batched
 from hopfed.neural.training.optimizers import age, of_client, stack
-from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import (
-    Forward,
-    Job,
-    Objective,
-    Training,
-    clipped,
-    drawing,
-    forward_of,
-)
+from hopfed.neural.training.sequential import clipped, drawing, loss_function, numbers, uploaded
+from hopfed.neural.training.training import Job, Objective, Training
 
 __all__: list[str] = []
 
@@ -59,22 +52,20 @@ def _train(
 ) -> None:
     planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
-    forward, names = _forward(jobs[0], data, training), jobs[0].trained()
+    net = _net(jobs[0], data, training)
+    step = loss_function(net, objective, training.compile, stacked=True)
+    names = jobs[0].trained()
     stacked = {n: torch.stack([job.params[n].detach() for job in jobs]) for n in jobs[0].params}
     extra = {n: torch.stack([job.extra[n] for job in jobs]) for n in jobs[0].extra}
     draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
-
-    def loss(params: Params, x: Tensor, y: Tensor, mask: Tensor, more: Params) -> Tensor:
-        return objective(forward, params, x, y, mask, more)
-
-    step = vmap(loss, randomness="different")
     direct = None if jobs[0].direct is None else vmap(jobs[0].direct)
     optimizer = training.make(fused=True)
     optimizer.resume(stack([job.moments or {} for job in jobs]))
-    losses: list[list[float]] = [[] for _ in jobs]
-    for s in range(len(plans[0])):
-        active = sum(len(plan) > s for plan in plans)
-        x, y, mask = _batch(data, [plan[s] for plan in plans[:active]], augment, draws)
+    losses: list[Tensor] = []
+    counts = [sum(len(plan) > s for plan in plans) for s in range(len(plans[0]))]
+    batches = _batches(data, [[p[s] for p in plans[:a]] for s, a in enumerate(counts)])
+    for active, batch in zip(counts, batches, strict=True):
+        x, y, mask = _batch(data, batch, augment, draws)
         now = {n: t[:active] for n, t in stacked.items()}
         free = {n: now[n].detach().requires_grad_() for n in names}
         more = {n: t[:active] for n, t in extra.items()}
@@ -86,47 +77,66 @@ def _train(
             directed = grads if direct is None else direct(grads, more)
             weights = [t.detach() for t in free.values()]
             optimizer.step(weights, clipped(list(directed.values()), training.clip, 1))
-        for i, value in enumerate(values.tolist()):
-            losses[i].append(value)
-            if jobs[i].moments is not None:
-                jobs[i].gradient = {n: t[i] for n, t in grads.items()}
+        losses.append(values.detach())
+        for i, job in enumerate(jobs[:active]):
+            if job.moments is not None:
+                job.gradient = {n: t[i] for n, t in grads.items()}
+    found_losses = np.split(np.array(numbers(losses)), np.cumsum(counts)[:-1])
     for i, job in enumerate(jobs):
         last = max(len(plans[i]) // max(training.epochs, 1), 1)
-        job.finish({n: t[i].clone() for n, t in stacked.items()}, losses[i], last)
+        own = [float(values[i]) for values in found_losses[: len(plans[i])]]
+        job.finish({n: t[i].clone() for n, t in stacked.items()}, own, last)
         if job.moments is not None:
             job.moments = of_client(optimizer.state(), i, len(plans[0]) - len(plans[i]))
 
 
-def _forward(job: Job, data: Tensors, training: Training) -> Forward:
-    """Return the forward pass of the architecture; on a CPU it uses the layers of `batched`."""
+def _net(job: Job, data: Tensors, training: Training) -> nn.Module:
+    """Return the architecture in training; on a CPU it has the layers of `batched`."""
     net = job.net.train()
     fits = data.device.type == "cpu" and training.precision == "float32"
-    return forward_of(batched(net) if fits else net)
+    return batched(net) if fits else net
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One step: examples (clients, batch), padded with the first of each, mask, and counts."""
+
+    index: Tensor
+    mask: Tensor
+    lengths: tuple[int, ...]
+
+
+def _batches(data: Tensors, steps: Sequence[Sequence[np.ndarray]]) -> list[_Batch]:
+    """All steps on the device of the data."""
+    index, masks, lengths = [], [], []
+    for rows in steps:
+        count = np.array([len(r) for r in rows])
+        width = count.max()
+        masks.append(np.arange(width) < count[:, None])
+        index.append(np.repeat([r[:1] for r in rows], width, axis=1))
+        index[-1][masks[-1]] = np.concatenate(rows)
+        lengths.append(tuple(count.tolist()))
+    weights = (mask.float() for mask in uploaded(data, masks))
+    parts = zip(uploaded(data, index), weights, lengths, strict=True)
+    return [_Batch(*part) for part in parts]
 
 
 def _batch(
-    data: Tensors,
-    rows: list[np.ndarray],
-    augment: Augment | None,
-    draws: list[torch.Generator],
+    data: Tensors, batch: _Batch, augment: Augment | None, draws: list[torch.Generator]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs, labels and mask (clients, batch, ...) of one step, padded with the first row."""
-    lengths = np.array([len(r) for r in rows])
-    width = lengths.max()
-    mask = np.arange(width) < lengths[:, None]
-    weights = torch.as_tensor(mask, dtype=torch.float32, device=data.device)
+    """Inputs, labels and mask (clients, batch, ...) of one step."""
     if augment is None:
-        index = np.repeat([r[:1] for r in rows], width, axis=1)
-        index[mask] = np.concatenate(rows)
-        x, y = data.batch(data.rows(index))
-        return x, y, weights
+        x, y = data.batch(batch.index)
+        return x, y, batch.mask
     # Every client draws from its own generator, once per example, exactly as if trained alone.
-    parts = [data.batch(data.rows(r), augment, g) for r, g in zip(rows, draws, strict=False)]
+    width = batch.index.shape[1]
+    rows = [row[:n] for row, n in zip(batch.index, batch.lengths, strict=True)]
+    parts = [data.batch(r, augment, g) for r, g in zip(rows, draws, strict=False)]
     x = torch.stack(
         [torch.cat([p[0], p[0][:1].expand(width - len(p[0]), *p[0].shape[1:])]) for p in parts]
     )
     y = torch.stack([torch.cat([p[1], p[1][:1].expand(width - len(p[1]))]) for p in parts])
-    return x, y, weights
+    return x, y, batch.mask
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:

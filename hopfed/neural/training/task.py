@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torch import nn
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
@@ -48,6 +50,7 @@ class TaskSpec:
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
     shares : shares of training, validation and test examples of a client, as 8:1:1.
     augment : whether training images are cropped and flipped at random.
+    device : where networks are trained and score, "cpu" or "cuda:N".
     seed : seed of partition and initial weights.
 
     Raises
@@ -75,6 +78,7 @@ class TaskSpec:
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
+    device: str = "cpu"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -172,8 +176,21 @@ class Task:
         return model
 
     def initial(self, client: int) -> Params:
-        """Copy of the initial parameters and buffers of a client."""
-        return {name: t.detach().clone() for name, t in self.model(client).state_dict().items()}
+        """Copy of the initial parameters and buffers of a client, in main memory."""
+        return copied(self.model(client))
+
+
+def copied(net: nn.Module) -> Params:
+    """Return a copy of the parameters and buffers that a module was made with, in main memory.
+
+    They are read from a device once, because training never changes the module itself.
+    """
+    if net not in _MADE:
+        _MADE[net] = {name: t.detach().cpu() for name, t in net.state_dict().items()}
+    return {name: t.clone() for name, t in _MADE[net].items()}
+
+
+_MADE: WeakKeyDictionary[nn.Module, Params] = WeakKeyDictionary()
 
 
 @lru_cache(2)
@@ -205,9 +222,11 @@ def task_of(spec: TaskSpec) -> Task:
         shares=spec.shares,
         published=spec.published,
     )
-    task = Task(spec, split, to_tensors(split), assign(spec.models, len(split)))
+    tensors = to_tensors(split, spec.device)
+    task = Task(spec, split, tensors, assign(spec.models, len(split)))
     task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
-    if spec.frozen:
-        for model in task.templates.values():
+    for model in task.templates.values():
+        model.to(tensors.device)
+        if spec.frozen:
             model.freeze()
     return task

@@ -6,8 +6,7 @@ order; the results differ only by rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,9 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from hopfed._lib.random import derive, stream
+from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
@@ -77,6 +75,7 @@ class Training:
     way : "sequential", "stacked", or "auto", which measures both and takes the faster.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
+    compile : backend of `torch.compile`, such as "inductor", for the loss; "" does not compile.
 
     Examples
     --------
@@ -98,6 +97,7 @@ class Training:
     rounds: int = 1
     way: str = "auto"
     precision: str = "float32"
+    compile: str = ""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -114,6 +114,10 @@ class Training:
         require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
         names = ", ".join(PRECISIONS)
         require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+        if self.compile:
+            backends = torch.compiler.list_backends(exclude_tags=())
+            rule = f"empty, or one of {', '.join(sorted(backends))}"
+            require(self.compile in backends, "compile", rule, repr(self.compile))
 
     def at(self, t: int) -> Training:
         """Settings of round `t`, with the learning rate of that round.
@@ -316,73 +320,3 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
-
-
-def train_sequential(
-    jobs: Sequence[Job],
-    data: Tensors,
-    training: Training,
-    objective: Objective,
-    augment: Augment | None = None,
-) -> None:
-    """Train every job, one after the other."""
-    for job in jobs:
-        with drawing([job], data.device):
-            _train_one(job, data, training, objective, augment)
-
-
-@contextmanager
-def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw from a stream of the jobs of a brought network.
-
-    The networks of hopfed draw nothing.
-    """
-    if not bodies(jobs[0].net):
-        yield
-        return
-    seed, *path = jobs[0].path
-    kind = device.type if device.type != "cpu" else "cuda"
-    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=kind):
-        torch.manual_seed(derive(seed, "layers", *path))
-        yield
-
-
-def _train_one(
-    job: Job, data: Tensors, training: Training, objective: Objective, augment: Augment | None
-) -> None:
-    forward, names = forward_of(job.net.train()), job.trained()
-    params = {n: t.detach().clone() for n, t in job.params.items()}
-    weights = [params[n].requires_grad_() for n in names]
-    optimizer, losses = training.make(), []
-    optimizer.resume(job.moments or {})
-    steps = job.steps(training)
-    draws = generator(job.path[0], "augment", *job.path[1:])
-    for rows in steps:
-        x, y = data.batch(data.rows(rows), augment, draws)
-        with training.casting(data.device):
-            loss = objective(forward, params, x, y, None, job.extra)
-        grads = torch.autograd.grad(loss, weights, allow_unused=True)
-        with torch.no_grad():
-            grads = [
-                torch.zeros_like(w) if g is None else g for g, w in zip(grads, weights, strict=True)
-            ]
-            named = dict(zip(names, grads, strict=True))
-            if job.direct is not None:
-                grads = list(job.direct(named, job.extra).values())
-            optimizer.step(weights, clipped(grads, training.clip, 0))
-        losses.append(float(loss.detach()))
-        if job.moments is not None:
-            job.gradient = named
-    last = max(len(steps) // max(training.epochs, 1), 1)
-    job.finish({n: t.detach() for n, t in params.items()}, losses, last)
-    if job.moments is not None:
-        job.moments = optimizer.state()
-
-
-def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:
-    """Scale gradients to a norm of at most `clip`; each client separately if `lead` is 1."""
-    if clip == 0:
-        return list(grads)
-    squares = sum((g**2).flatten(lead).sum(-1) for g in grads)
-    scale = (clip / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
-    return [g * scale.reshape(scale.shape + (1,) * (g.ndim - lead)) for g in grads]

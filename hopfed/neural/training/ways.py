@@ -26,8 +26,10 @@ from torch import nn
 from hopfed._lib.outputs import replacing
 from hopfed.neural.data.tensors import Augment, Tensors
 from hopfed.neural.models.adapter import bodies
+from hopfed.neural.training.places import visiting
+from hopfed.neural.training.sequential import train_sequential
 from hopfed.neural.training.stacked import MOST, ROOM, stacks, train_stacked
-from hopfed.neural.training.training import Job, Objective, Training, train_sequential
+from hopfed.neural.training.training import Job, Objective, Training
 
 TRIAL = 5  # steps in one timing
 REPEATS = 5  # largest number of repeats of every timing
@@ -55,20 +57,32 @@ def train(
     """Train every job in the way that `training` names; "auto" takes the faster way."""
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
-            way = training.way if _stackable(group[0]) else "sequential"
-            try:
-                if way == "auto":
-                    way = _faster(group, data, training, objective, augment)
-                if way == "stacked" and len(group) > 1:
-                    train_stacked(group, data, training, objective, augment)
-                    continue
-            except Exception as error:  # of a brought network that `vmap` cannot batch
-                if not bodies(group[0].net):
-                    raise
-                _ALONE.add(group[0].net)
-                what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-                warnings.warn(f"clients are trained one by one ({what})", AloneWarning, 2)
-            train_sequential(group, data, training, objective, augment)
+            with visiting(group, data.device):
+                _train(group, data, training, objective, augment)
+
+
+def _train(
+    group: list[Job],
+    data: Tensors,
+    training: Training,
+    objective: Objective,
+    augment: Augment | None,
+) -> None:
+    """Train jobs of one architecture, which are where the data are."""
+    way = training.way if _stackable(group[0]) else "sequential"
+    try:
+        if way == "auto":
+            way = _faster(group, data, training, objective, augment)
+        if way == "stacked" and len(group) > 1:
+            train_stacked(group, data, training, objective, augment)
+            return
+    except Exception as error:  # of a brought network that `vmap` cannot batch
+        if not bodies(group[0].net):
+            raise
+        _ALONE.add(group[0].net)
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        warnings.warn(f"clients are trained one by one ({what})", AloneWarning, 3)
+    train_sequential(group, data, training, objective, augment)
 
 
 def _stackable(job: Job) -> bool:
@@ -126,6 +140,7 @@ def _faster(
             len(_first(group[0], training)),
             training.optimizer,
             training.precision,
+            training.compile,
             getattr(objective, "__qualname__", type(objective).__name__),
         )
     )

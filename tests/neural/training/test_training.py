@@ -16,6 +16,7 @@ from hopfed.neural.data.tensors import Augment  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.training.batched import batched  # noqa: E402
 from hopfed.neural.training.optimizers import SGD  # noqa: E402
+from hopfed.neural.training.sequential import train_sequential  # noqa: E402
 from hopfed.neural.training.stacked import stacks, train_stacked  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import (  # noqa: E402
@@ -23,7 +24,6 @@ from hopfed.neural.training.training import (  # noqa: E402
     Training,
     cross_entropy,
     forward_of,
-    train_sequential,
 )
 from hopfed.neural.training.ways import train  # noqa: E402
 

@@ -1,0 +1,71 @@
+"""Results of a federation as one long table: a row for each seed, round and client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.settings import from_plain
+from hopfed.errors import RunFileError
+from hopfed.runs import Run, settings_of
+
+
+def columns(run: Run) -> dict[str, np.ndarray]:
+    """Columns of the table, of one length each.
+
+    `seed`, `round` (from 1) and `client` (from 0) say whose numbers a row has; in a comparison of
+    methods `row` names the cell of its tables. Each array of the run that has a number for every
+    seed, round and client is a column of its own name, such as `test` or `traffic/up`.
+
+    Parameters
+    ----------
+    run : of `hopfed fl run`, or of an experiment that plays federations.
+
+    Raises
+    ------
+    RunFileError : a run without rounds of clients.
+
+    Examples
+    --------
+    >>> arrays = {"seeds": np.arange(2), "test": np.zeros((2, 3, 4))}
+    >>> table = columns(Run("fl", {"rounds": 3}, arrays, {}))
+    >>> {name: column.shape for name, column in table.items()}
+    {'seed': (24,), 'round': (24,), 'client': (24,), 'test': (24,)}
+    """
+    shape = np.shape(run.arrays.get("test", 0))
+    if len(shape) != 3 or "seeds" not in run.arrays:
+        raise RunFileError(f"a run of {run.kind} has no rounds of clients to export")
+    seed, unit, client = (axis.ravel() for axis in np.indices(shape))
+    found: dict[str, np.ndarray] = {"seed": np.asarray(run.arrays["seeds"])[seed]}
+    rounds: int = run.config.get("rounds") or shape[1]
+    if shape[1] != rounds:
+        found["row"] = np.array(_cells(run))[unit // rounds]
+    found |= {"round": unit % rounds + 1, "client": client}
+    for name, array in sorted(run.arrays.items()):
+        if np.shape(array) == shape and array.dtype.kind in "biuf":
+            found[name] = np.asarray(array).ravel()
+    return found
+
+
+def frame(run: Run) -> Any:
+    """Return `columns` as a frame of pandas.
+
+    Examples
+    --------
+    >>> arrays = {"seeds": np.arange(1), "test": np.ones((1, 2, 1))}
+    >>> frame(Run("fl", {"rounds": 2}, arrays, {})).groupby("round").test.mean().tolist()
+    [1.0, 1.0]
+    """
+    import pandas as pd
+
+    return pd.DataFrame(columns(run))
+
+
+def _cells(run: Run) -> list[str]:
+    """Names of the cells of a comparison, in playing order."""
+    from hopfed.experiments import find
+    from hopfed.experiments.shared.cells import cells_of
+
+    config = from_plain(find(run.kind).Config, settings_of(run.config))
+    return [cell.key for cell in cells_of(config)]

@@ -1,0 +1,167 @@
+"""Networks that a run trained, kept in files and read back.
+
+Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
+for each client, or one for all where all have the same. They are those of the round that validation
+chooses: whenever a round is better than all before, it takes the place of the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.experiments import Arrays
+from hopfed.federation.contract import EVERYONE
+from hopfed.federation.rounds import FederationState
+
+ABOUT = "model.json"
+ALL = "everyone"
+
+
+def keep(
+    config: Any, seed: int, t: int, arrays: Arrays, method: Any, state: FederationState
+) -> None:
+    """Keep the networks of round `t`, counted from 0, if its validation accuracy is the best yet.
+
+    Raises
+    ------
+    RunFileError : the folder cannot be written.
+    """
+    validation = arrays["validation"]
+    if np.isnan(validation).all():
+        return
+    score, folder = float(np.nan_to_num(validation).mean()), Path(config.keep) / f"seed-{seed}"
+    try:
+        held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None
+        earlier = held is not None and held["round"] < t + 1  # else of a run before a resume
+        if held is not None and earlier and held["validation"] >= score:
+            return
+        fresh = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        about = _written(fresh, method, state)
+        about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
+        (fresh / ABOUT).write_text(json.dumps(about, indent=1))
+        if folder.exists():
+            shutil.rmtree(folder)
+        fresh.rename(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFileError(f"{folder}: states cannot be kept: {error}") from None
+
+
+def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
+    """Write the weights of all clients; return what the networks are."""
+    from hopfed.experiments.fl import classifier_of
+    from hopfed.neural.models.weights import plain_names, write_tensors
+    from hopfed.neural.training.evaluation import Network
+
+    task = method.loaded
+    files = []
+    same = type(method).shared and set(state.down) <= {EVERYONE}
+    for c in range(1 if same else len(task.split)):
+        own = state.clients.get(c)
+        own = method.client_start(c, method.task.seed) if own is None else own
+        down = state.down.get(c, state.down.get(EVERYONE, {}))
+        params = plain_names(method.personal(own, down, c), task.model(c))
+        files.append(write_tensors(folder, ALL if same else f"client-{c}", params).name)
+    data, tensors = task.split.dataset, task.tensors
+    scoring = classifier_of(method, state, 0)
+    moments = [None if m is None else m.flatten().tolist() for m in (tensors.mean, tensors.std)]
+    return {
+        "files": files * len(task.split) if same else files,
+        "models": list(task.names),
+        "shape": list(data.shape),
+        "images": data.is_images,
+        "tokens": 0 if data.is_images else int(data.inputs.max()) + 1,
+        "classes": list(data.class_names),
+        "mean": moments[0],
+        "std": moments[1],
+        "norm": task.spec.norm,
+        "head_layer": task.spec.head_layer,
+        "alone": isinstance(scoring, Network) and scoring.model is task.model(0),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A client's network that was kept.
+
+    Attributes
+    ----------
+    model : the network.
+    about : what `model.json` says.
+    """
+
+    model: Any
+    about: dict[str, Any]
+
+    def probabilities(self, inputs: np.ndarray) -> np.ndarray:
+        """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes).
+
+        Raises
+        ------
+        DataError : inputs of another shape.
+        """
+        import torch
+
+        from hopfed.neural.data.tensors import Tensors
+
+        if list(inputs.shape[1:]) != self.about["shape"]:
+            got = tuple(inputs.shape[1:])
+            raise DataError(f"examples of shape {got}, trained on {tuple(self.about['shape'])}")
+        moments = (self.about["mean"], self.about["std"])
+        mean, std = (None if m is None else torch.tensor(m)[:, None, None] for m in moments)
+        labels = torch.zeros(len(inputs), dtype=torch.int64)
+        data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
+        with torch.inference_mode():
+            parts = [self.model(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
+        return np.asarray(torch.cat(parts))
+
+
+def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
+    """Read a client's network from a folder `seed-S`.
+
+    Parameters
+    ----------
+    trusted : names of code that may be imported, where the network is one of a user.
+
+    Raises
+    ------
+    DataError : not such a folder, or one that names code which is not trusted.
+    ArgumentError : there is no such client.
+    """
+    from hopfed.data.files import reading
+    from hopfed.neural.models import build
+    from hopfed.neural.models.brought import own_code
+    from hopfed.neural.models.weights import load_weights
+
+    folder = Path(folder)
+    if not (folder / ABOUT).is_file():
+        raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
+    with reading(folder / ABOUT):
+        about = json.loads((folder / ABOUT).read_text())
+        names, files, shape = about["models"], about["files"], about["shape"]
+        if not 0 <= client < len(names):
+            raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
+        for name in own_code([names[client]]):
+            if name not in trusted:
+                raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
+        images = bool(about["images"])
+        model = build(
+            names[client],
+            channels=shape[0] if images else about["tokens"],
+            size=shape[-1] if images else shape[0],
+            classes=len(about["classes"]),
+            seed=0,
+            norm=about["norm"],
+            tokens=not images,
+            head_layer=about["head_layer"],
+        )
+        load_weights(model, folder / Path(files[client]).name)
+    return Kept(model.eval(), about)

@@ -1,0 +1,160 @@
+"""Training, evaluation and neighbours on a device, which `pretend` stands for where there is none.
+
+A tensor of the device that meets one of the CPU is an error there, and whatever makes the host
+wait is counted.
+"""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
+
+import pretend  # noqa: E402
+
+from hopfed.errors import ArgumentError, BackendError  # noqa: E402
+from hopfed.experiments import fl  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.neural.data.tensors import opened  # noqa: E402
+from hopfed.neural.memory.neighbours import Index  # noqa: E402
+from hopfed.neural.methods import METHODS, method  # noqa: E402
+from hopfed.neural.training.places import CPU, moved  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
+
+FAST = ("fedavg", "fedproto", "knn-per", "sohip", "fedh2l", "fedssa")
+
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    """Tasks and networks of one device are not those of the next."""
+    yield
+    task_of.cache_clear()
+
+
+def settings(name, **changes):
+    small = "proxy=mlp:8" if any(f.name == "proxy" for f in fields(method(name))) else ""
+    base = {"models": ("lenet",), "clients": 3, "rounds": 2, "rate": 0.7, "examples": 100}
+    return fl.Config(method=name, options=small, partition="iid", **(base | changes))
+
+
+def play(config):
+    """Losses and test accuracies of two rounds; clients take part in one, both or none."""
+    found, state = [], None
+    for t in range(config.rounds):
+        arrays, state, _ = fl.play(config, 1, t, state, LocalEngine())
+        assert (arrays["faults/code"] <= 1).all()
+        found.append((arrays["client/loss"], arrays["test"]))
+    return found
+
+
+def check(monkeypatch, name, way):
+    """Nothing is mixed, results are those of the CPU, and waits do not grow with the epochs."""
+    waits = []
+    for epochs in (1, 3):
+        config = settings(name, way=way, epochs=epochs, device="cuda:0")
+        if name in ("fedh2l", "fedmd"):  # whose rounds are steps
+            own = replace(config, options=f"steps={epochs}", epochs=1)
+            config = config if name == "fedmd" else own
+        with pretend.device(monkeypatch) as counts:
+            there = play(config)
+            counts.pop("to device")
+            waits.append(dict(counts))
+        task_of.cache_clear()
+        here = play(replace(config, device="cpu"))
+        for (loss, test), (loss_here, test_here) in zip(there, here, strict=True):
+            np.testing.assert_allclose(loss, loss_here, rtol=2e-3)
+            np.testing.assert_allclose(test, test_here, atol=0.2)  # of ten examples
+    assert waits[0] == waits[1]
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", FAST)
+def test_a_method_on_a_device(monkeypatch, name, way):
+    check(monkeypatch, name, way)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("name", [n for n in METHODS if n not in FAST])
+def test_any_method_on_a_device(monkeypatch, name, way):
+    check(monkeypatch, name, way)
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "amsgrad"])
+def test_every_optimizer_keeps_its_state_on_the_way(monkeypatch, optimizer, way):
+    # FedMD's optimizers go on from round to round.
+    config = settings("agg", way=way, optimizer=optimizer, lr=0.003, clip=1.0, augment=True)
+    with pretend.device(monkeypatch) as counts:
+        there = play(replace(config, device="cuda:0"))
+        assert not any(name.startswith("read") for name in counts), counts
+    task_of.cache_clear()
+    for (loss, _), (loss_here, _) in zip(there, play(config), strict=True):
+        np.testing.assert_allclose(loss, loss_here, rtol=2e-3)
+
+
+def test_the_check_itself_finds_what_is_mixed_or_read(monkeypatch):
+    with pretend.device(monkeypatch) as counts:
+        a = torch.ones(3, device="cuda:0")
+        assert a.device == pretend.DEVICE
+        with pytest.raises(RuntimeError, match="expected all tensors on one device"):
+            a + torch.ones(3)
+        with pytest.raises(RuntimeError, match="expected all tensors on one device"):
+            torch.nn.functional.linear(a, torch.ones(2, 3))
+        assert (a + torch.tensor(1.0)).device == pretend.DEVICE  # a number may come along
+        assert not counts["to host"]
+        assert float(a.sum()) == 3
+        assert bool((a > 0).all())
+        a.cpu()
+        assert (counts["read by _local_scalar_dense"], counts["to host"]) == (2, 1)
+        with pytest.raises(RuntimeError, match="numpy"):
+            a.numpy()
+
+
+def test_many_tensors_leave_by_one_copy_for_each_type(monkeypatch):
+    with pretend.device(monkeypatch) as counts:
+        held = {(n,): torch.full((n, 2), float(n), device="cuda:0") for n in range(1, 5)}
+        held[9,] = torch.arange(3, device="cuda:0")
+        back = moved(held, CPU)
+    assert counts["to host"] == 2
+    assert [back[n,].tolist() for n in (1, 9)] == [[[1, 1]], [0, 1, 2]]
+    assert back[3,].shape == (3, 2)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_neighbours_are_the_same_on_a_device(monkeypatch, own):
+    rng = np.random.default_rng(0)
+    keys = rng.integers(0, 3, (300, 4)).astype(np.float32)  # many distances tie
+    queries = keys[:40] if own else rng.integers(0, 3, (40, 4)).astype(np.float32)
+    rows = np.arange(40) if own else None
+    here = Index(keys).search(queries, 7, rows)
+    with pretend.device(monkeypatch):
+        index = Index(keys, "exact", "cuda:0")
+        there = index.search(queries, 7, rows)
+    for a, b in zip(here, there, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert index.nbytes == 4 * 300 * 5
+
+
+def test_a_device_that_is_not_there_is_one_line():
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(BackendError, match="device cuda:0: ") as caught:
+        opened("cuda:0")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(BackendError, match="device cuda:0: "):
+        task_of(TaskSpec(clients=2, examples=100, device="cuda:0"))
+
+
+@pytest.mark.parametrize("way", ["sequential", "stacked"])
+def test_compiled_losses_are_the_same(way):
+    config = settings("fedprox", way=way, models=("mlp:16",))
+    plain, compiled = play(config), play(replace(config, compile="eager"))
+    for (loss, _), (other, _) in zip(plain, compiled, strict=True):
+        np.testing.assert_allclose(loss, other, rtol=1e-4)
+    with pytest.raises(ArgumentError, match=r"compile must be empty, or one of .*inductor"):
+        Training(compile="gcc")
