@@ -216,7 +216,7 @@ def predicted(method: Any, state: FederationState) -> np.ndarray:
     """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
     from hopfed.neural.readout import Spectrum
 
-    down = state.down.get(EVERYONE)
+    down = state.down.get(EVERYONE, {})
     members = [int(c) for c in down["members"]]
     sums = [method.own_sums(state.clients.get(c), down, c) for c in members]
     whole = Spectrum.of(sum(sums[1:], sums[0]))

@@ -164,5 +164,7 @@ def _exchange(method: Hebbian, state: State, clients: list[int], exchange: int) 
 
 def _method(config: dict[str, Any]) -> Hebbian:
     kinds = {f.name: f.type for f in fields(Hebbian)}
-    options = {n: float(v) if kinds.get(n) == "float" else v for n, v in config["options"].items()}
+    options: dict[str, Any] = {
+        n: float(v) if kinds.get(n) == "float" else v for n, v in config["options"].items()
+    }
     return Hebbian(from_plain(TaskSpec, config["task"]), **options)

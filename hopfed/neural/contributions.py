@@ -101,8 +101,10 @@ def broadcast(state: State) -> Message:
 def _sum(name: str, messages: Iterable[Message]) -> np.ndarray:
     arrays = [np.asarray(message[name]) for message in messages]
     if name in COUNTED:
-        return _narrow(name, np.sum(arrays, axis=0, dtype=np.int64))
-    return np.concatenate(arrays) if name != "sketch" else np.sum(arrays, axis=0, dtype=np.float64)
+        return _narrow(name, np.asarray(np.sum(arrays, axis=0, dtype=np.int64)))
+    if name == "sketch":
+        return np.asarray(np.sum(arrays, axis=0, dtype=np.float64))
+    return np.concatenate(arrays)
 
 
 def _narrow(name: str, total: np.ndarray) -> np.ndarray:

@@ -164,8 +164,8 @@ class Hebbian(OnBits):
             message = self._operator(down, client)
             state = dict(message)
             if self.epsilon:
-                found = self.bits_of(down, client, "train")
-                message = self.private.release(*found, context.rng("noise"))
+                examples = self.bits_of(down, client, "train")
+                message = self.private.release(*examples, context.rng("noise"))
         else:
             bits, _ = self.bits_of(down, client, "validation")
             found = self._likelihoods(state, down, client)
