@@ -200,7 +200,7 @@ class MatchedOperator(HebbianOperator):
 
     @property
     def nbytes(self) -> int:  # noqa: D102
-        return self.base.nbytes + 8 * self.n_sites * (2 + self.taken.shape[1] // 2)
+        return int(self.base.nbytes + 8 * self.n_sites * (2 + self.taken.shape[1] // 2))
 
     def _added(self, other: Self) -> Self:
         got = f"{type(self).__name__} and {type(other).__name__}"
