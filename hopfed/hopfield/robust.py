@@ -147,6 +147,10 @@ def _spread(entries: np.ndarray, cell: float) -> np.ndarray:
 def loss(share: float) -> float:
     """Variance of a trimmed mean of normal values over that of their mean.
 
+    Parameters
+    ----------
+    share : of the values left out at either end; 1/2 leaves the median.
+
     Examples
     --------
     >>> loss(0.0), round(loss(0.1), 3), round(loss(0.5), 3)

@@ -184,6 +184,15 @@ def copied(net: nn.Module) -> Params:
     """Return a copy of the parameters and buffers that a module was made with, in main memory.
 
     They are read from a device once, because training never changes the module itself.
+
+    Parameters
+    ----------
+    net : any module.
+
+    Examples
+    --------
+    >>> list(copied(nn.Linear(2, 3)))
+    ['weight', 'bias']
     """
     if net not in _MADE:
         _MADE[net] = {name: t.detach().cpu() for name, t in net.state_dict().items()}
