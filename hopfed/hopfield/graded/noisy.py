@@ -48,6 +48,7 @@ from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
 PARTS = 64  # of a row, that classes share
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
+WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
 NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
@@ -160,8 +161,9 @@ def exact_sums(step: str, rows: Bits, down: Message) -> Message:
 def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
 
-    Log-odds are rounded first, so that sums over columns are exact: a row gets the same numbers
-    whatever rows there are beside it.
+    Log-odds are rounded first, and weights before they are divided, so that all sums and quotients
+    are of whole numbers: a row gets the same numbers whatever rows there are beside it, and on any
+    machine. Were they others when a question is asked again, the same noise would cancel.
     """
     T = inside(means)
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
@@ -169,13 +171,11 @@ def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray
     logs = times(rows, odds) + seen_times(rows, even)
     logs = logs + np.rint(FINE * np.log(np.maximum(np.asarray(shares, np.float64), 1e-12)))
     best = logs.argmax(axis=1)
-    weights = np.exp((logs - logs.max(axis=1, keepdims=True)) / FINE)
-    total = np.zeros(len(weights))
-    for k in range(weights.shape[1]):  # in one order, however many rows there are
-        total += weights[:, k]
-    q: np.ndarray = np.floor(PARTS * weights / total[:, None])
+    likely = np.exp((logs - logs.max(axis=1, keepdims=True)) / FINE)
+    weights = np.rint(WEIGHT * likely).astype(np.int64)
+    q = PARTS * weights // weights.sum(axis=1, keepdims=True)
     q[np.arange(len(q)), best] += PARTS - q.sum(axis=1)
-    return q
+    return q.astype(np.float64)
 
 
 def _pairs(rows: Bits, q: np.ndarray) -> np.ndarray:

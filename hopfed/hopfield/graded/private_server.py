@@ -12,7 +12,7 @@ over the classes that would be remembered if nobody answered any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,7 +84,8 @@ def look_at(
     """What a look for classes goes by, from answers with products of columns."""
     said = list(messages.values())
     rows, weights, cut = _bounds(method, messages)
-    pairs = _pooled(said, "pairs", rows, weights, cut)
+    one_by_one = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
+    pairs = np.array([_pooled(each, "pairs", rows, weights, cut) for each in one_by_one])
     unit = method.noise.scale("pairs") / method.noise.scale("signed")
     return Look(sums, pairs, parent, unit, [np.array([k]) for k in range(len(parent))], said, cut)
 
@@ -99,7 +100,7 @@ def _bounds(
 
 
 def _pooled(
-    said: list[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
 ) -> np.ndarray:
     each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
     return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
