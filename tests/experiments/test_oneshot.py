@@ -29,7 +29,7 @@ def test_the_cost_of_noise_is_predicted_and_measured(monkeypatch):
     measured = [found[f"privacy/hebbian global/{e}/test"][0] for e in ("1000", "0.3")]
     assert predicted[0] - predicted[1] > 0.3
     np.testing.assert_allclose(predicted, measured, atol=0.15)
-    names = [table.name for table in oneshot.tables(config, found)]
+    names = [table.title for table in oneshot.tables(config, found)]
     assert names[0] == "privacy"
 
 
