@@ -47,7 +47,9 @@ examples does not always see that.
 
 CIFAR-10, 8,000 images, ten clients by Dirichlet(.3), 128 filters of 6 x 6 pixels: 64.0 +- 1.9 on
 seeds 100 to 102, alone 59.8 +- 2.0, for all 46.4 +- 1.6; on seeds 0 to 2, on which the method was
-tried first, 66.8 +- .6. A seed takes a minute. Deeper features, and clients by the hundred, are not
+tried first, 66.8 +- .6. A seed takes a minute. With 256 filters and ``ridge=gcv`` it has 67.9 on
+seed 200, in 86 seconds of one core: one seed only. A hundred clients with 80 images of MNIST each,
+32 filters, Dirichlet(.3), seeds 200 to 202: 93.1 +- .8, alone 80.3 +- 1.4. Deeper features are not
 measured yet.
 
 Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
