@@ -27,9 +27,29 @@ features it adds +.2: a read-out for all loses 8.7 there, and validation chooses
 With 8 filters in place of 64 it has 95.6, with 128 99.1. The grid of settings was chosen on seeds 0
 to 7.
 
+Ridge (seeds 200 to 202, digits, Dirichlet(.3)): the grid 99.0 +- .3, cross-validation of the pooled
+spectrum 99.0 +- .3, evidence 98.9 +- .3, so that validation has 15 settings to choose from in place
+of 60. Directions that Tracy-Widom or the Marchenko-Pastur edge count are too few: 97.8 and 97.7.
+What pooling gains in squared error is predicted: with equal labels (seeds 0 to 2) .094 to .105,
+measured .108 to .128. In accuracy it is not: by Dirichlet(.3) a client alone has the squared error
+of all, measured, and 4 points less.
+
+The same bits in the hands of others: kNN-Per with the pooled read-out gains as much as this one at
+concentrations of .1, 1 and 10, and 1.2 points less at .3; pFedGP, whose examples stay at home, is
+within 1.1 points of the read-out alone, and wins under rotation (+.8 +- .1, this one +.1 +- .3);
+nearest prototypes are always below it.
+
+Privacy (32 filters, public bits, delta 1e-5, noise at each of ten clients): the read-out for all
+has 92.5, 90.4, 86.9 and 67.3 at epsilon 100, 30, 10 and 3, where first-order theory says 92.9,
+91.2, 86.9 and 68.1; the personal one gains +2.8, +1.2, -.8 and -1.2 points over alone. With few
+examples noise costs more than pooling gives from 10 downwards, and a client with a dozen validation
+examples does not always see that.
+
 CIFAR-10, 8,000 images, ten clients by Dirichlet(.3), 128 filters of 6 x 6 pixels: 64.0 +- 1.9 on
 seeds 100 to 102, alone 59.8 +- 2.0, for all 46.4 +- 1.6; on seeds 0 to 2, on which the method was
-tried first, 66.8 +- .6. A seed takes a minute. Deeper features, and clients by the hundred, are not
+tried first, 66.8 +- .6. A seed takes a minute. With 256 filters and ``ridge=gcv`` it has 67.9 on
+seed 200, in 86 seconds of one core: one seed only. A hundred clients with 80 images of MNIST each,
+32 filters, Dirichlet(.3), seeds 200 to 202: 93.1 +- .8, alone 80.3 +- 1.4. Deeper features are not
 measured yet.
 
 Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
