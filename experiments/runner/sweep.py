@@ -11,6 +11,7 @@ import csv
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from hopfed._lib.outputs import check_writable, replacing
 from hopfed._lib.settings import require, with_settings
-from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner.execute import begun, check_fits, serial
 from hopfed.experiments.runner.units import Job, feed, workers_of
 from hopfed.federation.engines.local import LocalEngine
@@ -108,7 +109,8 @@ def sweep(
 
     Raises
     ------
-    ArgumentError : an unknown engine or setting; a folder that cannot be written.
+    ArgumentError : an unknown engine; a folder that cannot be written.
+    HopfedError : no cell could be run.
 
     Examples
     --------
@@ -125,12 +127,17 @@ def sweep(
     folder = Path(out)
     if not folder.is_dir():
         check_writable(folder)
-        folder.mkdir()
     reasons: dict[Path, str] = {}
     cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
     jobs = _begun(experiment, config, grid, cells, first, reasons)
+    if jobs:
+        folder.mkdir(exist_ok=True)
     _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
     found = [_found(cell, jobs.get(cell.path), reasons.get(cell.path)) for cell in cells]
+    if all(cell.status != OK for cell in found):
+        with suppress(OSError):  # there is something in it
+            folder.rmdir()
+        raise HopfedError(f"no cell could be run; the first: {found[0].status}")
     write_table(found, tuple(grid), folder / "table.csv")
     return found
 
@@ -164,8 +171,6 @@ def _begun(
             ledger = begun(experiment, its, cell.path, True, BUDGET, more)
         except HopfedError as error:
             reasons[cell.path] = str(error)
-            if len(reasons) == len(cells):
-                raise ArgumentError("--grid", "such that one cell can be run", error) from None
             continue
         ledger.often = False  # many short cells are not to wait for their files
         jobs[cell.path] = Job(experiment.__name__, its, ledger)

@@ -54,6 +54,9 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     dask = options["dask"]
     if dask is not None and options["engine"] != "dask":
         raise ArgumentError("--dask", "given together with --engine dask", options["engine"])
+    known = experiment.RECORD.measures
+    if options["measure"] is not None and known and options["measure"] not in known:
+        raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     workers = options["workers"]
     opened = nullcontext() if dask is None else cluster(dask, workers)
     with opened, progress(name) as report:
@@ -98,19 +101,19 @@ def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> Non
     from hopfed.figures.sweep import draw_sweep
 
     names = measures_of(cells)
-    if measure is not None and measure not in names:
-        raise ArgumentError("--measure", f"one of {', '.join(names)}", measure)
     grid = table(*keys, *names[:SHOWN])
     for cell in cells:
         pairs = (cell.measure(name) for name in names[:SHOWN])
         grid.add_row(*map(shown, cell.values), *map(_words, pairs))
     out.print(grid)
     written = [folder / "table.csv"]
-    if names:
-        drawn = measure or names[0]
+    drawn = measure or next(iter(names), "to draw")
+    if drawn in names:
         values = {cell.values: cell.measure(drawn) for cell in cells}
         save(draw_sweep(keys, values, drawn), folder / "figure.png")
         written.append(folder / "figure.png")
+    else:
+        err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
     for path in written:
         out.print(f"wrote {shown(path)}")
 
