@@ -96,6 +96,19 @@ def test_the_tables_at_hand_are_read():
     assert 0.04 < (found["ability"].rows == 0).mean() < 0.06
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mushroom.csv", "nltcs.npz", "semeion.npz"])
+def test_large_tables_are_described_better_than_by_their_columns(name):
+    if not (DATA / "tables" / name).is_file():
+        pytest.skip(f"{name} is not at hand; set HOPFED_DATA to its folder")
+    table = name.partition(".")[0]
+    config = tables.Config(str(DATA / "tables"), (table,), ("one class",), seeds=1)
+    arrays = tables.run(config, 0)
+    one, several, columns = arrays["likelihood"][0]
+    assert one > columns + 0.04
+    assert several > columns + 0.04
+
+
 def test_scikit_learns_own_tables():
     found = load_tables("", ())
     assert [t.name for t in found] == ["breast cancer", "digits", "iris", "wine"]
