@@ -40,7 +40,7 @@ step has WDP 90.4.
 
 PACS at 64 x 64, LeNet from scratch, 100 rounds, three seeds: IND 29.5 / 53.2 / 21.2, AGG at equal
 images 46.9 / 57.5 / 42.4, FedH2L 46.5 / 52.6 / 44.2. FedH2L is better on other domains and worse on
-the own domain. The paper starts from networks trained on ImageNet.
+the own domain. The paper does not say which weights its networks start from.
 
 Run it with ``hopfed run fedh2l --preset default --out fedh2l.h5``. PACS instead, 64 x 64, with one
 architecture or several: ``--set data=pacs --set partition=domain --set clients=4`` and ``--set

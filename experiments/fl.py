@@ -139,6 +139,7 @@ RECORD = Record(
         "test": Measure("test accuracy, mean over clients"),
         "weighted": Measure("test accuracy, clients weighted by test examples"),
         "decile": Measure("test accuracy, worst tenth of the clients"),
+        "quantile": Measure("test accuracy that a tenth of the clients does not exceed"),
         "spread": Measure("standard deviation over clients"),
         "round": Measure("round chosen by validation"),
         "last": Measure("test accuracy in the last round"),
@@ -268,12 +269,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     best, chosen = chosen_round(arrays)
     test, seeds = arrays["test"], np.arange(len(best))
     scored = ~np.isnan(test).all(axis=2)
-    weights = arrays["sizes"][:, 0, :, 2].astype(float)
     up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
     summary = {
         "test": mean_and_sd(chosen.mean(axis=1)),
-        "weighted": mean_and_sd((chosen * weights).sum(axis=1) / weights.sum(axis=1)),
+        "weighted": mean_and_sd(by_size(chosen, arrays)),
         "decile": mean_and_sd(worst_tenth(chosen)),
+        "quantile": mean_and_sd(lowest(chosen)),
         "spread": mean_and_sd(chosen.std(axis=1)),
         "round": mean_and_sd(best + 1.0),
         "last": mean_and_sd(test[:, -1].mean(axis=1)),
@@ -307,6 +308,19 @@ def worst_tenth(accuracy: np.ndarray) -> np.ndarray:
     from hopfed.neural.training.evaluation import bottom_decile
 
     return bottom_decile(accuracy)
+
+
+def lowest(accuracy: np.ndarray) -> np.ndarray:
+    """Accuracy that a tenth of the clients does not exceed, along the last axis."""
+    from hopfed.neural.training.evaluation import low_quantile
+
+    return low_quantile(accuracy)
+
+
+def by_size(accuracy: np.ndarray, arrays: Arrays) -> np.ndarray:
+    """Mean (seeds,) of the clients' accuracy (seeds, clients), weighted by their test examples."""
+    weights = arrays["sizes"][:, 0, :, 2].astype(float)
+    return np.asarray((accuracy * weights).sum(axis=1) / weights.sum(axis=1))
 
 
 def spent(arrays: Arrays, name: str) -> np.ndarray:

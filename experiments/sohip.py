@@ -67,7 +67,7 @@ METHODS = {
     "fedssa": ("fedssa", ""),
     "fedral": ("fedral", ""),
     "fedkd": ("fedkd", "rounds={rounds}"),
-    "fedmrl": ("fedmrl", ""),
+    "fedmrl": ("fedmrl", "nested=1"),  # as in the kept rows; the method's default is nested
     "pfedes": ("pfedes", ""),
     "sohip": ("sohip", ""),
     "sohip not collective": ("sohip", "ablation=c"),

@@ -240,9 +240,10 @@ def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """One number per seed for each cell and measure.
 
-    ``test`` and ``decile`` are at the round that counts; ``early`` and ``last`` at
-    given rounds; megabytes (both ways) and GFLOP are those of a client until the chosen round;
-    ``unseen`` is that of the clients that never take part, where there are any.
+    ``test``, ``weighted`` by test examples, ``decile``, the mean of the worst tenth, and
+    ``quantile``, see `low_quantile`, are at the round that counts; ``early`` and ``last`` not;
+    megabytes (both ways) and GFLOP are those of a client until the chosen round; ``unseen`` is that
+    of the clients that never take part, where there are any.
     """
     found = {}
     settings = {cell.key: cell.config for cell in cells_of(bench)}
@@ -256,7 +257,9 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         up, down, flops = (fl.spent(a, n) for n in ("traffic/up", "traffic/down", "client/flops"))
         found[key] = {
             "test": chosen.mean(axis=1),
+            "weighted": fl.by_size(chosen, a),
             "decile": fl.worst_tenth(chosen),
+            "quantile": fl.lowest(chosen),
             "spread": chosen.std(axis=1),
             "early": test[:, early],
             "last": test[:, -1],

@@ -285,6 +285,7 @@ def test_unseen_clients_stand_apart_in_tables():
 
     test = np.tile([0.5, 0.5, 0.9], (2, 4, 1))
     zeros = {n: np.zeros((2, 4, 3)) for n in ("traffic/up", "traffic/down", "client/flops")}
+    zeros["sizes"] = np.ones((2, 4, 3, 3), int)
     summary = _cells.summarise(Apart(), {"test": test, "validation": test, **zeros})
     assert summary["unseen/fedavg/unseen"][0] == pytest.approx(0.9)
     assert "methods/fedavg/unseen" not in summary

@@ -136,6 +136,7 @@ def test_batches_of_one_example(cls, settings):
         (lambda: FedKD(TASK, end=1.5), r"end must be in \(0, 1\]"),
         (lambda: FedKD(TASK, rounds=0), "rounds must be at least 1"),
         (lambda: FedMRL(TASK, width=-1), "width must be at least 0"),
+        (lambda: FedMRL(TASK, nested=0.0), r"nested must be in \(0, 1\]"),
         (lambda: FedMRL(TASK, width=85).server_start(0), "width must be at most 84"),
         (lambda: FedRAL(TASK, least=1.5), r"least must be in \[0, 1\]"),
         (lambda: FedRAL(TASK, levels=0), "levels must be at least 1"),
@@ -162,7 +163,9 @@ def test_nested_headers_read_one_projection():
     assert fused.shape == (3, method.loaded.model(0).feature_dim)
     torch.testing.assert_close(own, net.own.head(fused))
     torch.testing.assert_close(shared, net.shared.head(fused[:, :30]))
-    assert make(FedMRL, {}).net(0).shared.head.in_features == 84  # lenet's, the shortest
+    # Half of lenet's, the shortest; the same models, but not nested.
+    assert make(FedMRL, {}).net(0).shared.head.in_features == 42
+    assert make(FedMRL, {"nested": 1.0}).net(0).shared.head.in_features == 84
 
 
 def test_the_projector_stays_and_persists():

@@ -15,7 +15,12 @@ from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.figures import fl as figure  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
-from hopfed.neural.training.evaluation import Network, accuracies, bottom_decile  # noqa: E402
+from hopfed.neural.training.evaluation import (  # noqa: E402
+    Network,
+    accuracies,
+    bottom_decile,
+    low_quantile,
+)
 from hopfed.runs import Run  # noqa: E402
 
 SMALL = {
@@ -204,3 +209,15 @@ def test_the_figure_is_drawn_from_the_run_alone(tmp_path):
 def test_bad_settings(call, message):
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+def test_means_by_size_and_quantiles_are_named_apart():
+    accuracy = np.linspace(0.05, 1, 20)
+    assert bottom_decile(accuracy) == pytest.approx(0.075)
+    assert low_quantile(accuracy) == pytest.approx(0.1)
+    assert low_quantile(np.array([0.5, 0.1, 0.9])) == 0.1
+    sizes = np.zeros((1, 1, 2, 3), int)
+    sizes[0, 0, :, 2] = 30, 10
+    assert fl.by_size(np.array([[1.0, 0.5]]), {"sizes": sizes}).tolist() == [0.875]
+    summary = execute(fl, config(rounds=1)).summary
+    assert {"weighted", "decile", "quantile"} <= summary.keys()

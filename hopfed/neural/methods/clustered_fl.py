@@ -51,7 +51,8 @@ class ClusteredFL(FedAvg):
 
     Attributes
     ----------
-    tol_1, tol_2 : the two tolerances, as in the programs.
+    tol_1, tol_2 : the two tolerances, as in the programs. They are norms of updates of all weights,
+        so they fit one model and learning rate: with LeNet on digits nothing is ever split.
     linkage : "complete" or "single".
 
     Examples

@@ -68,8 +68,9 @@ class FedMRL(Proxied):
 
     Attributes
     ----------
-    width : number of coordinates of the projection that the shared head reads; 0 takes the length
-        of the shortest features in the federation.
+    width : number of coordinates of the projection that the shared head reads; 0 takes the share
+        `nested` of the shortest features of a client.
+    nested : that share; 1 reads the whole projection of such a client, which is then not nested.
 
     Examples
     --------
@@ -85,6 +86,7 @@ class FedMRL(Proxied):
     """
 
     width: int = 0
+    nested: float = 0.5
 
     name: ClassVar[str] = "fedmrl"
     source: ClassVar[str] = "Yi et al., NeurIPS 2024"
@@ -93,17 +95,18 @@ class FedMRL(Proxied):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.width >= 0, "width", "at least 0", self.width)
+        require(0 < self.nested <= 1, "nested", "in (0, 1]", self.nested)
 
     def server_start(self, seed: int) -> State:
         """Check the width against the models."""
-        self._width(self.loaded.build(self.proxy))
+        self._width()
         return super().server_start(seed)
 
     def wrap(self, model: Model) -> nn.Module:
         """Both models and the projector."""
         small = self.loaded.build(self.proxy)
         with drawing(self.task.seed, "matryoshka"):
-            head = nn.Linear(self._width(small), self.loaded.classes)
+            head = nn.Linear(self._width(), self.loaded.classes)
             return Matryoshka(model, Model(small.features, head, small.feature_dim))
 
     def objective(
@@ -126,8 +129,8 @@ class FedMRL(Proxied):
         params = self.start_params(state, {}, client)
         return Network(_Own(self.net(client)), {f"net.{n}": t for n, t in params.items()})
 
-    def _width(self, small: Model) -> int:
+    def _width(self) -> int:
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
         rule = f"at most {min(lengths)}, the shortest features of a client"
         require(self.width <= min(lengths), "width", rule, self.width)
-        return self.width or min(*lengths, small.feature_dim)
+        return self.width or max(1, round(self.nested * min(lengths)))

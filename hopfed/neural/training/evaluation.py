@@ -158,6 +158,21 @@ def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))
 
 
+def low_quantile(accuracy: np.ndarray) -> np.ndarray:
+    """Accuracy that a tenth of the clients does not exceed; over the last axis.
+
+    The smallest accuracy of which at least a tenth of the clients have it or less, without
+    interpolation. `bottom_decile` is the mean of these clients instead.
+
+    Examples
+    --------
+    >>> float(low_quantile(np.linspace(0.1, 2.0, 20)).round(2))
+    0.2
+    """
+    found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
+    return np.asarray(found)
+
+
 def _sharing(classifiers: Sequence[Classifier]) -> list[list[int]]:
     """Group clients that share the same classifier object."""
     groups: dict[int, list[int]] = {}
