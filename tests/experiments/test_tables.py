@@ -105,8 +105,8 @@ def test_large_tables_are_described_better_than_by_their_columns(name):
     config = tables.Config(str(DATA / "tables"), (table,), ("one class",), seeds=1)
     arrays = tables.run(config, 0)
     one, several, columns = arrays["likelihood"][0]
-    assert one > columns + 0.04
-    assert several > columns + 0.04
+    assert one > columns + 0.1
+    assert several > columns + 0.1
 
 
 def test_scikit_learns_own_tables():
