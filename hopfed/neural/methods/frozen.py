@@ -83,7 +83,7 @@ class Frozen(Hebbian):
     >>> method = Frozen(TaskSpec(models=("mlp",), clients=2, examples=200), filters=8)
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
     >>> played.traffic.up.tolist()  # bytes that each client sent
-    [8176, 8176]
+    [7936, 7936]
     """
 
     reader: str = "neighbours"
