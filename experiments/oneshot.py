@@ -234,7 +234,7 @@ RECORD = Record(
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:
     """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
-    from hopfed.neural.readout import Spectrum
+    from hopfed.neural.readouts.ridge import Spectrum
 
     down = state.down.get(EVERYONE, {})
     members = [int(c) for c in down["members"]]

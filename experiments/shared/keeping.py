@@ -138,7 +138,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     """
     from hopfed.data.files import reading
     from hopfed.neural.models import build
-    from hopfed.neural.models.brought import own_code
+    from hopfed.neural.models.foreign import own_code
     from hopfed.neural.models.weights import load_weights
 
     folder = Path(folder)

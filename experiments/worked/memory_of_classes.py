@@ -23,10 +23,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.memory.associative import AssociativeMemory
-from hopfed.neural.evidence import best_ridge
 from hopfed.neural.memory.associative import Associative, class_archetypes
 from hopfed.neural.methods.hebbian import Hebbian
-from hopfed.neural.readout import Spectrum, Sums
+from hopfed.neural.readouts.evidence import best_ridge
+from hopfed.neural.readouts.ridge import Spectrum, Sums
 from hopfed.neural.training.task import TaskSpec
 
 DAMAGE = (0.0, 0.1, 0.2, 0.3, 0.4)

@@ -20,8 +20,8 @@ from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import RunFileError
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import malformed
-from hopfed.neural.contributions import added, broadcast, forgotten, gave
 from hopfed.neural.methods.hebbian import Hebbian
+from hopfed.neural.readouts.contributions import added, broadcast, forgotten, gave
 from hopfed.neural.training.evaluation import accuracies
 from hopfed.neural.training.task import TaskSpec
 from hopfed.runs import Run, blaming

@@ -10,10 +10,10 @@ from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.evidence import best_ridge  # noqa: E402
 from hopfed.neural.methods.frozen import Frozen  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readout import Spectrum  # noqa: E402
+from hopfed.neural.readouts.evidence import best_ridge  # noqa: E402
+from hopfed.neural.readouts.ridge import Spectrum  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 TASK = TaskSpec(models=("mlp",), clients=3, examples=500, partition="dirichlet:1")

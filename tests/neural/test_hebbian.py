@@ -15,9 +15,9 @@ from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.kernels import pack  # noqa: E402
-from hopfed.neural.bits import Filters, Patches, as_bits  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readout import Choice, Sums, log_probabilities, readouts  # noqa: E402
+from hopfed.neural.readouts.bits import Filters, Patches, as_bits  # noqa: E402
+from hopfed.neural.readouts.ridge import Choice, Sums, log_probabilities, readouts  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.spectral.sharpening import dream, sharpened_product  # noqa: E402
 

@@ -12,7 +12,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.engines.pool import PoolEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readout import Spectrum  # noqa: E402
+from hopfed.neural.readouts.ridge import Spectrum  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 FORMS = ("counts", "factors", "sketch")

@@ -12,9 +12,9 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Field, Message, Spec, digest
-from hopfed.neural.bits import Bits, Filters, Patches
 from hopfed.neural.methods._closed_form import ClosedForm
-from hopfed.neural.public_bits import public_bits
+from hopfed.neural.readouts.bits import Bits, Filters, Patches
+from hopfed.neural.readouts.public_bits import public_bits
 
 BITS = ("pooled", "public")
 

@@ -30,12 +30,12 @@ from torch import Tensor
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.neural.bits import Bits
-from hopfed.neural.evidence import best_ridge
 from hopfed.neural.memory.gaussian import process
 from hopfed.neural.memory.neighbours import Index, Neighbours, mix
 from hopfed.neural.methods.hebbian import SCALES, Hebbian
-from hopfed.neural.readout import Readout, Spectrum
+from hopfed.neural.readouts.bits import Bits
+from hopfed.neural.readouts.evidence import best_ridge
+from hopfed.neural.readouts.ridge import Readout, Spectrum
 from hopfed.neural.training.evaluation import Classifier
 
 __all__ = ["Frozen"]

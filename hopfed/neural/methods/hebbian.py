@@ -16,12 +16,12 @@ No gradient is computed, and one round is enough. It has four exchanges:
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
-settings of the grid; rho may come from the spectrum instead (`hopfed.neural.evidence`).
+settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.evidence`).
 
 With ``bits=public`` there is nothing to agree on, and with ``choose=own`` every client chooses for
 itself: the third exchange is all that leaves a client. Then who leaves is forgotten to the bit
-(`hopfed.neural.contributions`), and noise on that one message is all that privacy asks for
-(`hopfed.neural.private_sums`).
+(`hopfed.neural.readouts.contributions`), and noise on that one message is all that privacy asks for
+(`hopfed.neural.readouts.private_sums`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.hopfield.encoding import Encoding, leading_factors
 from hopfed.kernels import pack
-from hopfed.neural.contributions import added, broadcast
-from hopfed.neural.evidence import RANKS, RULES, best_ridge, count
 from hopfed.neural.methods._bits import OnBits
-from hopfed.neural.private_sums import PrivateSums
-from hopfed.neural.readout import Choice, Mixture, Readout, Spectrum, Sums, log_probabilities
+from hopfed.neural.readouts.contributions import added, broadcast
+from hopfed.neural.readouts.evidence import RANKS, RULES, best_ridge, count
+from hopfed.neural.readouts.private_sums import PrivateSums
+from hopfed.neural.readouts.ridge import Choice, Mixture, Readout, Spectrum, Sums, log_probabilities
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.spectral.operators import FactorOperator
 

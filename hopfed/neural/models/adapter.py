@@ -63,7 +63,7 @@ class Body(nn.Module):
 
 
 def seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
-    """Return inputs as a brought network sees them; see `Body`."""
+    """Return inputs as a foreign network sees them; see `Body`."""
     if x.ndim == 4 and shape.size == 1:
         return x.flatten(1)
     return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x

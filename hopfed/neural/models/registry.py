@@ -19,7 +19,7 @@ from hopfed._lib.settings import MOST, require, whole
 from hopfed.errors import ArgumentError
 from hopfed.neural.models.adapter import adapted
 from hopfed.neural.models.base import Model, Shape, rectified
-from hopfed.neural.models.brought import is_brought, make
+from hopfed.neural.models.foreign import is_foreign, make
 from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
 from hopfed.neural.models.recurrent import lstm
 from hopfed.neural.models.residual import mobilenet_v2, resnet
@@ -66,12 +66,12 @@ def build(
     Parameters
     ----------
     name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64; or
-        a network that is brought, see `hopfed.neural.models.brought`.
+        a network of others, see `hopfed.neural.models.foreign`.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
-    init : "he", as above; "own", as the layers or a brought network initialise themselves, which
+    init : "he", as above; "own", as the layers or a foreign network initialise themselves, which
         for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
-    tokens, head_layer : of a brought network, see `hopfed.neural.models.adapter.adapted`.
+    tokens, head_layer : of a foreign network, see `hopfed.neural.models.adapter.adapted`.
     pretrained : take the weights that torchvision, timm or Hugging Face publish.
     settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
         an lstm.
@@ -89,9 +89,9 @@ def build(
     """
     shape = Shape(channels, size, classes, norm)
     require(init in INITS, "init", f"one of {', '.join(INITS)}", repr(init))
-    if is_brought(name):
-        return _brought(name, shape, seed, init, tokens, head_layer, pretrained)
-    rule = "left out: only brought networks have one"
+    if is_foreign(name):
+        return _foreign(name, shape, seed, init, tokens, head_layer, pretrained)
+    rule = "left out: only foreign networks have one"
     require(not head_layer, "head_layer", rule, repr(head_layer))
     require(not pretrained, "weights", f"a file, or none, for {name}", "pretrained")
     name, widths = _parse(name)
@@ -111,7 +111,7 @@ def build(
     return model
 
 
-def _brought(
+def _foreign(
     name: str, shape: Shape, seed: int, init: str, tokens: bool, head: str, pretrained: bool
 ) -> Model:
     """Build a network that hopfed does not have."""
@@ -149,7 +149,7 @@ def assign(
     require(len(names) > 0, "names", "one or more models", "none")
     require(clients >= 1, "clients", "at least 1", clients)
     for name in names:
-        if not is_brought(name):
+        if not is_foreign(name):
             check_name(name)
     if isinstance(rule, str):
         require(rule == "cycle", "rule", "cycle, or a list of models, one per client", repr(rule))
@@ -180,7 +180,7 @@ def reads(name: str, *, images: bool) -> bool:
     >>> reads("lstm:64", images=True), reads("mlp", images=True), reads("mine:Net", images=False)
     (False, True, True)
     """
-    return is_brought(name) or (_parse(name)[0] == "lstm") != images
+    return is_foreign(name) or (_parse(name)[0] == "lstm") != images
 
 
 def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:

@@ -84,7 +84,7 @@ def write_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor]) -> Pat
 def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
     """Name tensors of a model as the network that it was made from does.
 
-    A brought network can load them by its own `load_state_dict`, if it has as many classes.
+    A foreign network can load them by its own `load_state_dict`, if it has as many classes.
 
     Examples
     --------

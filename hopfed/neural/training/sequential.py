@@ -36,7 +36,7 @@ def train_sequential(
 
 @contextmanager
 def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
-    """Let layers that draw, as dropout does, draw from a stream of the jobs of a brought network.
+    """Let layers that draw, as dropout does, draw from a stream of the jobs of a foreign network.
 
     The networks of hopfed draw nothing.
     """

@@ -20,7 +20,7 @@ from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
-from hopfed.neural.models.brought import is_brought, own_code
+from hopfed.neural.models.foreign import is_foreign, own_code
 from hopfed.neural.models.registry import reads
 from hopfed.neural.models.weights import load_weights
 
@@ -39,10 +39,10 @@ class TaskSpec:
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
     models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
-        module:Net, FILE.py:Net, torchvision:NAME, timm:NAME and hf:NAME networks that are brought.
+        module:Net, FILE.py:Net, torchvision:NAME, timm:NAME and hf:NAME foreign networks.
     norm : "group" or "batch".
     init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
-    head_layer : layer of a brought network that is its head; empty for its last linear layer.
+    head_layer : layer of a foreign network that is its head; empty for its last linear layer.
     weights : for each of `models` a file of weights, "pretrained" for those of its library, or
         "none"; empty for none.
     frozen : whether only heads are trained.
@@ -168,7 +168,7 @@ class Task:
             norm=spec.norm,
             init=spec.init,
             tokens=not data.is_images,
-            head_layer=spec.head_layer if is_brought(architecture) else "",
+            head_layer=spec.head_layer if is_foreign(architecture) else "",
             pretrained=weights == PRETRAINED,
         )
         if weights not in (NONE, PRETRAINED):

@@ -36,7 +36,7 @@ REPEATS = 5  # largest number of repeats of every timing
 PATIENCE = 1.0  # after this many seconds two repeats are enough
 FEW = 24  # with fewer steps in a group, measuring costs more than it can save
 
-_ALONE: WeakSet[nn.Module] = WeakSet()  # brought networks that cannot be stacked
+_ALONE: WeakSet[nn.Module] = WeakSet()  # foreign networks that cannot be stacked
 
 
 class AloneWarning(UserWarning):
@@ -76,7 +76,7 @@ def _train(
         if way == "stacked" and len(group) > 1:
             train_stacked(group, data, training, objective, augment)
             return
-    except Exception as error:  # of a brought network that `vmap` cannot batch
+    except Exception as error:  # of a network of others that `vmap` cannot batch
         if not bodies(group[0].net):
             raise
         _ALONE.add(group[0].net)

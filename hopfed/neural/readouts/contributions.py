@@ -3,7 +3,7 @@
 Operators of bits and class sums are integers. So the sums do not depend on the order in which
 clients came, and a client that leaves is subtracted: what is left is, to the bit, what it would be
 if that client had never taken part. That holds where nothing else depends on the client, see
-`hopfed.neural.public_bits`, and for counts: factors and sketches are rounded.
+`hopfed.neural.readouts.public_bits`, and for counts: factors and sketches are rounded.
 """
 
 from __future__ import annotations

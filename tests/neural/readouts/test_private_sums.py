@@ -12,10 +12,10 @@ from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.hopfield.encoding import lower  # noqa: E402
 from hopfed.kernels import pack  # noqa: E402
-from hopfed.neural.contributions import added  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.private_sums import PrivateSums  # noqa: E402
-from hopfed.neural.readout import Spectrum, Sums  # noqa: E402
+from hopfed.neural.readouts.contributions import added  # noqa: E402
+from hopfed.neural.readouts.private_sums import PrivateSums  # noqa: E402
+from hopfed.neural.readouts.ridge import Spectrum, Sums  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 

@@ -157,7 +157,7 @@ class Choice:
 
     Attributes
     ----------
-    ridge : rho; 0 for the one that theory finds, see `hopfed.neural.evidence`.
+    ridge : rho; 0 for the one that theory finds, see `hopfed.neural.readouts.evidence`.
     own : weight of the client's own examples beside those of all; -1 for them alone.
     scale : of the scores, before they are probabilities.
     prior : power of the client's own class shares over those of all.

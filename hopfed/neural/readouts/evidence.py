@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from hopfed.neural.readout import Spectrum
+from hopfed.neural.readouts.ridge import Spectrum
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import MarchenkoPastur, RankRule, TracyWidom
 
@@ -36,7 +36,7 @@ def log_evidence(spectrum: Spectrum, ridge: float) -> float:
     Examples
     --------
     >>> from hopfed.kernels import pack
-    >>> from hopfed.neural.readout import Sums
+    >>> from hopfed.neural.readouts.ridge import Sums
     >>> z, y = np.array([[1, 1], [1, -1], [1, 1], [1, -1]]), np.array([0, 1, 0, 1])
     >>> found = Spectrum.of(Sums.of(pack(z), y, 2))
     >>> log_evidence(found, 0.01) > log_evidence(found, 10.0)  # the bits say it all
@@ -56,7 +56,7 @@ def predicted_error(spectrum: Spectrum, ridge: float) -> float:
     Examples
     --------
     >>> from hopfed.kernels import pack
-    >>> from hopfed.neural.readout import Sums
+    >>> from hopfed.neural.readouts.ridge import Sums
     >>> rng = np.random.default_rng(0)
     >>> z = np.where(rng.random((4000, 30)) < 0.5, 1, -1)
     >>> y = (z[:, 0] * np.where(rng.random(4000) < 0.9, 1, -1) > 0).astype(int)
@@ -84,7 +84,7 @@ def best_ridge(spectrum: Spectrum, rule: str) -> float:
     Examples
     --------
     >>> from hopfed.kernels import pack
-    >>> from hopfed.neural.readout import Sums
+    >>> from hopfed.neural.readouts.ridge import Sums
     >>> rng = np.random.default_rng(0)
     >>> z = np.where(rng.random((400, 30)) < 0.5, 1, -1)
     >>> z[:, -1] = 1  # the constant bit
@@ -114,7 +114,7 @@ def count(spectrum: Spectrum, rule: str) -> int:
     Examples
     --------
     >>> from hopfed.kernels import pack
-    >>> from hopfed.neural.readout import Sums
+    >>> from hopfed.neural.readouts.ridge import Sums
     >>> from hopfed.data.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(0)
     >>> z = draw_examples(rademacher(2, 40, rng), 400, 0.7, rng)[0]

@@ -25,12 +25,12 @@ SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
 
 
-def is_brought(name: str) -> bool:
+def is_foreign(name: str) -> bool:
     """Whether a name is of a network that hopfed does not have.
 
     Examples
     --------
-    >>> is_brought("mine:Net"), is_brought("mlp:32"), is_brought("lenet")
+    >>> is_foreign("mine:Net"), is_foreign("mlp:32"), is_foreign("lenet")
     (True, False, False)
     """
     from hopfed.neural.models.registry import MODELS
@@ -50,7 +50,7 @@ def own_code(names: Iterable[str]) -> tuple[str, ...]:
     >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224"])
     ('mine:Net',)
     """
-    return tuple(n for n in names if is_brought(n) and n.partition(":")[0] not in LIBRARIES)
+    return tuple(n for n in names if is_foreign(n) and n.partition(":")[0] not in LIBRARIES)
 
 
 def make(name: str, shape: Shape, *, pretrained: bool) -> nn.Module:

@@ -9,9 +9,9 @@ from hopfed.data.channel import draw_examples, rademacher  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.kernels import pack  # noqa: E402
-from hopfed.neural.evidence import best_ridge, count, log_evidence, predicted_error  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readout import Spectrum, Sums  # noqa: E402
+from hopfed.neural.readouts.evidence import best_ridge, count, log_evidence, predicted_error  # noqa: E402
+from hopfed.neural.readouts.ridge import Spectrum, Sums  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from hopfed._lib.random import stream
-from hopfed.neural.bits import Bits, Filters, Patches
+from hopfed.neural.readouts.bits import Bits, Filters, Patches
 
 IMAGES = 400
 

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST, lower, symmetric
-from hopfed.neural.readout import Spectrum, Sums
+from hopfed.neural.readouts.ridge import Spectrum, Sums
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
 from hopfed.spectral.operators import DenseOperator
 
