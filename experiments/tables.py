@@ -10,7 +10,9 @@ The tables are scikit-learn's own, and those of a folder (`data`).
 
 Run it with ``hopfed run tables --workers 2 --out tables.h5``; larger tables of a folder, for which
 StepMix takes hours, with ``--set data=FOLDER --set names=mushroom,nltcs,semeion --set
-"methods=one class,k-means" --seeds 1``.
+"methods=one class,k-means" --seeds 1``. Measured on that one partition, held-out nats an entry of
+``recover`` / k-means / one class: nltcs -.381 / -.384 / -.580 (12 classes), semeion -.437 / -.488 /
+-.607 (79), mushroom -.126 / -.137 / -.300 (57); five owners -.381, -.442 and -.125.
 """
 
 from __future__ import annotations
