@@ -16,12 +16,6 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method.
-
-Rows that are unsure of their class tell less of its means than so many sure ones would: in place of
-the n of a column's classes stands the matrix ``p_j sum_rows R R^T`` of responsibilities R, and half
-the logarithm of the ratio of both determinants, each with the prior's rows c, is added (T. A.
-Louis, J. R. Stat. Soc. B 44 (1982) 226, for the information that is missing). Without it few
-entries a row, where no row is sure, hide classes that explain new rows far better than fewer do.
 """
 
 from __future__ import annotations
@@ -73,14 +67,12 @@ class ClassSums:
     signed : (K, N) observed entries added up.
     seen : (K, N) number of observed entries.
     log_likelihood : of all that is observed, for the classes that were asked about.
-    overlaps : (K, K) products of responsibilities added up; None where rows are taken to be sure.
     """
 
     counts: np.ndarray
     signed: np.ndarray
     seen: np.ndarray
     log_likelihood: float = float("nan")
-    overlaps: np.ndarray | None = None
 
     @property
     def plus(self) -> np.ndarray:
@@ -119,18 +111,6 @@ def class_sums(owner: Owner, told: Message) -> Message:
     owner.learn(told["means"], told["shares"])
     likelihood = owner.log_densities.sum()
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
-
-
-def sums_and_overlaps(owner: Owner, told: Message) -> Message:
-    """Sums of an owner's rows over classes, and how far rows are between them.
-
-    Parameters
-    ----------
-    told : as of `class_sums`.
-    """
-    if isinstance(owner.rows, Reread):
-        return added(owner, owner.rows, sums_and_overlaps, told)
-    return {**class_sums(owner, told), "overlaps": owner.weights.T @ owner.weights}
 
 
 def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
@@ -237,7 +217,6 @@ class Prior:
             total(scaled, "signed"),
             total(scaled, "seen"),
             float(likelihood),
-            total(scaled, "overlaps") if "overlaps" in scaled[0] else None,
         )
 
     def fitted(self, sums: ClassSums) -> Prior:
@@ -272,15 +251,6 @@ class Prior:
         found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
         return found
 
-    def _unsure(self, sums: ClassSums) -> float:
-        """What unsure rows leave unknown of the means, of which evidence is not taken."""
-        if sums.overlaps is None or np.isinf(self.concentration):
-            return 0.0
-        c, n = self.concentration, sums.counts.sum(axis=0)
-        told = np.maximum(np.linalg.eigvalsh(sums.overlaps), 0.0)
-        less = np.log(c + np.outer(self.observed, n)) - np.log(c + np.outer(self.observed, told))
-        return float(((1 - self.part) * less.sum(axis=1)).sum() / 2)
-
     def evidence(self, classes: Mixture, sums: ClassSums) -> float:
         """Log evidence of so many classes, from the sums that `classes` were asked for."""
         n = sums.counts.sum(axis=0)
@@ -296,7 +266,6 @@ class Prior:
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
         value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
-        value += self._unsure(sums)
         return float(value + gammaln(K + 1))  # classes have no order
 
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from graded_tables import classes
@@ -16,7 +14,6 @@ from hopfed.archetypes.graded.mixture import (
 )
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.residuals import residual_product, residual_squares, row_sums
-from hopfed.archetypes.graded.search import single
 from hopfed.archetypes.graded.splitting import residual_products
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
@@ -146,37 +143,6 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     total += gammaln(2) + gammaln(n + 1).sum() - gammaln(62)
     total -= 20 * np.log((1 / (1 / (c + 1) + 1 / n)).sum())  # the columns' own rates, by Laplace
     assert fit.evidence == pytest.approx(total, abs=0.2)
-
-
-def test_unsure_rows_count_for_what_they_tell_of_the_means():
-    T, y, x = classes(3, 40, 500, 2, missing=0.5)
-    owners = Owners.of([x], seed=0)
-    prior = replace(Prior.of(owners), concentration=3.0)
-    given = expect(owners, Mixture(0.5 * T, np.full((1, 3), 1 / 3)), prior)
-    R, prior = owners.members[0].posterior, given.prior
-    plain = prior.evidence(given.classes, replace(given.sums, overlaps=None))
-    lost = 0.0
-    for p in prior.observed:
-        wide = prior.concentration * np.eye(3)
-        sure = np.linalg.slogdet(wide + p * np.diag(R.sum(axis=0)))[1]
-        lost += (sure - np.linalg.slogdet(wide + p * R.T @ R)[1]) / 2
-    assert given.evidence - plain == pytest.approx(lost, rel=1e-4)
-    assert lost > 10
-    sure = replace(given.sums, overlaps=np.diag(given.sums.counts[0]))
-    assert prior.evidence(given.classes, sure) == pytest.approx(plain)
-
-
-@pytest.mark.parametrize("seed", [26, 44])
-def test_few_entries_a_row_do_not_hide_classes(seed):
-    """They explain new rows better than one class does: 2.55 against 2.59 nats a row."""
-    _, y, x = classes(3, 50, 3000, seed, shape=(0.5, 5), missing=0.8)
-    owners, hot = Owners.of([x], seed=0), np.eye(3)[y]
-    prior = Prior.of(owners)
-    three = iterate(owners, ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x != 0)), prior, 30)
-    one = single(owners, prior)
-    assert three.evidence > one.evidence
-    bare = three.prior.evidence(three.classes, replace(three.sums, overlaps=None))
-    assert bare < one.evidence  # as if rows were sure
 
 
 def test_bounded_owners():
