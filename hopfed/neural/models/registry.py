@@ -114,8 +114,8 @@ def build(
 def _foreign(
     name: str, shape: Shape, seed: int, init: str, tokens: bool, head: str, pretrained: bool
 ) -> Model:
-    """Build a network that hopfed does not have."""
-    with drawing(seed, "features", name):
+    """Build a network that hopfed does not have: the same one, in whatever folder its file lies."""
+    with drawing(seed, "features", name.rpartition(":")[2]):
         net = make(name, shape, pretrained=pretrained)
         repeats = not tokens and name.partition(":")[0] in ("torchvision", "hf")
         model = adapted(net, name, shape, tokens=tokens, head=head, repeats=repeats)
