@@ -9,7 +9,7 @@ from hopfed.data.batches import Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.node import Node, Shelf
+from hopfed.federation.engines.flower.node import KeptStates, Node
 from hopfed.federation.engines.flower.wire import Request, write_request
 from hopfed.federation.faults import Fault
 from hopfed.federation.recipes import describe
@@ -37,7 +37,7 @@ def site(folder, rows=None, released=None, epsilon=None, ledger=None, **limits):
     owner = Owner(rows, 7, epsilon, ledger=ledger, limits=limits, released=record)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     folder.mkdir(parents=True, exist_ok=True)
-    return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
+    return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
 
 def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):

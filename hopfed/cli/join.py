@@ -243,10 +243,10 @@ def _join(
     out_file: Path | None,
 ) -> None:
     from hopfed._lib.home import home
+    from hopfed.federation.engines.flower.client import ClientProcess, client_folder
+    from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
-    from hopfed.federation.engines.flower.shelf import Shelf
-    from hopfed.federation.engines.flower.site import Site, site_folder
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.budget import Ledger
     from hopfed.hopfield.consent import Owner
@@ -255,25 +255,25 @@ def _join(
 
     address(server, "--server")
     keys = private_key(key)
-    folder = site_folder(home(), keys[1])
+    folder = client_folder(home(), keys[1])
     ledger = Ledger(home() / "privacy")
     if epsilon is not None:
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
     node = Node(
-        Shelf(folder / "states"),
+        KeptStates(folder / "states"),
         lambda method, _: owner.adapt(method),
         trusted=ALLOWED,
         private=True,
     )
-    site = Site(server, read(ca, "--ca"), keys, node, folder, patience, say)
+    process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
     def watch(request: Any, reply: Any) -> None:
         if request.last:
             _finish(request.down, rows.shape[1], out_file)
-            site.finished.set()
+            process.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
         if reply.fault:
@@ -284,7 +284,7 @@ def _join(
         say(f"{where}: sending {parts}")
 
     node.watch = watch
-    site.run()
+    process.run()
 
 
 def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) -> None:
@@ -315,7 +315,7 @@ def _means(told: np.ndarray, number: int, columns: int) -> np.ndarray:
 
 
 def _secret(folder: Path) -> int:
-    """Secret of this site, made once."""
+    """Secret of this client, made once."""
     from hopfed.federation.engines.flower.private import replacing_private
 
     path = folder / "secret"

@@ -11,7 +11,7 @@ from hopfed.data.batches import Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.errors import LocalError
 from hopfed.experiments.serve import Config
-from hopfed.federation.engines.flower.shelf import Shelf
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.messages import digest
 from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.encoding import Encoding, symmetric
@@ -48,7 +48,7 @@ def test_a_client_answers_no_question_unless_its_owner_says_so(tmp_path):
 
 def test_rows_do_not_stay_for_questions_that_are_not_answered(tmp_path):
     node = default(tmp_path)
-    state = node.shelf.get("run", 0, ask(node, method()).state)
+    state = node.kept.get("run", 0, ask(node, method()).state)
     assert set(state) == {"plasticity", "salt"}
 
 
@@ -156,13 +156,13 @@ def test_a_damaged_ledger_is_named_to_the_owner_alone(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named_to_the_owner_alone(tmp_path):
     node, told = default(tmp_path), []
-    node.shelf = Shelf(tmp_path / "states")
+    node.kept = KeptStates(tmp_path / "states")
     (tmp_path / "states").write_text("in the way")
     node.watch = lambda _, reply: told.append(reply.reason)
     refused(ask(node, method()), "this client cannot answer, and has told its owner why")
     assert str(tmp_path) in told[0]
     with pytest.raises(LocalError, match="must be writable"):
-        node.shelf.put("run", 0, 0, 0, {})
+        node.kept.put("run", 0, 0, 0, {})
 
 
 # The same request, and one that is almost the same.

@@ -17,8 +17,8 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, flower
 from hopfed.federation.engines.flower import engine as engines
 from hopfed.federation.engines.flower.engine import HELD, FlowerEngine
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.node import Node
-from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.flower.simulation import FlowerSimulation
 from hopfed.federation.engines.flower.wire import write_reply
 from hopfed.federation.engines.local import LocalEngine
@@ -110,7 +110,7 @@ def test_a_state_travels_in_neither_direction(simulation, monkeypatch):
         assert held < 1000, "a state of 20 kB went along"
 
 
-class Door:
+class Connections:
     """A grid before one node, which may lose, spoil or repeat what passes."""
 
     def __init__(self, node, spoil=lambda attempt, reply: reply):
@@ -135,7 +135,7 @@ def remote(grid, there=lambda c: 7, **options):
 
 
 def test_the_federation_holds_the_name_of_a_state_that_is_elsewhere(identity, tmp_path):
-    engine = remote(Door(Node(Shelf(tmp_path), trusted=None)))
+    engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
     state = {}
     for t in range(3):
         (outcome,) = engine.step(Counter(), calls_of([state], t))
@@ -150,7 +150,7 @@ def test_a_node_that_is_restarted_goes_on_and_a_request_made_again_gets_its_answ
     """Even one from before the last answer, as of a server that was resumed."""
     names = [{}]
     for t in range(3):  # a new process each time
-        engine = remote(Door(Node(Shelf(tmp_path), trusted=None)))
+        engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
         names.append(engine.step(Counter(), calls_of([names[-1]], t))[0].state)
     for t in (1, 2, 2):
         outcome = engine.step(Counter(), calls_of([names[t]], t))[0]
@@ -159,7 +159,7 @@ def test_a_node_that_is_restarted_goes_on_and_a_request_made_again_gets_its_answ
 
 
 def test_states_of_long_ago_are_dropped_and_that_is_told_in_words(identity, tmp_path):
-    engine = remote(Door(Node(Shelf(tmp_path), trusted=None)))
+    engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
     states = [{}]
     for t in range(12):
         states.append(engine.step(Counter(), calls_of([states[-1]], t))[0].state)
@@ -170,15 +170,18 @@ def test_states_of_long_ago_are_dropped_and_that_is_told_in_words(identity, tmp_
 
 
 def test_what_is_lost_is_asked_again_and_what_never_comes_times_out(identity, tmp_path):
-    lost = Door(Node(Shelf(), trusted=None), lambda attempt, r: r if attempt > 1 else None)
+    lost = Connections(
+        Node(KeptStates(), trusted=None), lambda attempt, r: r if attempt > 1 else None
+    )
     assert remote(lost).step(Counter(), calls_of([{}]))[0].fault == Fault.NONE
-    never = Door(Node(Shelf(), trusted=None), lambda attempt, reply: None)
+    never = Connections(Node(KeptStates(), trusted=None), lambda attempt, reply: None)
     outcome = remote(never, timeout=0.3).step(Counter(), calls_of([{}]))[0]
     assert outcome.fault == Fault.TIMED_OUT
     assert outcome.reason.endswith("it is silent")
     gone = Error(ErrorCode.NODE_UNAVAILABLE, "node is offline")
-    offline = Door(
-        Node(Shelf(), trusted=None), lambda _, reply: FlowerMessage(gone, reply_to=asked(reply))
+    offline = Connections(
+        Node(KeptStates(), trusted=None),
+        lambda _, reply: FlowerMessage(gone, reply_to=asked(reply)),
     )
     outcome = remote(offline, timeout=0.3).step(Counter(), calls_of([{}]))[0]
     assert outcome.reason.endswith("node is offline")
@@ -190,7 +193,7 @@ def asked(reply):
 
 def test_a_client_that_is_not_there_is_waited_for_a_little_only(identity, monkeypatch):
     monkeypatch.setattr(engines, "GRACE", 0.2)
-    engine = remote(Door(None), lambda c: None, timeout=60.0)
+    engine = remote(Connections(None), lambda c: None, timeout=60.0)
     outcome = engine.step(Counter(), calls_of([{}]))[0]
     assert outcome.fault == Fault.TIMED_OUT
     assert outcome.reason.endswith("it is not there")
@@ -201,7 +204,9 @@ def test_an_answer_that_is_none_is_malformed(identity):
         reply.content["arrays"]["up"].data = b"hopfed-1" + b"\xff" * 40
         return reply
 
-    outcome = remote(Door(Node(Shelf(), trusted=None), spoil)).step(Counter(), calls_of([{}]))[0]
+    outcome = remote(Connections(Node(KeptStates(), trusted=None), spoil)).step(
+        Counter(), calls_of([{}])
+    )[0]
     assert outcome.fault == Fault.MALFORMED
 
 
@@ -215,9 +220,13 @@ def test_a_site_keeps_the_words_of_errors_that_may_quote_its_examples(identity):
 
     told = []
     node = Node(
-        Shelf(), private, lambda _, reply: told.append(reply.reason), trusted=None, private=True
+        KeptStates(),
+        private,
+        lambda _, reply: told.append(reply.reason),
+        trusted=None,
+        private=True,
     )
-    outcome = remote(Door(node)).step(Counter(), calls_of([{}]))[0]
+    outcome = remote(Connections(node)).step(Counter(), calls_of([{}]))[0]
     assert outcome.reason == "ValueError"
     assert told == ["ValueError: bad example 1 0 1 1"]
 

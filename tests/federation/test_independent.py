@@ -17,8 +17,8 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.experiments.serve import Config, play
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.node import Node
-from hopfed.federation.engines.flower.shelf import Shelf
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
@@ -299,7 +299,7 @@ def private_site(folder, rows):
     limits, released = Limits(smallest_batch=50), Released.of(folder / "released", rows)
     owner = Owner(rows, 7, 1.0, 1e-5, ledger, limits, released)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
-    return Node(Shelf(folder / "states"), adapt, trusted=ALLOWED, private=True)
+    return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
 
 # What a reason tells, and what a server can make a client do.

@@ -7,6 +7,7 @@ import pytest
 
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.engines.flower.client import client_folder
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys, read
 from hopfed.federation.engines.flower.private import (
     check_private,
@@ -14,7 +15,6 @@ from hopfed.federation.engines.flower.private import (
     replacing_private,
     write_new,
 )
-from hopfed.federation.engines.flower.site import site_folder
 
 
 def mode(path):
@@ -163,13 +163,13 @@ def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):
 def test_a_home_that_is_none_is_one_line(tmp_path, generous):
     make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
     public = private_key(tmp_path / "keys" / "client-0.key")[1]
-    folder = site_folder(tmp_path / "home" / "of" / "mine", public)
+    folder = client_folder(tmp_path / "home" / "of" / "mine", public)
     assert {mode(folder), mode(folder.parent), mode(folder.parent.parent)} == {0o700}
     (tmp_path / "file").write_text("no folder")
     for home in (tmp_path / "file", tmp_path / "file" / "below", "/proc/none"):
         with pytest.raises(ArgumentError, match="HOPFED_HOME must be a folder"):
-            site_folder(type(tmp_path)(home), public)
+            client_folder(type(tmp_path)(home), public)
     folder.rmdir()
     folder.symlink_to(tmp_path)
     with pytest.raises(ArgumentError, match="a link is in its place"):
-        site_folder(tmp_path / "home" / "of" / "mine", public)
+        client_folder(tmp_path / "home" / "of" / "mine", public)

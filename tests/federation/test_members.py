@@ -19,11 +19,11 @@ from rogue import part
 
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
+from hopfed.federation.engines.flower.client import ClientProcess
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
-from hopfed.federation.engines.flower.shelf import Shelf
-from hopfed.federation.engines.flower.site import Site
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
 
@@ -42,7 +42,7 @@ class Answer:
         return {"w": Field((1000,), "f")}
 
 
-class Rascal(Site):
+class Rascal(ClientProcess):
     """Answers as its trick says."""
 
     trick: Any = None
@@ -158,7 +158,7 @@ def started(kind, keys, server, c):
         f"127.0.0.1:{server.port}",
         (keys / "ca.pem").read_bytes(),
         private_key(keys / f"client-{c}.key"),
-        Node(Shelf(folder / "states"), trusted=None),
+        Node(KeptStates(folder / "states"), trusted=None),
         folder,
         patience=20.0,
         say=lambda words: None,
@@ -185,7 +185,7 @@ CALLS = [Call({}, {}, Context(0, 0, 0, c)) for c in range(3)]
 def test_the_others_are_heard(keys, trick, fault):
     listening = Listening("127.0.0.1", 0, keys / "server.pem", keys / "server.key", 10**7)
     with FlowerServer(listening, public_keys(keys, 3), lambda words: None) as server:
-        sites = [started(Rascal if c == 1 else Site, keys, server, c) for c in range(3)]
+        sites = [started(Rascal if c == 1 else ClientProcess, keys, server, c) for c in range(3)]
         sites[1].trick, sites[1].victim = trick, server.nodes[0]
         threads = [threading.Thread(target=one.run) for one in sites]
         for thread in threads:

@@ -12,11 +12,12 @@ from machines import Machines
 from rogue import Raw, Rogue, bomb, message, offer, packed, request, zipped
 
 from hopfed.errors import HopfedError
-from hopfed.federation.engines.flower import answers, site
+from hopfed.federation.engines.flower import answers
+from hopfed.federation.engines.flower import client as client_module
+from hopfed.federation.engines.flower.client import ClientProcess
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.flower.node import Node
-from hopfed.federation.engines.flower.shelf import Shelf
-from hopfed.federation.engines.flower.site import Site
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.client import unpack_patterns
 
@@ -140,16 +141,16 @@ def keys(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(site, "FETCH", 0.2)
+    monkeypatch.setattr(client_module, "FETCH", 0.2)
 
 
 def client(keys, folder, server, said, patience=20.0):
-    """A site that ends with a last word that it can use, as `hopfed join` does."""
+    """A client that ends with a last word that it can use, as `hopfed join` does."""
     folder.mkdir(exist_ok=True)
-    node = Node(Shelf(folder / "states"), trusted=ALLOWED, private=True)
+    node = Node(KeptStates(folder / "states"), trusted=ALLOWED, private=True)
     pair = private_key(keys / "client-0.key")
     authority = (keys / "ca.pem").read_bytes()
-    made = Site(server.address, authority, pair, node, folder, patience, said.append)
+    made = ClientProcess(server.address, authority, pair, node, folder, patience, said.append)
 
     def watch(request, reply):
         if request.last:
@@ -166,7 +167,7 @@ def client(keys, folder, server, said, patience=20.0):
 def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd):
     import socket
 
-    said, folder = [], tmp_path / "site"
+    said, folder = [], tmp_path / "client"
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(0.0)
         with Rogue(keys, [TRICKS[trick], goodbye]) as server:
@@ -181,14 +182,14 @@ def test_whatever_a_server_does_the_client_goes_on(keys, tmp_path, trick, capfd)
     assert len(said) < 8
     told = capfd.readouterr()
     assert "Traceback" not in told.err + told.out
-    assert {p.name for p in tmp_path.iterdir()} == {"site"}
+    assert {p.name for p in tmp_path.iterdir()} == {"client"}
     assert {p.name for p in folder.iterdir()} <= {"lock", "node", "states"}
 
 
 def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys, tmp_path):
     said = []
     with Rogue(keys, [(200, {}, b"\xff" * 50)] * 100) as server:
-        mine = client(keys, tmp_path / "site", server, said, patience=1.0)
+        mine = client(keys, tmp_path / "client", server, said, patience=1.0)
         with pytest.raises(HopfedError, match=r"makes no sense .*, for") as error:
             mine.run()
     assert str(error.value).isprintable()
@@ -196,7 +197,7 @@ def test_a_client_gives_up_on_a_server_that_makes_no_sense(keys, tmp_path):
 
 
 def test_heartbeats_that_are_none_end_no_thread(keys, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "HEARTBEAT_DEFAULT_INTERVAL", 0.3)
+    monkeypatch.setattr(client_module, "HEARTBEAT_DEFAULT_INTERVAL", 0.3)
     failed = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
 
@@ -206,19 +207,19 @@ def test_heartbeats_that_are_none_end_no_thread(keys, tmp_path, monkeypatch):
             return (200, {}, b"\xff" * 9) if step == "send-node-heartbeat" else answer
 
     with Garbling(keys, [(200, {}, b"")] * 10 + [goodbye]) as server:
-        client(keys, tmp_path / "site", server, []).run()
+        client(keys, tmp_path / "client", server, []).run()
         assert server.asked.count("send-node-heartbeat") > 1
     assert not failed
 
 
 @pytest.mark.parametrize("before", ["", "no number", "-1", "9" * 99, "\u00b2", "5"])
 def test_a_damaged_memory_of_the_last_node_is_no_memory(keys, tmp_path, before):
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "node").write_text(before)
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "node").write_text(before)
     with Rogue(keys, [goodbye]) as server:
-        client(keys, tmp_path / "site", server, []).run()
+        client(keys, tmp_path / "client", server, []).run()
         assert (server.asked[0] == "deactivate-node") == (before == "5")
-    assert (tmp_path / "site" / "node").read_text() == "7"
+    assert (tmp_path / "client" / "node").read_text() == "7"
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def stubs():
         patch.setattr("hopfed.federation.engines.pool.PoolEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.flower.simulation.FlowerSimulation", stop)
         patch.setattr("hopfed.federation.engines.flower.server.FlowerServer.__enter__", stop)
-        patch.setattr("hopfed.federation.engines.flower.site.Site.run", stop)
+        patch.setattr("hopfed.federation.engines.flower.client.ClientProcess.run", stop)
         patch.setattr("hopfed.cli.bench._measure", stop)
         patch.setattr("hopfed.cli.theory._simulated", stop)
         patch.setattr("hopfed.data.demo.letters_over_clients", stop)

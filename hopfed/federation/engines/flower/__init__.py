@@ -6,12 +6,13 @@ engine : the steps of an exchange as messages through a Flower grid.
 simulation : nodes in this process, on Flower's in-memory link.
 link : Flower's link state, and a run in it.
 server : the server's side across machines: Flower's Fleet API, and nothing else, over TLS.
-door : the connections to it: how many, of whom, and for how long.
-gate : the requests in them: whose they are, how much comes in, and how fast.
-site : the client's side: one process that asks the server for work.
-answers : what a site takes as an answer of the server.
+connections : the connections to it: how many, of whom, and for how long.
+requests : the requests in them: whose they are, how much comes in, and how fast.
+client : the client's side: one process that asks the server for work.
+answers : what a client takes as an answer of the server.
 objects : what came as Flower objects, checked before it is put together.
 keys : a certificate authority, the server's certificate and the clients' keys.
+kept_states : states that stay with the clients of a node.
 private : folders and files that their owner alone may read.
 
 Importing this package turns Flower's telemetry off and gives Flower a folder of ours.

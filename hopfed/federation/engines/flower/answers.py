@@ -1,4 +1,4 @@
-"""What a site takes as an answer of the server: so many bytes, in so much time, from this server.
+"""What a client takes as an answer of the server: so many bytes, in so much time, from this server.
 
 Flower's client reads whatever it is sent, as long as it is sent something, unpacks it, and goes
 where it is sent to. Here an answer is read within bounds and as it stands; a redirection is an
@@ -17,7 +17,7 @@ from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from hopfed.federation.engines.flower.gate import PIECE
+from hopfed.federation.engines.flower.requests import PIECE
 
 SECONDS = 30.0  # without a byte
 LONGEST = 300.0  # seconds that an answer may take

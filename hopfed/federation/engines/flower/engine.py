@@ -1,7 +1,7 @@
 """The engine itself: the steps of an exchange as messages through a Flower grid.
 
 A state never travels. The engine knows it by name (`hopfed.federation.engines.flower.node`): in a
-simulation it looks the state up on the shelf that all nodes share; across machines the federation
+simulation it looks the state up among those that all nodes share; across machines the federation
 holds the name in its place, and so does the run file.
 """
 
@@ -19,7 +19,7 @@ from flwr.serverapp.grid import Grid
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.federation.contract import Method, State
 from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.engines.flower.shelf import Shelf
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.wire import Reply, Request, read_reply, write_request
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.recipes import describe
@@ -44,7 +44,7 @@ class FlowerEngine:
     grid : what carries the messages.
     node : client -> id of its Flower node, None while there is none.
     run : name of the federation, under which nodes keep their states.
-    shelf : states of the nodes, where they are in this process; None where they are elsewhere.
+    kept : states of the nodes, where they are in this process; None where they are elsewhere.
     timeout : seconds an exchange may take; who has not answered by then has timed out. None waits
         for ever.
     again : seconds after which an unanswered request is sent again, to a node that may have been
@@ -56,14 +56,14 @@ class FlowerEngine:
         grid: Grid,
         node: Callable[[int], int | None],
         run: str,
-        shelf: Shelf | None = None,
+        kept: KeptStates | None = None,
         timeout: float | None = None,
         again: float | None = None,
     ):
         for name, seconds in (("timeout", timeout), ("again", again)):
             if seconds is not None and seconds <= 0:
                 raise ArgumentError(name, "above 0 seconds", seconds)
-        self.grid, self.node, self.run, self.shelf = grid, node, run, shelf
+        self.grid, self.node, self.run, self.kept = grid, node, run, kept
         self.timeout, self.again = timeout, again
         self._described: tuple[Method, tuple[str, dict[str, np.ndarray]]] | None = None
 
@@ -72,8 +72,8 @@ class FlowerEngine:
         requests = [self._request(method, call) for call in calls]
         replies = self._exchange(requests)
         outcomes = [self._outcome(r, reply) for r, reply in zip(requests, replies, strict=True)]
-        if self.shelf is not None:
-            self.shelf.clear()
+        if self.kept is not None:
+            self.kept.clear()
         return outcomes
 
     def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
@@ -91,9 +91,9 @@ class FlowerEngine:
         context = call.context
         base = b"" if HELD not in call.state else np.asarray(call.state[HELD]).tobytes()
         request = Request(self.run, context, base, text, parts, call.down)
-        if self.shelf is not None:
+        if self.kept is not None:
             step = context.round, context.exchange
-            name = self.shelf.put(self.run, _client(request), *step, call.state)
+            name = self.kept.put(self.run, _client(request), *step, call.state)
             return replace(request, base=name)
         return request
 
@@ -143,8 +143,8 @@ class FlowerEngine:
         if reply.fault != Fault.NONE:
             return Outcome(fault=reply.fault, reason=reply.reason)
         state: State = {HELD: np.frombuffer(reply.state, dtype=np.uint8)}
-        if self.shelf is not None:
-            state = self.shelf.get(self.run, _client(request), reply.state)
+        if self.kept is not None:
+            state = self.kept.get(self.run, _client(request), reply.state)
         return Outcome(state, reply.up, reply.metrics)
 
 

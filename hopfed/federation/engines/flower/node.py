@@ -1,8 +1,8 @@
 """A node: what a client does with a request.
 
 A request names the state to step from, which stays with the node
-(`hopfed.federation.engines.flower.shelf`), so that a request that is repeated, or made again by a
-server that was resumed, is answered from the same state with the same answer: steps draw from
+(`hopfed.federation.engines.flower.kept_states`), so that a request that is repeated, or made again
+by a server that was resumed, is answered from the same state with the same answer: steps draw from
 (seed, round, client) alone. Whatever a request holds, the answer to it is an answer.
 """
 
@@ -22,7 +22,7 @@ from flwr.clientapp import ClientApp
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, RunFileError, shown
 from hopfed.federation.contract import Context, Method, Metrics, State
-from hopfed.federation.engines.flower.shelf import Shelf
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Message, as_message, digest
@@ -53,7 +53,7 @@ class Node:
 
     Attributes
     ----------
-    shelf : the states.
+    kept : the states.
     adapt : puts what is the node's own into a method, such as its data, or refuses it.
     watch : is told of every answer before it leaves, and of every error in full.
     trusted : what recipes may name, see `hopfed.federation.recipes`.
@@ -62,7 +62,7 @@ class Node:
     say : is told in words what of a request its owner would not hear of otherwise.
     """
 
-    shelf: Shelf
+    kept: KeptStates
     adapt: Adapt = lambda method, _: method
     watch: Watch = lambda _, __: None
     trusted: Trusted = ("hopfed",)
@@ -119,7 +119,7 @@ class Node:
         c = request.context
         client = -1 if c.client is None else c.client
         if request.last:
-            self.shelf.drop(request.run, client)
+            self.kept.drop(request.run, client)
             return Reply()
         asked = request.run, client, c.seed, c.round, c.exchange, request.recipe
         key = *asked, request.base, digest(dict(request.parts)), digest(request.down)
@@ -127,14 +127,14 @@ class Node:
             return self._answered[key]
         method = self.adapt(_made(request.recipe, _Parts(request.parts), self.trusted), request)
         if request.base:
-            state = self.shelf.get(request.run, client, request.base)
+            state = self.kept.get(request.run, client, request.base)
         else:
             state = method.client_start(client, c.seed)
         with blas_threads(1):  # the order of summation depends on the number of threads
             after, up, metrics = method.client_step(state, request.down, c)
-        name = self.shelf.put(request.run, client, c.round, c.exchange, after)
+        name = self.kept.put(request.run, client, c.round, c.exchange, after)
         reply = Reply(name, as_message(up), metrics)
-        if self.shelf.folder is not None:  # in one process no request is ever repeated
+        if self.kept.folder is not None:  # in one process no request is ever repeated
             self._answered = {key: reply}
         return reply
 

@@ -33,12 +33,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
 from hopfed.errors import ArgumentError, DataError, HopfedError
-from hopfed.federation.engines.flower.door import Door, Limits, Server, make_room
+from hopfed.federation.engines.flower.connections import Connections, Limits, Server, make_room
 from hopfed.federation.engines.flower.engine import UNREADABLE, FlowerEngine
-from hopfed.federation.engines.flower.gate import Gate, Say
 from hopfed.federation.engines.flower.link import Link
 from hopfed.federation.engines.flower.objects import assembled
 from hopfed.federation.engines.flower.private import check_private
+from hopfed.federation.engines.flower.requests import RequestFilter, Say
 from hopfed.federation.engines.flower.wire import LIMIT
 
 PULL = 0.05  # seconds between two looks for replies
@@ -87,12 +87,14 @@ class FlowerServer:
         owner = NOOP_FLWR_AID, NOOP_ACCOUNT_NAME
         self.nodes = {c: self._link.state.create_node(*owner, k, 0) for c, k in enumerate(clients)}
         known = {key: c for c, key in enumerate(clients)}
-        door = Door(listening.limits)
-        self.gate = Gate(_fleet_app(self._link), listening.limit, known, say, door)
+        connections = Connections(listening.limits)
+        self.requests = RequestFilter(
+            _fleet_app(self._link), listening.limit, known, say, connections
+        )
         self._keys = dict(zip(self.nodes.values(), clients, strict=True))
         self._listening = listening
         config = uvicorn.Config(
-            self.gate,
+            self.requests,
             log_level="critical",
             loop="asyncio",
             http="h11",  # it bounds the length of headers
@@ -102,7 +104,7 @@ class FlowerServer:
             lifespan="off",
             ws="none",
         )
-        self._server = Server(config, door)
+        self._server = Server(config, connections)
 
     def __enter__(self) -> FlowerServer:
         try:
@@ -136,7 +138,7 @@ class FlowerServer:
 
     def engine(self, run: str, timeout: float) -> FlowerEngine:
         """Return the engine whose clients are those of this server."""
-        grid = _Grid(self._link, self.gate, self._keys)
+        grid = _Grid(self._link, self.requests, self._keys)
         return FlowerEngine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
 
     def online(self) -> list[int]:
@@ -167,10 +169,10 @@ class FlowerServer:
 class _Grid(InMemoryGrid):
     """Flower's grid on a link whose messages are stored in objects, as clients fetch them."""
 
-    def __init__(self, link: Link, gate: Gate, keys: dict[int, bytes]):
+    def __init__(self, link: Link, requests: RequestFilter, keys: dict[int, bytes]):
         super().__init__(link.factory, pull_interval=PULL)
         self.set_run(link.run)
-        self._id, self._gate, self._keys = link.run_id, gate, keys
+        self._id, self.requests, self._keys = link.run_id, requests, keys
         self._arriving: dict[str, FlowerMessage] = {}
         self._asked: dict[str, FlowerMessage] = {}
 
@@ -181,7 +183,7 @@ class _Grid(InMemoryGrid):
         # What else is there came unasked, or is the beginning of what never became whole.
         self.state.delete_sessions_in_run(self._id)
         self.state.object_store.clear()
-        self._gate.renew()
+        self.requests.renew()
         for message in messages:
             message.metadata.__dict__["_message_id"] = message.object_id
             self._store(message)
@@ -199,7 +201,7 @@ class _Grid(InMemoryGrid):
 
     def _remind(self) -> None:
         """Ask those again who came back without the message that they fetched before."""
-        joined = {self._gate.joined.pop() for _ in range(len(self._gate.joined))}
+        joined = {self.requests.joined.pop() for _ in range(len(self.requests.joined))}
         for asked, message in list(self._asked.items()):
             if self._keys[message.metadata.dst_node_id] in joined:
                 self._withdraw(asked)
@@ -231,7 +233,7 @@ class _Grid(InMemoryGrid):
             store.delete(name)
             return self._closed(asked, reply)
         try:
-            whole = assembled(name, store.get, self._gate.limit)
+            whole = assembled(name, store.get, self.requests.limit)
         except DataError as error:
             store.delete(name)
             return self._error(asked, str(error))
@@ -244,7 +246,7 @@ class _Grid(InMemoryGrid):
         return self._closed(asked, FlowerMessage(whole.content, reply_to=self._asked[asked]))
 
     def _refused(self, asked: str) -> FlowerMessage | None:
-        words = self._gate.refused.get(self._keys[self._asked[asked].metadata.dst_node_id])
+        words = self.requests.refused.get(self._keys[self._asked[asked].metadata.dst_node_id])
         return None if words is None else self._error(asked, words)
 
     def _error(self, asked: str, words: str) -> FlowerMessage:

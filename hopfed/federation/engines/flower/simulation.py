@@ -23,9 +23,9 @@ from flwr.superlink.grid import InMemoryGrid
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.engines.flower.engine import FlowerEngine
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.link import Link
 from hopfed.federation.engines.flower.node import Node
-from hopfed.federation.engines.flower.shelf import Shelf
 
 PULL = 0.002  # seconds between two looks for replies
 
@@ -40,10 +40,10 @@ class FlowerSimulation(FlowerEngine):
         self._link = Link()
         self._nodes: dict[int, int] = {}
         self._work: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        shelf = Shelf()
+        kept = KeptStates()
         # What this process describes it may also make: classes of any module.
-        app = Node(shelf, trusted=None).app()
-        super().__init__(_Grid(self._link, self._work), self._node, "simulation", shelf)
+        app = Node(kept, trusted=None).app()
+        super().__init__(_Grid(self._link, self._work), self._node, "simulation", kept)
         self._thread = threading.Thread(target=self._serve, args=(app,), daemon=True)
         self._thread.start()
 

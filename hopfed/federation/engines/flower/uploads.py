@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from hopfed.federation.engines.flower.door import Limits
+from hopfed.federation.engines.flower.connections import Limits
 
 SMALL = 1 << 16  # bytes of a body that carries no array
 _DRAINED = 1 << 24  # bytes of a refused body that are read

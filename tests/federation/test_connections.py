@@ -1,4 +1,4 @@
-"""Crowds before the server's door, over TLS on loopback: whoever has a key comes in."""
+"""Crowds at the server, over TLS on loopback: whoever has a key comes in."""
 
 import resource
 import socket
@@ -16,9 +16,9 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from hopfed.errors import ArgumentError
-from hopfed.federation.engines.flower.door import Door, Limits, make_room
-from hopfed.federation.engines.flower.gate import PIECE
+from hopfed.federation.engines.flower.connections import Connections, Limits, make_room
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
+from hopfed.federation.engines.flower.requests import PIECE
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 
 CLIENTS = 10
@@ -116,13 +116,13 @@ def test_idle_connections_of_strangers_do_not_keep_a_client_out(keys, kind):
     with ExitStack() as crowd, listening(keys, strangers=64, seconds=60.0) as server:
         for _ in range(300 if kind in (silent, half_a_greeting) else 100):
             crowd.enter_context(kind(keys, server))
-        door = server.gate.door
-        assert until(lambda: door.open(known=False) == 64)
+        connections = server.requests.connections
+        assert until(lambda: connections.open(known=False) == 64)
         with member(keys, server) as client:
             node = client.come_in()
             assert not client.ask(node).messages_list
-            assert door.open(known=True) == 1
-        assert door.open(known=False) <= 64
+            assert connections.open(known=True) == 1
+        assert connections.open(known=False) <= 64
         assert server.said == ["client 0 joined"]
 
 
@@ -135,7 +135,7 @@ def test_twelve_hundred_idle_connections_do_not_keep_a_client_out(keys):
         with member(keys, server) as client:
             client.come_in()
         assert time.monotonic() - began < 5.0
-        assert server.gate.door.open(known=False) <= 128
+        assert server.requests.connections.open(known=False) <= 128
 
 
 @pytest.mark.parametrize("kind", [silent, half_a_greeting, no_request, half_a_request])
@@ -144,7 +144,7 @@ def test_a_stranger_leaves_after_seconds(keys, kind):
         began = time.monotonic()
         assert is_closed(stranger)
         assert time.monotonic() - began < 5.0
-        assert until(lambda: server.gate.door.open(known=False) == 0)
+        assert until(lambda: server.requests.connections.open(known=False) == 0)
 
 
 def test_a_crowd_that_keeps_coming_does_not_keep_a_client_out(keys):
@@ -174,13 +174,13 @@ def test_a_crowd_that_keeps_coming_does_not_keep_a_client_out(keys):
 
 def test_a_client_has_few_connections_and_others_keep_theirs(keys):
     with listening(keys, connections=3) as server, ExitStack() as several:
-        door = server.gate.door
+        connections = server.requests.connections
         other = several.enter_context(member(keys, server, 1))
         node = other.come_in()
         for _ in range(6):
             several.enter_context(member(keys, server)).ask(server.nodes[0])
-        assert until(lambda: door.open(known=True) == 4)
-        assert len(door._of(1)) == 1
+        assert until(lambda: connections.open(known=True) == 4)
+        assert len(connections._of(1)) == 1
         other.ask(node)
 
 
@@ -195,9 +195,9 @@ def test_requests_without_a_key_or_with_the_key_of_another_read_no_body(keys):
                 stranger.settimeout(5)
                 assert stranger.recv(100).startswith(b"HTTP/1.1 401")
                 assert is_closed(stranger)
-        assert server.gate.uploads.most < 1000
-        assert not server.gate._sent
-        assert not server.gate.refused
+        assert server.requests.uploads.most < 1000
+        assert not server.requests._sent
+        assert not server.requests.refused
 
 
 def head(key, length, headers=None):
@@ -232,7 +232,7 @@ def test_unfinished_uploads_take_bounded_memory_and_end(keys):
             upload.settimeout(0.1)
             with suppress(OSError):  # what is not read stays with the sender
                 upload.sendall(bytes(PIECE // 2))
-        uploads = server.gate.uploads
+        uploads = server.requests.uploads
         assert 2 * PIECE < uploads.held <= room
         with member(keys, server, 9) as client:
             began = time.monotonic()
@@ -265,21 +265,21 @@ def test_as_many_files_may_be_open_as_there_are_connections():
 
 def test_the_crowd_pushes_out_its_own_first():
     left = []
-    door = Door(Limits(strangers=4))
+    connections = Connections(Limits(strangers=4))
     places = ["::1", "2001:db8::1", "2001:db8::2", "10.0.0.1", "2001:db8::3", "10.0.0.1"]
     for port, place in enumerate(places):
-        door.enter((place, port), lambda port=port: left.append(port))
+        connections.enter((place, port), lambda port=port: left.append(port))
     assert left == [1, 2], "one network of version 6 is one place"
-    with door.serving(("::1", 0), 7):
-        assert (door.open(known=True), door.open(known=False)) == (1, 3)
+    with connections.serving(("::1", 0), 7):
+        assert (connections.open(known=True), connections.open(known=False)) == (1, 3)
     for port in range(6, 20):
-        door.enter(("10.0.0.1", port), lambda port=port: left.append(port))
+        connections.enter(("10.0.0.1", port), lambda port=port: left.append(port))
     assert 0 not in left, "a client is no stranger any more"
-    before = door.open(known=False)
-    door.make_way()  # as where the system opens no more files
-    assert door.open(known=False) == before - 1
+    before = connections.open(known=False)
+    connections.make_way()  # as where the system opens no more files
+    assert connections.open(known=False) == before - 1
     for _ in range(9):
-        door.make_way()
-    assert (door.open(known=True), door.open(known=False)) == (1, 0)
+        connections.make_way()
+    assert (connections.open(known=True), connections.open(known=False)) == (1, 0)
     with pytest.raises(ArgumentError, match="strangers must be above 0"):
         Limits(strangers=0)

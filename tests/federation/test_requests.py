@@ -1,4 +1,4 @@
-"""The server's door, the keys, and what owners agree to; no process and no network."""
+"""The server's requests, the keys, and what owners agree to; no process and no network."""
 
 import asyncio
 from base64 import b64encode
@@ -10,11 +10,11 @@ from flwr.supercore.primitives import asymmetric
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.engines.flower import uploads
-from hopfed.federation.engines.flower.door import Door, Limits
-from hopfed.federation.engines.flower.gate import PIECE, Gate
+from hopfed.federation.engines.flower.client import _alone
+from hopfed.federation.engines.flower.connections import Connections, Limits
 from hopfed.federation.engines.flower.keys import make_keys, public_keys
+from hopfed.federation.engines.flower.requests import PIECE, RequestFilter
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
-from hopfed.federation.engines.flower.site import _alone
 
 KEYS = [asymmetric.generate_key_pairs() for _ in range(3)]  # the third is a stranger's
 PUBLIC = [asymmetric.public_key_to_bytes(public) for _, public in KEYS]
@@ -38,7 +38,7 @@ def signed(c, by=None, age=0.0):
     }
 
 
-async def asked(gate, path, pieces=(b"",), c=0, headers=(), method="POST", receive=None):
+async def asked(requests, path, pieces=(b"",), c=0, headers=(), method="POST", receive=None):
     """Events that a request is answered with."""
     left, sent = list(pieces), []
 
@@ -51,78 +51,80 @@ async def asked(gate, path, pieces=(b"",), c=0, headers=(), method="POST", recei
     length = {b"content-length": b"%d" % sum(map(len, pieces))}
     names = list((signed(c) | length | dict(headers)).items())
     scope = {"type": "http", "path": path, "method": method, "headers": names}
-    await gate(scope | {"client": ("10.0.0.1", 5)}, receive or next_piece, send)
+    await requests(scope | {"client": ("10.0.0.1", 5)}, receive or next_piece, send)
     return sent
 
 
-def ask(gate, path, *arguments, **options):
+def ask(requests, path, *arguments, **options):
     """Status and body that a request gets."""
-    start, *bodies = asyncio.run(asked(gate, path, *arguments, **options))
+    start, *bodies = asyncio.run(asked(requests, path, *arguments, **options))
     return start["status"], b"".join(body["body"] for body in bodies)
 
 
 @pytest.fixture
-def gate():
+def requests():
     return made()
 
 
 def made(**limits):
     said = []
-    gate = Gate(inner, 100, {PUBLIC[0]: 0, PUBLIC[1]: 1}, said.append, Door(Limits(**limits)))
-    gate.said = said
-    return gate
+    requests = RequestFilter(
+        inner, 100, {PUBLIC[0]: 0, PUBLIC[1]: 1}, said.append, Connections(Limits(**limits))
+    )
+    requests.said = said
+    return requests
 
 
-def test_only_the_interface_of_clients_is_open(gate):
+def test_only_the_interface_of_clients_is_open(requests):
     closed = ("/v1/control/start-run", "/v1/runtime/push-object", "/docs", "/", "/v1/fleet/get-fab")
     for path in (*closed, "/v1/fleet/register-node", "pull-messages", "/v1/fleet/../x\x1b[2J"):
-        assert ask(gate, path)[0] == 404
-    assert ask(gate, POLL, method="GET")[0] == 404
-    assert ask(gate, POLL, [b"x", b"y"]) == (200, b"xy")
-    assert "10.0.0.1 asked for POST /v1/control/start-run" in gate.said[0]
-    assert len(gate.said) == 1, "one line for one visitor, whatever he asks for"
+        assert ask(requests, path)[0] == 404
+    assert ask(requests, POLL, method="GET")[0] == 404
+    assert ask(requests, POLL, [b"x", b"y"]) == (200, b"xy")
+    assert "10.0.0.1 asked for POST /v1/control/start-run" in requests.said[0]
+    assert len(requests.said) == 1, "one line for one visitor, whatever he asks for"
     ask(other := made(), "/\x1b[2J\n" + "x" * 999)
     assert other.said[0].isprintable()
     assert len(other.said[0]) < 150
 
 
-def test_a_client_may_send_so_much_in_an_exchange(gate):
-    assert ask(gate, PUSH, [b"x" * 60])[0] == 200
-    assert ask(gate, PUSH, [b"x" * 30, b"x" * 30])[0] == 413
-    assert gate.refused == {PUBLIC[0]: "sent more than 0.0001 MB"}
-    assert ask(gate, PUSH, [b"x" * 60], c=1)[0] == 200, "another client's share"
-    gate.renew()
-    assert not gate.refused
-    assert ask(gate, PUSH, [b"x" * 60])[0] == 200
-    assert ask(gate, "/v1/fleet/push-messages", [b"x" * (uploads.SMALL + 1)])[0] == 413
-    assert ask(gate, PUSH, [b"x"], headers={b"content-length": b"%d" % (PIECE + 1)})[0] == 413
+def test_a_client_may_send_so_much_in_an_exchange(requests):
+    assert ask(requests, PUSH, [b"x" * 60])[0] == 200
+    assert ask(requests, PUSH, [b"x" * 30, b"x" * 30])[0] == 413
+    assert requests.refused == {PUBLIC[0]: "sent more than 0.0001 MB"}
+    assert ask(requests, PUSH, [b"x" * 60], c=1)[0] == 200, "another client's share"
+    requests.renew()
+    assert not requests.refused
+    assert ask(requests, PUSH, [b"x" * 60])[0] == 200
+    assert ask(requests, "/v1/fleet/push-messages", [b"x" * (uploads.SMALL + 1)])[0] == 413
+    assert ask(requests, PUSH, [b"x"], headers={b"content-length": b"%d" % (PIECE + 1)})[0] == 413
 
 
 def test_a_client_may_send_so_many_answers_in_an_exchange():
-    gate = made(answers=3)
-    found = [ask(gate, "/v1/fleet/push-messages", [b"x"])[0] for _ in range(5)]
+    requests = made(answers=3)
+    found = [ask(requests, "/v1/fleet/push-messages", [b"x"])[0] for _ in range(5)]
     assert found == [200, 200, 200, 429, 429]
-    assert ask(gate, POLL)[0] == 200
+    assert ask(requests, POLL)[0] == 200
 
 
-def test_strangers_are_told_so_and_named_once(gate):
+def test_strangers_are_told_so_and_named_once(requests):
     activate = "/v1/fleet/activate-node"
     for _ in range(3):
-        assert ask(gate, activate, c=2)[0] == 401
-    assert len(gate.said) == 1
-    assert ask(gate, activate)[0] == 200
-    assert gate.said[-1] == "client 0 joined"
-    assert gate.joined == {PUBLIC[0]}
+        assert ask(requests, activate, c=2)[0] == 401
+    assert len(requests.said) == 1
+    assert ask(requests, activate)[0] == 200
+    assert requests.said[-1] == "client 0 joined"
+    assert requests.joined == {PUBLIC[0]}
 
 
-def test_a_client_that_comes_and_goes_does_not_fill_the_log(gate):
+def test_a_client_that_comes_and_goes_does_not_fill_the_log(requests):
     for _ in range(60):
-        ask(gate, "/v1/fleet/activate-node")
-        ask(gate, "/v1/fleet/deactivate-node")
-    assert len(gate.said) == 20
-    gate.renew()
-    ask(gate, "/v1/fleet/activate-node")
-    assert len(gate.said) == 21
+        ask(requests, "/v1/fleet/activate-node")
+        ask(requests, "/v1/fleet/deactivate-node")
+    assert len(requests.said) == 20
+    requests.renew()
+    ask(requests, "/v1/fleet/activate-node")
+    assert len(requests.said) == 21
 
 
 def never():
@@ -157,54 +159,54 @@ def never():
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_whoever_has_no_key_is_refused_before_a_byte_is_read(gate, headers, words):
+def test_whoever_has_no_key_is_refused_before_a_byte_is_read(requests, headers, words):
     """A public key alone takes nothing from the one whose it is."""
     for path in (PUSH, "/v1/fleet/push-messages", POLL):
         length = {b"content-length": b"100"}
-        start, _ = asyncio.run(asked(gate, path, headers=headers() | length, receive=never))
+        start, _ = asyncio.run(asked(requests, path, headers=headers() | length, receive=never))
         assert start["status"] == 401
         assert (b"connection", b"close") in start["headers"]
-    assert [words in line for line in gate.said] == [True]
-    assert ask(gate, PUSH, [b"x" * 100])[0] == 200, "the share of client 0 is all there"
-    assert not gate.refused
+    assert [words in line for line in requests.said] == [True]
+    assert ask(requests, PUSH, [b"x" * 100])[0] == 200, "the share of client 0 is all there"
+    assert not requests.refused
 
 
-def test_a_body_says_its_length(gate):
+def test_a_body_says_its_length(requests):
     for length in (b"", b"-1", b"1e3", b"9" * 40, b"\xb2"):
-        assert ask(gate, PUSH, headers={b"content-length": length})[0] == 411
-    assert ask(gate, PUSH, [b"xxx"], headers={b"content-length": b"2"})[0] == 400
+        assert ask(requests, PUSH, headers={b"content-length": length})[0] == 411
+    assert ask(requests, PUSH, [b"xxx"], headers={b"content-length": b"2"})[0] == 400
 
 
 def test_uploads_that_do_not_end_take_bounded_memory_and_bounded_time(monkeypatch):
     """Sixteen of them, of two clients, while a third request waits for its turn."""
     monkeypatch.setattr(uploads, "SMALL", 0)
-    gate = made(unfinished=150, seconds=0.3, rate=1e9, bodies=2)
-    gate.limit = 10**6
+    requests = made(unfinished=150, seconds=0.3, rate=1e9, bodies=2)
+    requests.limit = 10**6
 
     async def stalled():
         await asyncio.sleep(60)
 
     async def attack():
         slow = {b"content-length": b"50"}
-        several = [asked(gate, PUSH, headers=slow, c=i % 2, receive=stalled) for i in range(16)]
+        several = [asked(requests, PUSH, headers=slow, c=i % 2, receive=stalled) for i in range(16)]
         tasks = [asyncio.create_task(one) for one in several]
         await asyncio.sleep(0.1)
-        held = gate.uploads.held
-        honest = await asked(gate, PUSH, [b"x" * 50], c=1)
+        held = requests.uploads.held
+        honest = await asked(requests, PUSH, [b"x" * 50], c=1)
         return held, honest[0]["status"], [(await t)[0]["status"] for t in tasks]
 
     held, honest, others = asyncio.run(attack())
     assert (held, honest) == (150, 200)
     assert set(others) == {408}
-    assert (gate.uploads.held, gate.uploads.most) == (0, 150)
-    assert set(gate.said) == {f"refused: client {c} sent too slowly" for c in (0, 1)}
+    assert (requests.uploads.held, requests.uploads.most) == (0, 150)
+    assert set(requests.said) == {f"refused: client {c} sent too slowly" for c in (0, 1)}
 
 
 def test_a_sender_that_is_gone_or_finds_no_room_takes_none(monkeypatch):
     monkeypatch.setattr(uploads, "SMALL", 0)
     monkeypatch.setattr(uploads, "_WAIT", 0.05)
-    gate = made(unfinished=100, seconds=5.0)
-    gate.limit = 10**6
+    requests = made(unfinished=100, seconds=5.0)
+    requests.limit = 10**6
 
     async def gone():
         return {"type": "http.disconnect"}
@@ -213,31 +215,31 @@ def test_a_sender_that_is_gone_or_finds_no_room_takes_none(monkeypatch):
         await asyncio.sleep(60)
 
     async def play():
-        first = await asked(gate, PUSH, headers={b"content-length": b"50"}, receive=gone)
+        first = await asked(requests, PUSH, headers={b"content-length": b"50"}, receive=gone)
         much = {b"content-length": b"90"}
-        task = asyncio.create_task(asked(gate, PUSH, headers=much, receive=stalled))
+        task = asyncio.create_task(asked(requests, PUSH, headers=much, receive=stalled))
         await asyncio.sleep(0.05)
-        second = await asked(gate, PUSH, [b"x" * 20], c=1)
+        second = await asked(requests, PUSH, [b"x" * 20], c=1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        third = await asked(gate, PUSH, [b"x" * 20], c=1)
+        third = await asked(requests, PUSH, [b"x" * 20], c=1)
         return [events[0]["status"] for events in (first, second, third)]
 
     assert asyncio.run(play()) == [400, 503, 200]
-    assert gate.uploads.held == 0
+    assert requests.uploads.held == 0
 
 
 def test_an_answer_goes_out_in_pieces_and_whoever_takes_none_is_closed():
-    gate = made(seconds=0.1, rate=1e9)
+    requests = made(seconds=0.1, rate=1e9)
     closed, taken = [], []
-    gate.door.enter(("10.0.0.1", 5), lambda: closed.append(1))
+    requests.connections.enter(("10.0.0.1", 5), lambda: closed.append(1))
 
     async def large(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(200_000)})
 
-    gate.inner = large
-    assert ask(gate, POLL) == (200, bytes(200_000))
+    requests.inner = large
+    assert ask(requests, POLL) == (200, bytes(200_000))
 
     async def play():
         async def send(event):
@@ -250,12 +252,12 @@ def test_an_answer_goes_out_in_pieces_and_whoever_takes_none_is_closed():
 
         names = list((signed(0) | {b"content-length": b"0"}).items())
         scope = {"type": "http", "path": POLL, "method": "POST", "headers": names}
-        await gate(scope | {"client": ("10.0.0.1", 5)}, receive, send)
+        await requests(scope | {"client": ("10.0.0.1", 5)}, receive, send)
 
     asyncio.run(play())
     assert taken == [0, 65536, 65536]
     assert closed == [1]
-    assert gate.said == ["closed: client 0 does not take its answers"]
+    assert requests.said == ["closed: client 0 does not take its answers"]
 
 
 def test_a_server_listens_and_waits_no_longer_than_told(tmp_path):

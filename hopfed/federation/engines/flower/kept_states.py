@@ -29,7 +29,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")  # not hidden, and 
 
 
 @dataclass
-class Shelf:
+class KeptStates:
     """States of the clients at this node.
 
     Attributes

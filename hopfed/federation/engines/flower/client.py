@@ -73,7 +73,7 @@ class GarbledError(Exception):
 
 
 @dataclass
-class Site:
+class ClientProcess:
     """A client and its way to the server.
 
     Attributes
@@ -82,7 +82,7 @@ class Site:
     authority : certificate that the server's must be signed by, PEM.
     keys : private and public key.
     node : what answers.
-    folder : of this site alone.
+    folder : of this client alone.
     patience : seconds without a server after which to give up.
     say : is told in words what happens.
     limit : bytes that a message of the server may have.
@@ -270,8 +270,8 @@ def _remembered(path: Path) -> int | None:
     return number if 0 <= number < 1 << 64 else None
 
 
-def site_folder(home: Path, public: Any) -> Path:
-    """Folder of the site that has this key, for its owner alone.
+def client_folder(home: Path, public: Any) -> Path:
+    """Folder of the client that has this key, for its owner alone.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def site_folder(home: Path, public: Any) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second process of the same site out."""
+    """Keep a second process of the same client out."""
     path = folder / "lock"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)

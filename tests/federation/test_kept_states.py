@@ -1,4 +1,4 @@
-"""States on the shelf: a server cannot name a way out of it, nor fill the disk with it."""
+"""States kept for a server: it cannot name a way out of their folder, nor fill the disk."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import DataError, LocalError
-from hopfed.federation.engines.flower.shelf import KEPT, RUNS, Shelf
+from hopfed.federation.engines.flower.kept_states import KEPT, RUNS, KeptStates
 
 STATE = {"rows": np.arange(50)}
 AWAY = [
@@ -45,11 +45,11 @@ def test_a_run_cannot_name_a_folder_outside(tmp_path, run):
     inner.parent.mkdir()
     (tmp_path / "site" / "0").mkdir()
     (tmp_path / "site" / "0" / "mine").write_text("kept")
-    shelf = Shelf(inner)
+    kept = KeptStates(inner)
     for act in (
-        lambda: shelf.put(run, 0, 0, 0, STATE),
-        lambda: shelf.get(run, 0, b"x"),
-        lambda: shelf.drop(run, 0),
+        lambda: kept.put(run, 0, 0, 0, STATE),
+        lambda: kept.get(run, 0, b"x"),
+        lambda: kept.drop(run, 0),
     ):
         with pytest.raises(DataError, match="cannot be the name of a run") as error:
             act()
@@ -60,9 +60,9 @@ def test_a_run_cannot_name_a_folder_outside(tmp_path, run):
 
 @given(st.text(max_size=100))
 def test_a_name_is_refused_or_is_one_folder(tmp_path_factory, run):
-    folder = tmp_path_factory.mktemp("shelf")
+    folder = tmp_path_factory.mktemp("kept")
     try:
-        Shelf(folder / "states").put(run, 0, 0, 0, STATE)
+        KeptStates(folder / "states").put(run, 0, 0, 0, STATE)
     except DataError:
         assert not list(folder.iterdir())
     else:
@@ -70,36 +70,36 @@ def test_a_name_is_refused_or_is_one_folder(tmp_path_factory, run):
 
 
 def test_a_server_that_invents_runs_and_clients_does_not_fill_the_disk(tmp_path):
-    shelf = Shelf(tmp_path / "states")
+    kept = KeptStates(tmp_path / "states")
     names = {}
     for i in range(30):
         for client in range(i % 7):
-            names[i, client] = shelf.put(f"run-{i}", client, i, 0, STATE | {"n": np.array(i)})
+            names[i, client] = kept.put(f"run-{i}", client, i, 0, STATE | {"n": np.array(i)})
     assert len(list((tmp_path / "states").iterdir())) == RUNS
     assert all(len(list(run.iterdir())) <= RUNS for run in (tmp_path / "states").iterdir())
     for t in range(3 * KEPT):
-        name = shelf.put("run-29", 0, t, 0, STATE | {"n": np.array(t)})
+        name = kept.put("run-29", 0, t, 0, STATE | {"n": np.array(t)})
     assert len(list((tmp_path / "states" / "run-29" / "0").iterdir())) == KEPT
-    assert len(shelf._held) <= KEPT
-    assert int(Shelf(tmp_path / "states").get("run-29", 0, name)["n"]) == 3 * KEPT - 1
+    assert len(kept._held) <= KEPT
+    assert int(KeptStates(tmp_path / "states").get("run-29", 0, name)["n"]) == 3 * KEPT - 1
     with pytest.raises(DataError, match="no longer has the state"):
-        shelf.get("run-0", 0, names[27, 0])
+        kept.get("run-0", 0, names[27, 0])
 
 
 def test_the_run_that_is_under_way_is_not_the_one_that_makes_room(tmp_path):
     """However old its folder is: what counts is when it was used."""
-    shelf = Shelf(tmp_path / "states")
-    mine = shelf.put("mine", 0, 0, 0, STATE)
+    kept = KeptStates(tmp_path / "states")
+    mine = kept.put("mine", 0, 0, 0, STATE)
     for i in range(3 * RUNS):
-        shelf.put(f"other-{i}", 0, 0, 0, STATE)
-        mine = shelf.put("mine", 0, i, 0, STATE | {"n": np.array(i)})
-    assert int(Shelf(tmp_path / "states").get("mine", 0, mine)["n"]) == 3 * RUNS - 1
+        kept.put(f"other-{i}", 0, 0, 0, STATE)
+        mine = kept.put("mine", 0, i, 0, STATE | {"n": np.array(i)})
+    assert int(KeptStates(tmp_path / "states").get("mine", 0, mine)["n"]) == 3 * RUNS - 1
 
 
 def test_states_are_for_their_owner_alone_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
-        Shelf(tmp_path / "states").put("run", 0, 0, 0, STATE)
+        KeptStates(tmp_path / "states").put("run", 0, 0, 0, STATE)
     finally:
         os.umask(before)
     modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_file()}
@@ -115,15 +115,15 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path, place):
     (outside / "mine").write_text("kept")
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).symlink_to(outside)
-    shelf = Shelf(tmp_path / "states")
+    kept = KeptStates(tmp_path / "states")
     with pytest.raises(LocalError, match="a link is in its place"):
-        shelf.put("run", 0, 0, 0, STATE)
-    shelf.drop("run", 0)
+        kept.put("run", 0, 0, 0, STATE)
+    kept.drop("run", 0)
     assert [p.name for p in outside.iterdir()] == ["mine"]
 
 
 def test_a_state_that_somebody_changed_is_not_used(tmp_path):
-    name = Shelf(tmp_path / "states").put("run", 0, 0, 0, STATE)
+    name = KeptStates(tmp_path / "states").put("run", 0, 0, 0, STATE)
     (path,) = (tmp_path / "states").rglob("*.state")
     for damaged in (
         b"",
@@ -133,4 +133,4 @@ def test_a_state_that_somebody_changed_is_not_used(tmp_path):
     ):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match="no longer has the state"):
-            Shelf(tmp_path / "states").get("run", 0, name)
+            KeptStates(tmp_path / "states").get("run", 0, name)

@@ -63,7 +63,7 @@ class Limits:
 
 
 @dataclass(eq=False)
-class Guest:
+class Connection:
     """A connection.
 
     Attributes
@@ -82,103 +82,103 @@ class Guest:
     busy: int = 0
 
 
-class Door:
+class Connections:
     """Counts connections, and closes those for which there is no room or no time.
 
     Examples
     --------
     >>> closed = []
-    >>> door = Door(Limits(strangers=2))
+    >>> connections = Connections(Limits(strangers=2))
     >>> for port, address in enumerate(["honest", "crowd", "crowd", "crowd"]):
-    ...     _ = door.enter((address, port), lambda port=port: closed.append(port))
+    ...     _ = connections.enter((address, port), lambda port=port: closed.append(port))
     >>> closed
     [1, 2]
     """
 
     def __init__(self, limits: Limits):
         self.limits = limits
-        self._guests: dict[Peer, Guest] = {}  # in the order in which they came
+        self._entries: dict[Peer, Connection] = {}  # in the order in which they came
 
-    def enter(self, peer: Peer, close: Callable[[], object]) -> Guest:
+    def enter(self, peer: Peer, close: Callable[[], object]) -> Connection:
         """Note a connection; another may have to leave for it."""
         place = _place(peer[0])
         while len(self._of(None)) >= self.limits.strangers:
             self.make_way(place)
-        guest = Guest(place, close, time.monotonic() + self.limits.seconds)
-        self._guests[peer] = guest
-        return guest
+        entry = Connection(place, close, time.monotonic() + self.limits.seconds)
+        self._entries[peer] = entry
+        return entry
 
     def make_way(self, place: str = "") -> None:
         """Have a stranger leave, of the place that has most, that of the newcomer among them."""
         strangers = self._of(None)
-        places = Counter([guest.place for guest in strangers] + [place] * bool(place))
+        places = Counter([entry.place for entry in strangers] + [place] * bool(place))
         crowd = max(places, key=places.__getitem__, default=None)
-        for guest in [guest for guest in strangers if guest.place == crowd][:1]:
-            self._end(guest)
+        for entry in [entry for entry in strangers if entry.place == crowd][:1]:
+            self._end(entry)
 
-    def left(self, guest: Guest) -> None:
+    def left(self, entry: Connection) -> None:
         """Forget a connection that is gone."""
-        for peer in [peer for peer, other in self._guests.items() if other is guest]:
-            del self._guests[peer]
+        for peer in [peer for peer, other in self._entries.items() if other is entry]:
+            del self._entries[peer]
 
     @contextmanager
     def serving(self, peer: Peer | None, client: int) -> Iterator[Callable[[], object]]:
         """While a request of a client is answered, its connection stays; yields what ends it."""
-        guest = self._guests.get(peer) if peer is not None else None
-        if guest is None:  # gone by now
+        entry = self._entries.get(peer) if peer is not None else None
+        if entry is None:  # gone by now
             yield lambda: None
             return
-        guest.busy += 1
-        if guest.client != client:
-            guest.client = client
-            mine = sorted(self._of(client), key=lambda g: (g is guest, g.busy, g.until))
+        entry.busy += 1
+        if entry.client != client:
+            entry.client = client
+            mine = sorted(self._of(client), key=lambda g: (g is entry, g.busy, g.until))
             for other in mine[: -self.limits.connections]:
                 self._end(other)
         try:
-            yield guest.close
+            yield entry.close
         finally:
-            guest.busy -= 1
-            guest.until = time.monotonic() + self.limits.seconds
+            entry.busy -= 1
+            entry.until = time.monotonic() + self.limits.seconds
 
     def sweep(self, now: float) -> None:
         """Close the connections whose time is over at a moment, unless a request is under way."""
-        for guest in [g for g in self._guests.values() if not g.busy and g.until < now]:
-            self._end(guest)
+        for entry in [g for g in self._entries.values() if not g.busy and g.until < now]:
+            self._end(entry)
 
     def open(self, known: bool) -> int:
         """Return how many connections there are, of clients or of strangers."""
-        return sum((guest.client is not None) is known for guest in self._guests.values())
+        return sum((entry.client is not None) is known for entry in self._entries.values())
 
-    def _of(self, client: int | None) -> list[Guest]:
-        return [guest for guest in self._guests.values() if guest.client == client]
+    def _of(self, client: int | None) -> list[Connection]:
+        return [entry for entry in self._entries.values() if entry.client == client]
 
-    def _end(self, guest: Guest) -> None:
-        self.left(guest)
-        guest.close()
+    def _end(self, entry: Connection) -> None:
+        self.left(entry)
+        entry.close()
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server whose connections come through a door."""
+    """A uvicorn server whose connections are counted, and closed for want of room."""
 
-    def __init__(self, config: uvicorn.Config, door: Door):
+    def __init__(self, config: uvicorn.Config, connections: Connections):
         super().__init__(config)
-        self._door = door
+        self._connections = connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen at the one socket."""
         (listener,) = sockets or []
         listener.setblocking(False)
         listener.listen(self.config.backlog)
-        hall: Any = _Hall(self, self._door, listener)
-        self.servers = [hall]
+        acceptor: Any = _Acceptor(self, self._connections, listener)
+        self.servers = [acceptor]
         self.started = True
 
 
-class _Hall:
-    """What asyncio's own server does, with a door: accepts, and ends with the uvicorn server."""
+class _Acceptor:
+    """What asyncio's own server does, and counts: accepts, and ends with the uvicorn server."""
 
-    def __init__(self, server: Server, door: Door, listener: socket.socket):
-        self._server, self._door, self._listener = server, door, listener
+    def __init__(self, server: Server, connections: Connections, listener: socket.socket):
+        self._server, self._connections, self._listener = server, connections, listener
         make = asyncio.get_running_loop().create_task
         self._tasks = {make(self._accept()), make(self._sweep())}
 
@@ -186,7 +186,7 @@ class _Hall:
         """Accept no more, and wait for nobody who asks for nothing."""
         for task in self._tasks:
             task.cancel()
-        self._door.sweep(math.inf)
+        self._connections.sweep(math.inf)
 
     async def wait_closed(self) -> None:
         """Wait until nothing is under way."""
@@ -198,7 +198,7 @@ class _Hall:
             try:
                 connection, address = await loop.sock_accept(self._listener)
             except OSError:  # no file is left to open, or the peer is gone already
-                self._door.make_way()
+                self._connections.make_way()
                 await asyncio.sleep(_BREATH)
                 continue
             task = loop.create_task(self._open(connection, (str(address[0]), int(address[1]))))
@@ -208,8 +208,8 @@ class _Hall:
     async def _open(self, connection: socket.socket, peer: Peer) -> None:
         """Make the handshake; from there on the connection is uvicorn's."""
         task: Any = asyncio.current_task()
-        guest = self._door.enter(peer, task.cancel)
-        config, seconds = self._server.config, self._door.limits.seconds
+        entry = self._connections.enter(peer, task.cancel)
+        config, seconds = self._server.config, self._connections.limits.seconds
         try:
             transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _Protocol(config, self._server.server_state, {}),
@@ -219,17 +219,17 @@ class _Hall:
                 ssl_shutdown_timeout=seconds,
             )
         except (OSError, asyncio.CancelledError):  # OSError: what ssl raises
-            self._door.left(guest)
+            self._connections.left(entry)
             return
-        guest.close = transport.abort
-        protocol.gone = lambda: self._door.left(guest)
+        entry.close = transport.abort
+        protocol.gone = lambda: self._connections.left(entry)
         if transport.is_closing():
-            self._door.left(guest)
+            self._connections.left(entry)
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(min(1.0, self._door.limits.seconds / 4))
-            self._door.sweep(time.monotonic())
+            await asyncio.sleep(min(1.0, self._connections.limits.seconds / 4))
+            self._connections.sweep(time.monotonic())
 
 
 class _Protocol(H11Protocol):

@@ -1,4 +1,4 @@
-"""What stands before the server's door: what may come in, how much of it, and a line for the rest.
+"""What stands before Flower: what may come in, how much of it, and a line for the rest.
 
 Flower's SuperLink serves several interfaces at one port, one of which starts programs. Only what
 clients need is let through here. Whoever asks is known before a byte of what they send is read: the
@@ -28,7 +28,7 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
 
 from hopfed.errors import shown
-from hopfed.federation.engines.flower.door import Door
+from hopfed.federation.engines.flower.connections import Connections
 from hopfed.federation.engines.flower.uploads import SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
@@ -46,7 +46,7 @@ Say = Callable[[str], object]
 _Signed = tuple[bytes, str, Mapping[bytes, bytes]]  # key, step, headers
 
 
-class Gate:
+class RequestFilter:
     """An ASGI application before another.
 
     Parameters
@@ -55,13 +55,20 @@ class Gate:
     limit : bytes that a client may send in one exchange.
     clients : public keys of those who may come in, and their numbers.
     say : is told who comes and goes, and of everyone who is refused, once for each reason.
-    door : the connections that requests come in by.
+    connections : the connections that requests come in by.
     """
 
-    def __init__(self, inner: Any, limit: int, clients: Mapping[bytes, int], say: Say, door: Door):
+    def __init__(
+        self,
+        inner: Any,
+        limit: int,
+        clients: Mapping[bytes, int],
+        say: Say,
+        connections: Connections,
+    ):
         self.inner, self.limit, self.clients, self.say = inner, limit, clients, say
-        self.door = door
-        self.uploads = Uploads(self.door.limits)
+        self.connections = connections
+        self.uploads = Uploads(self.connections.limits)
         self.refused: dict[bytes, str] = {}  # public key -> why its last answer was not taken
         self.joined: set[bytes] = set()  # public keys of those who came in since somebody looked
         self._keys = {key: bytes_to_public_key(key) for key in clients}
@@ -85,7 +92,7 @@ class Gate:
         step = scope["path"].removeprefix(OPEN)
         try:
             key = self._who(scope, step, headers)
-            with self.door.serving(scope.get("client"), self.clients[key]) as close:
+            with self.connections.serving(scope.get("client"), self.clients[key]) as close:
                 await self._pass(scope, receive, send, (key, step, headers), close)
         except RefusedError as refusal:
             self._tell(f"refused: {refusal.words}", refusal.kind)
@@ -124,7 +131,7 @@ class Gate:
         except RefusedError as refusal:
             self.refused[key] = f"sent {refusal.words}"
             if refusal.status == 413:
-                await drain(receive, self.door.limits.seconds)
+                await drain(receive, self.connections.limits.seconds)
             raise RefusedError(refusal.status, f"{client} sent {refusal.words}") from None
 
     def _length(self, key: bytes, step: str, headers: Mapping[bytes, bytes]) -> int:
@@ -135,8 +142,8 @@ class Gate:
         length = int(said)
         if step != _UPLOAD:
             self._answers[key] += step == _ANSWER
-            if step == _ANSWER and self._answers[key] > self.door.limits.answers:
-                raise RefusedError(429, f"more than {self.door.limits.answers} answers")
+            if step == _ANSWER and self._answers[key] > self.connections.limits.answers:
+                raise RefusedError(429, f"more than {self.connections.limits.answers} answers")
             if length > SMALL:
                 raise RefusedError(413, "an oversized request")
             return length
@@ -150,7 +157,7 @@ class Gate:
 
     def _listened(self, send: Any, step: str, key: bytes, close: Any) -> Any:
         """Say who comes and goes; hand an answer on in pieces, no faster than they are taken."""
-        client, limits = f"client {self.clients[key]}", self.door.limits
+        client, limits = f"client {self.clients[key]}", self.connections.limits
 
         async def listen(event: Any) -> None:
             if event["type"] == "http.response.start" and event["status"] == 200:

@@ -12,11 +12,11 @@ from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
+from hopfed.federation.engines.flower.client import ClientProcess
+from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.keys import private_key, public_keys
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
-from hopfed.federation.engines.flower.shelf import Shelf
-from hopfed.federation.engines.flower.site import Site
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.consent import Owner
@@ -49,11 +49,16 @@ def site(machines, server, c, **options):
     folder.mkdir()
     limits = Limits(smallest_batch=50)
     owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c, limits=limits)
-    made = Site(
+    made = ClientProcess(
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),
         private_key(machines.folder / "keys" / f"client-{options.pop('key', c)}.key"),
-        Node(Shelf(folder / "states"), lambda m, _: owner.adapt(m), trusted=ALLOWED, private=True),
+        Node(
+            KeptStates(folder / "states"),
+            lambda m, _: owner.adapt(m),
+            trusted=ALLOWED,
+            private=True,
+        ),
         folder,
         patience=20.0,
         say=lambda words: None,
