@@ -3,12 +3,14 @@
 import atexit
 import os
 import sys
+from contextlib import suppress
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 
 
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
+    status = INTERRUPTED
     try:
         import warnings
 
@@ -20,15 +22,19 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     except SystemExit as stop:
-        if stop.code != INTERRUPTED:
+        if not isinstance(stop.code, int) or stop.code == 0:
             raise
+        status = stop.code
     else:
         return
-    # A library that was cut off as it loaded can crash the interpreter that takes it down again:
-    # tidy up, and end.
+    # A library that was cut off as it loaded, or a thread of it that still reads ahead, can crash
+    # the interpreter that takes it down again: tidy up, and end.
     atexit._run_exitfuncs()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    with suppress(OSError):  # nobody listens any more
+        sys.stdout.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -118,9 +118,9 @@ def sweep(
     >>> from hopfed.experiments import find
     >>> mp = find("mp")
     >>> with TemporaryDirectory() as out:
-    ...     cells = sweep(mp, mp.PRESETS["quick"], {"N": ("30", "40"), "seeds": ("1",)}, out)
+    ...     cells = sweep(mp, mp.PRESETS["quick"], {"N": ("40", "60"), "seeds": ("1",)}, out)
     >>> [(cell.values, cell.status) for cell in cells]
-    [(('30', '1'), 'ok'), (('40', '1'), 'ok')]
+    [(('40', '1'), 'ok'), (('60', '1'), 'ok')]
     """
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     require(workers >= 1, "workers", "at least 1", workers)

@@ -117,7 +117,7 @@ def test_processes_for_seeds_and_for_clients_change_nothing(attacked, tmp_path):
 def test_an_experiment_that_is_no_federation_has_no_engines():
     from hopfed.experiments import bbp
 
-    with pytest.raises(ArgumentError, match="engine must be local: this is not a federation"):
+    with pytest.raises(ArgumentError, match="engine must be local or dask: this is not"):
         execute(bbp, bbp.Config(N=50, M=(100,), seeds=1), engine="pool")
 
 
