@@ -4,10 +4,10 @@ Two tests, both against replicas of the fitted classes (`replicas`):
 
 - *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
   depend on each other within classes, and the leading eigenvectors say which.
-- *rows*: rows between classes make the surest responsibility lower than classes would, and rows of
-  different quality, or that depend on themselves, spread their likelihoods and overlaps otherwise
-  than rows of a class do. Second moments do not see this: a trait cut into enough classes leaves
-  white residuals.
+- *rows*: rows between classes make the surest responsibility lower than classes would, and gain
+  more when each of them may lie between its class and another one; rows of different quality, or
+  that depend on themselves, spread their likelihoods and overlaps otherwise than rows of a class
+  do. Second moments do not see this: a trait cut into enough classes leaves white residuals.
 
 Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
 that span fewer directions than their number needs must also be ones that rows are sure of.
@@ -45,6 +45,7 @@ ROW_TESTS = (
     ("spread", 1e-3, 0.6, 1.0),
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
+    ("leaning", 1e-3, 0.0, 1.0),
 )
 
 
@@ -342,12 +343,14 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:
+    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
     says = {
-        "certainty": "rows lie between the classes, as with a trait of degrees or mixed membership",
+        "certainty": between,
+        "leaning": between,
         "spread": "rows fit their class {} evenly than rows of classes do",
         "overlap spread": "the likeness of rows to their class varies {} than in classes",
     }
-    name = max(odd, key=lambda n: (n == "certainty", abs(odd[n])))
+    name = max(odd, key=lambda n: (says[n] == between, abs(odd[n])))
     how = "less" if (odd[name] > 0) == (name == "spread") else "more"
     return (
         f"{K} classes leave no dependence between columns, but {says[name].format(how)} "

@@ -55,6 +55,9 @@ NOT_CLASSES = {
     "mixed memberships": lambda rng: signs(
         rng.dirichlet(np.full(3, 0.5), M) @ rng.beta(0.5, 0.5, (3, N)), rng
     ),
+    "topics": lambda rng: signs(
+        rng.dirichlet(np.full(4, 0.7), M) @ rng.uniform(0.1, 0.9, (4, N)), rng
+    ),
     "one-hot": lambda rng: 2 * np.eye(4)[rng.integers(4, size=(M, N // 4))].reshape(M, N) - 1,
     "columns twice": lambda rng: np.repeat(signs(rng.random(N), rng)[:, : N // 2], 2, axis=1),
     "row quality": lambda rng: signs(
