@@ -160,7 +160,7 @@ def code_of(config: Any) -> tuple[str, ...]:
     """
     method, models = getattr(config, "method", ""), getattr(config, "models", ())
     known = "mlp", "lstm", "torchvision", "timm", "hf"  # whose names may have a colon
-    own = [name for name in models if name.partition(":")[0] not in known]
+    own = [name for name in models if ".py:" in name or name.partition(":")[0] not in known]
     return tuple(name for name in (method, *own) if ":" in name)
 
 

@@ -152,6 +152,9 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         for name in own_code([names[client]]):
             if name not in trusted:
                 raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
+        for moments in ("mean", "std"):
+            if about[moments] is not None:
+                np.array(about[moments], np.float32, ndmin=1)
         images = bool(about["images"])
         model = build(
             names[client],

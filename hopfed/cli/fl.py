@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, fields, replace
 from inspect import cleandoc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -171,7 +172,20 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
     if device != "cpu":
         given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
+    _refuse_code(file, held, said)
     return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
+
+
+def _refuse_code(file: Path | None, held: dict[str, str], said: set[str]) -> None:
+    """Refuse code and folders to write that a file names, and the command line does not."""
+    models = tuple(part.strip() for part in held.get("models", "").split(","))
+    names = SimpleNamespace(method=held.get("method", ""), models=models)
+    for name in () if "models" in said else _experiment().code_of(names):
+        raise DataError(f"{file}: names code to run, {name}; give --models if you know it")
+    if "keep" in held:
+        raise DataError(
+            f"{file}: names a folder to write, {held['keep']}: leave it out, give --keep"
+        )
 
 
 @fl_command.command("predict")
@@ -269,9 +283,11 @@ def _read(path: Path) -> list[str]:
     try:
         with opened(path) as file:
             held = tomllib.loads(file.read().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not TOML: {error}") from None
     own = held.pop("options", {})
+    if not isinstance(own, dict):
+        raise DataError(f"{path}: [options] is no table")
     return [f"{k}={_word(v)}" for k, v in (held | own).items()]
 
 

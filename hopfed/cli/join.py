@@ -272,8 +272,10 @@ def _join(
 
     def watch(request: Any, reply: Any) -> None:
         if request.last:
-            _finish(request.down, rows.shape[1], out_file)
-            process.finished.set()
+            try:
+                _finish(request.down, rows.shape[1], out_file)
+            finally:  # whatever the last word is, there is no other
+                process.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
         if reply.fault:
@@ -293,6 +295,8 @@ def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) ->
     from hopfed.hopfield.client import MOST, unpack_patterns
 
     packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
+    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-columns // 8),):
+        raise DataError("a malformed message from the server: patterns that are none")
     if len(packed) > MOST * columns:
         raise DataError(f"{len(packed):,} archetypes of {columns:,} columns, which are too many")
     patterns = unpack_patterns(packed, columns)

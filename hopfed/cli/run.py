@@ -156,7 +156,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 
 
 def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
-    """Refuse to import code that a run file names, unless the command line names it too."""
+    """Refuse code and folders to write that a run file names, unless the command line does too."""
     from hopfed.experiments.fl import code_of
 
     named = [s.partition("=") for s in settings]
@@ -167,6 +167,11 @@ def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, .
             raise RunFileError(
                 f"{path}: names code to run, {name}; give --trust or the same --set if you know it"
             )
+    folder = getattr(config, "keep", "")
+    if folder and not any(n.strip() == "keep" and v.strip() == folder for n, _, v in named):
+        raise RunFileError(
+            f"{path}: names a folder to write, {folder}; give --trust or the same --set keep="
+        )
 
 
 @contextmanager

@@ -167,4 +167,7 @@ def _method(config: dict[str, Any]) -> Hebbian:
     options: dict[str, Any] = {
         n: float(v) if kinds.get(n) == "float" else v for n, v in config["options"].items()
     }
-    return Hebbian(from_plain(TaskSpec, config["task"]), **options)
+    task = from_plain(TaskSpec, config["task"])
+    if task.code:  # a file is no reason to run what it names
+        raise RunFileError(f"names code to run, {task.code[0]}")
+    return Hebbian(task, **options)

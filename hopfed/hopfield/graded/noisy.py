@@ -47,6 +47,7 @@ from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
 PARTS = 64  # of a row, that classes share
+ROWS = 1 << 15  # whose memberships are held at once
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
 WEIGHT = 2.0**30  # of the likeliest class of a row
 BLOCK = 4096  # rows at a time
@@ -147,15 +148,20 @@ def exact_sums(step: str, rows: Bits, down: Message) -> Message:
     >>> {name: (array // PARTS).tolist() for name, array in found.items()}
     {'counts': [2], 'signed': [[0, 2, 1]], 'seen': [[2, 2, 1]], 'pairs': [[0, -1, 1]]}
     """
-    q = memberships(rows, down["means"], down["shares"])
-    found = {
-        "counts": q.sum(axis=0),
-        "signed": transposed_times(rows, q).T,
-        "seen": seen_transposed_times(rows, q).T,
-    }
-    if step == "pairs":
-        found["pairs"] = _pairs(rows, q)
-    return {name: np.rint(array).astype(np.int64) for name, array in found.items()}
+    found: Message = {}
+    for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
+        part = rows[first : first + ROWS]
+        q = memberships(part, down["means"], down["shares"])
+        sums = {
+            "counts": q.sum(axis=0),
+            "signed": transposed_times(part, q).T,
+            "seen": seen_transposed_times(part, q).T,
+        }
+        if step == "pairs":
+            sums["pairs"] = _pairs(part, q)
+        for name, array in sums.items():
+            found[name] = found.get(name, np.int64(0)) + np.rint(array).astype(np.int64)
+    return found
 
 
 def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray:

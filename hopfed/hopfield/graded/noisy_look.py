@@ -12,6 +12,7 @@ from hopfed.hopfield.graded.noisy import PARTS
 from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
 
 CONFIRMED = 0.5  # of what all owners show along a direction, that the others of them show
+MOST_ROWS = 3.0  # times the median that the rows of an owner count for
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Look:
         )
 
     def residuals(self) -> Residuals:
-        """How a single class varies; it is one where its strongest supporters alone show two.
+        """How a single class varies; it is one where only its strongest supporters show two.
 
         Entries that are trimmed leave a liar a little of each. Along one direction that adds up
         over all pairs of columns, and there it is seen.
@@ -61,7 +62,9 @@ class Look:
         if found.ratio <= 1 or self.cut == 0:
             return found
         shown, rows = np.array([self.shown(message, found) for message in self.said]).T
-        kept = np.argsort(shown, kind="stable")[: len(shown) - self.cut]
+        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
+        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
+        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
         others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
         return found if others >= CONFIRMED * found.top else replace(found, ratio=0.0)
 

@@ -35,7 +35,7 @@ def is_foreign(name: str) -> bool:
     """
     from hopfed.neural.models.registry import MODELS
 
-    base, _, rest = str(name).partition(":")
+    base, rest = _split(str(name))
     if base in LIBRARIES:
         return bool(rest)
     called = str(name).rpartition(":")[2]
@@ -50,7 +50,13 @@ def own_code(names: Iterable[str]) -> tuple[str, ...]:
     >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224"])
     ('mine:Net',)
     """
-    return tuple(n for n in names if is_foreign(n) and n.partition(":")[0] not in LIBRARIES)
+    return tuple(n for n in names if is_foreign(n) and _split(n)[0] not in LIBRARIES)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Module, file or library, and what is in it; a file's folder may have a colon in its name."""
+    source, _, rest = name.rpartition(":") if ".py:" in name else name.partition(":")
+    return source, rest
 
 
 def make(name: str, shape: Shape, *, pretrained: bool) -> nn.Module:
@@ -73,7 +79,7 @@ def make(name: str, shape: Shape, *, pretrained: bool) -> nn.Module:
     >>> make("torch.nn:Linear", Shape(channels=4, size=1, classes=2), pretrained=False)
     Linear(in_features=4, out_features=2, bias=True)
     """
-    source, _, rest = name.rpartition(":") if name.count(".py:") else name.partition(":")
+    source, rest = _split(name)
     if source in LIBRARIES:
         made = _of_library(source, rest, shape, pretrained)
     else:
