@@ -87,7 +87,7 @@ def test_prediction_from_the_command_line(hopfed, tmp_path, monkeypatch):
     mine = ("--models", "nets.py:Net")
     status, text, err = hopfed(*call, "plants.csv", *mine, "--client", 1)
     assert (status, err) == (0, "")
-    assert float(text.split("accuracy")[1]) > 0.9
+    assert float(text.split("accuracy")[1]) > 0.8
     status, text, _ = hopfed(*call, "new.csv", *mine, "--client", 1, "--out", "found.csv")
     assert status == 0
     assert "accuracy" not in text
@@ -95,7 +95,7 @@ def test_prediction_from_the_command_line(hopfed, tmp_path, monkeypatch):
         found = list(csv.DictReader(file))
     assert [set(row) for row in found[:1]] == [{"class", "ash", "yew"}]
     right = [row["class"] == words[k] for row, k in zip(found, labels, strict=True)]
-    assert np.mean(right) > 0.9
+    assert np.mean(right) > 0.8
     (tmp_path / "wide.csv").write_text("a,b,c,d\n1,2,3,4\n")
     for data, client, words in (
         ("wide.csv", 0, "trained on (3, 1, 1)"),
