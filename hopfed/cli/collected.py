@@ -10,7 +10,7 @@ import click
 from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.numbers import COUNT, Whole
 from hopfed.cli.output import out
-from hopfed.errors import BackendError
+from hopfed.errors import ArgumentError, BackendError
 
 if TYPE_CHECKING:
     from hopfed.neural.collected import Collected
@@ -40,6 +40,8 @@ def collect_command(
     Example: hopfed fl collect sums.h5 --clients 5 --without 3
     """
     check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])])
+    if file.exists():  # what clients gave is not collected again for a slip of the keyboard
+        raise ArgumentError("FILE", "a new file", file)
     _torch()
     from hopfed._lib.settings import with_settings
     from hopfed.neural.collected import Collected
