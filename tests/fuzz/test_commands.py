@@ -44,7 +44,9 @@ def judge(place, arguments):
     try:
         status, out, err = run(arguments)
         assert not any(stream.closed for stream in (sys.stdout, sys.stderr)), "they are not its own"
-        assert status in (0, 2), err
+        if status == 1 and err.startswith("predictions that failed"):  # an answer, too
+            status = 0
+        assert status in (0, 2) or (status == 1 and arguments[0] == "sweep"), err
         assert "Traceback" not in err
         after = listing(inputs)
         changed = dict(before.items() - after.items())
