@@ -3,7 +3,8 @@
 A module of this package offers
 
 - `Config`: a frozen dataclass of its settings, including `seeds`, the number of seeds;
-- `PRESETS`: configs with the names quick, default and paper;
+- `PRESETS`: configs with the names quick, default and paper, and of parts of the question if these
+  have a name, such as cifar10;
 - `RECORD`: the claim, its source, and the values with which the summary is compared;
 - `run(config, seed)`: the results of one seed, a dict of arrays that have the same shapes for every
   seed; one that can recover on a device takes `device` too, "cpu" unless given; or, for a

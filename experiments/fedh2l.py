@@ -50,7 +50,7 @@ likewise. The last part of the figure shows the features of all domains in node 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -174,6 +174,30 @@ PRESETS = {
     ),
     "default": Config(),
     "paper": Config(rounds=10_000, early=500, every=500, sections=SECTIONS),
+}
+
+_SHORT = replace(PRESETS["default"], rounds=200, early=100, every=100, seeds=3)
+_PAIR = ("ind", "agg equal images", "fedh2l")
+# Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
+PRESETS |= {
+    "parts": replace(
+        _SHORT,
+        rows=(
+            "ind",
+            "agg",
+            *_PAIR[1:],
+            "no KL",
+            "no projection",
+            "PCGrad",
+            "unlabelled",
+            "random pairs",
+        ),
+        sections=(TABLE, "variants", "alpha"),
+    ),
+    "steps": replace(_SHORT, rows=_PAIR, sections=(TABLE, "local steps")),
+    "pacs": replace(
+        PRESETS["default"], data="pacs", partition="domain", rounds=100, rows=_PAIR, seeds=3
+    ),
 }
 
 RECORD = Record(

@@ -34,7 +34,7 @@ paper``, needs a GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from hopfed.experiments import Record, Table
@@ -155,6 +155,11 @@ PRESETS = {
         sections=SECTIONS,
         seeds=3,
     ),
+}
+
+# Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
+PRESETS |= {
+    "sweeps": replace(PRESETS["default"], sections=("classes", "dirichlet", "participation")),
 }
 
 RECORD = Record(

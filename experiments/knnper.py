@@ -81,7 +81,7 @@ paper``, needs a GPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -270,6 +270,51 @@ PRESETS = {
         batch=64,
         sections=SECTIONS,
         seeds=3,
+    ),
+}
+
+_FEW = replace(
+    PRESETS["default"],
+    every=5,
+    rows=("standalone", "fedavg", "fedavg-prior", "knn-per"),
+    sections=(TABLE,),
+    seeds=3,
+)
+# Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
+PRESETS |= {
+    "cifar10": replace(
+        _FEW,
+        data="cifar10",
+        examples=8000,
+        rounds=30,
+        early=10,
+        sections=(TABLE, HETEROGENEITY),
+    ),
+    "pacs": replace(
+        _FEW,
+        data="pacs",
+        partition="domain",
+        clients=4,
+        examples=3000,
+        rows=(*_FEW.rows, "proposed: hopfield"),
+    ),
+    "cifar100": replace(
+        _FEW, data="cifar100", partition="pachinko", examples=10_000, rounds=30, early=10
+    ),
+    "shakespeare": replace(
+        _FEW,
+        data="shakespeare",
+        partition="writer",
+        clients=15,
+        models=("lstm:64",),
+        examples=300_000,
+        rounds=16,
+        early=8,
+        every=8,
+        batch=64,
+        optimizer="adam",
+        lr=0.01,
+        rows=SWEPT,
     ),
 }
 

@@ -58,7 +58,7 @@ Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -222,6 +222,31 @@ PRESETS = {
     "default": Config(sections=(TABLE, HETEROGENEITY, SHIFT, FILTERS)),
     "paper": Config(
         data="cifar10", examples=8000, filters=128, patch=6, rounds=30, seeds=3, shift="dirichlet:1"
+    ),
+}
+
+_ONCE = replace(PRESETS["default"], rounds=1, early=1)
+# Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
+PRESETS |= {
+    "ridge": replace(_ONCE, sections=(RIDGE,), seeds=3),
+    "bits": replace(_ONCE, sections=(SAME,), seeds=3),
+    "privacy": replace(_ONCE, sections=(PRIVACY,), seeds=3),
+    "cifar10": replace(
+        PRESETS["paper"],
+        rounds=1,
+        early=1,
+        rows=("hebbian alone", "hebbian global", "hebbian"),
+    ),
+    "clients100": replace(
+        _ONCE,
+        data="mnist",
+        clients=100,
+        examples=8000,
+        filters=32,
+        partitions=("dirichlet:0.3",),
+        rows=("hebbian alone", "hebbian global", "hebbian", "knn-per on bits", "fedproto on bits"),
+        sections=(SAME,),
+        seeds=3,
     ),
 }
 

@@ -42,7 +42,7 @@ paper``, needs a GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from hopfed.experiments import Record, Table
@@ -188,6 +188,32 @@ PRESETS = {
         epochs=10,
         batch=512,
         sections=SECTIONS,
+        seeds=3,
+    ),
+}
+
+# Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
+PRESETS |= {
+    "sweeps": replace(
+        PRESETS["default"],
+        sections=("classes", "dirichlet", "participation", "learning rate"),
+        seeds=5,
+    ),
+    "cifar100": replace(
+        PRESETS["default"],
+        data="cifar100",
+        partition="classes:10",
+        clients=20,
+        models=CNNS,
+        examples=10_000,
+        rounds=24,
+        early=8,
+        every=4,
+        rate=0.5,
+        epochs=2,
+        batch=64,
+        rows=("standalone", "standalone-bias", "fedmrl", "sohip", "proposed: by sample"),
+        sections=(TABLE,),
         seeds=3,
     ),
 }

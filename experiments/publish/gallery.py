@@ -26,7 +26,7 @@ import click
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.experiments import NAMES, find
 from hopfed.experiments.publish.pictures import PICTURES, Picture
 from hopfed.runs import Run
 
@@ -141,7 +141,7 @@ def command_of(run: Run) -> str:
     else:
         words = f"hopfed run {run.kind}"
         presets = {
-            f" --preset {name}": to_plain(find(run.kind).PRESETS[name]) for name in PRESET_NAMES
+            f" --preset {name}": to_plain(preset) for name, preset in find(run.kind).PRESETS.items()
         }
     option, preset = min(presets.items(), key=lambda item: len(_changes(config, item[1])))
     return " ".join([words + option, *_changes(config, preset)])

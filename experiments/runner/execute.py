@@ -102,8 +102,8 @@ def execute(
                 serial(job, tell, clients, at_once)
     except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
-        if new and not ledger.done and not ledger.open:
-            Path(str(out)).unlink(missing_ok=True)  # there are no results, so no file is left
+        if new and not ledger.done and not ledger.open:  # no results, so no file is left
+            Path(str(out)).unlink(missing_ok=True)
         raise
     return ledger.run()
 

@@ -47,12 +47,15 @@ def first_done(
 ) -> set[Future[Any]]:
     """Wait until one of `futures` is done, and return those that are.
 
-    What is submitted in the moment in which a worker dies may never be marked as failed
-    (https://github.com/python/cpython/issues/94777 tells of others): a pool that says nothing is
-    asked now and then whether it is broken.
+    A call that is submitted in the very moment in which a worker dies may never be marked as
+    failed, and a plain wait for it has no end. (A fault of CPython's executor, of a kind with
+    https://github.com/python/cpython/issues/94777.) So the pool is asked once in a while whether it
+    is broken.
 
     Parameters
     ----------
+    pool : that was given the calls.
+    futures : of its calls, at least one.
     timeout : seconds to wait for; without end if None.
 
     Raises

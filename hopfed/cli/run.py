@@ -35,7 +35,7 @@ def dask_option(command: Any) -> Any:
 @click.argument("name")
 @click.option(
     "--preset",
-    metavar=f"[{'|'.join(PRESET_NAMES)}]",
+    metavar=f"[{'|'.join(PRESET_NAMES)}|...]",
     help="Settings to start from; `hopfed list NAME` has them all. [default: default]",
 )
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
@@ -199,7 +199,9 @@ def list_command(name: str | None) -> None:
         record = find(each).RECORD
         minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
         out.print(named(each, record.claim))
-        out.print(f"    {record.source}; minutes: {minutes}", style="dim")
+        named_parts = ", ".join(p for p in find(each).PRESETS if p not in PRESET_NAMES)
+        parts = f"; parts: {named_parts}" if named_parts else ""
+        out.print(f"    {record.source}; minutes: {minutes}{parts}", style="dim")
 
 
 def _list_settings(experiment: Any) -> None:
@@ -208,9 +210,16 @@ def _list_settings(experiment: Any) -> None:
     from hopfed._lib.settings import describe
 
     out.print(experiment.__doc__.strip())
-    grid = table("setting", *experiment.PRESETS)
+    presets = dict(experiment.PRESETS)
+    three = [presets.pop(name) for name in PRESET_NAMES]
+    grid = table("setting", *PRESET_NAMES)
     for setting in fields(experiment.Config):
-        values = (describe(getattr(p, setting.name)) for p in experiment.PRESETS.values())
-        grid.add_row(setting.name, *values)
+        grid.add_row(setting.name, *(describe(getattr(p, setting.name)) for p in three))
     out.print("")
     out.print(grid)
+    for name, preset in presets.items():
+        out.print(f"\n--preset {name}: settings that differ from default's")
+        for setting in fields(experiment.Config):
+            value = getattr(preset, setting.name)
+            if value != getattr(experiment.PRESETS["default"], setting.name):
+                out.print(f"    {setting.name} = {describe(value)}", markup=False)

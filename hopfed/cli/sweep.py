@@ -22,7 +22,7 @@ SHOWN = 5  # numbers of the summary in a printed table; table.csv has all
 @click.command("sweep")
 @click.argument("name", metavar="EXPERIMENT")
 @click.option("--grid", multiple=True, required=True, metavar="KEY=A,B,C", help="Setting to sweep.")
-@click.option("--preset", metavar=f"[{'|'.join(PRESET_NAMES)}]", help="Settings to start from.")
+@click.option("--preset", metavar=f"[{'|'.join(PRESET_NAMES)}|...]", help="Settings to start from.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 0:20 for 0 to 19.")
 @click.option(
