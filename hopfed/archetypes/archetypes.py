@@ -86,6 +86,12 @@ class Archetypes:
     def __len__(self) -> int:
         return len(self.patterns)
 
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{share:.1%}" for share in self.shares[:8])
+        more = ", ..." if len(self) > 8 else ""
+        found = f"<{len(self)} archetypes of {self.patterns.shape[1]:,} columns, {self.status}"
+        return f"{found}: {shares}{more} of the rows>" if shares else f"{found}>"
+
     @property
     def means(self) -> np.ndarray:
         """(K, N) mean of each column over the rows of each archetype, in [-1, 1]."""

@@ -37,6 +37,8 @@ class Table:
     >>> table = read_table([[0, 1, 1], [1, None, 0]])
     >>> table.shape, table.columns, table.ids is None
     ((2, 3), ('column 1', 'column 2', 'column 3'), True)
+    >>> table
+    <Table of 2 rows and 3 columns with gaps: column 1, column 2, column 3>
     """
 
     rows: PackedBits | MaskedBits | Reread
@@ -69,6 +71,13 @@ class Table:
 
     def __len__(self) -> int:
         return self.rows.shape[0]
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        names = ", ".join(shown(name) for name in self.columns[:3])
+        more = ", ..." if n > 3 else ""
+        gaps = " with gaps" if isinstance(self.rows, MaskedBits) else ""
+        return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}{more}>"
 
 
 def made_up(n: int) -> tuple[str, ...]:
