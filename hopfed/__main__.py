@@ -16,6 +16,8 @@ def main() -> None:
 
         if not sys.warnoptions:  # what libraries warn of, a mean of nothing, is not for users
             warnings.simplefilter("ignore")
+            warnings.filterwarnings("default", ".* is called .* now", FutureWarning)
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
         from hopfed.cli import main as run
 
         run()

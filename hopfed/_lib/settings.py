@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
@@ -112,7 +113,7 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
     changes = {}
     for setting in settings:
         name, sign, text = setting.partition("=")
-        name = name.strip() if name.strip() in kinds else current_name(name.strip())
+        name = _called(name.strip(), kinds)
         require(bool(sign), "--set", "of the form key=value", repr(setting))
         if name not in kinds:
             near = get_close_matches(name, kinds, n=1, cutoff=0.5)
@@ -164,6 +165,15 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     known = due & set(kinds) <= set(values) <= set(kinds)
     require(known, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
     return cls(**{name: _from_plain(value, kinds[name]) for name, value in values.items()})
+
+
+def _called(name: str, kinds: Mapping[str, Any]) -> str:
+    """The setting's name; that of an earlier version, with a warning, as it is today."""
+    current = name if name in kinds else current_name(name)
+    if current != name and current in kinds:
+        text = f"the setting {name} is called {current} now; 0.3.0 will no longer know {name}"
+        warnings.warn(text, FutureWarning, stacklevel=3)
+    return current
 
 
 def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:

@@ -6,6 +6,7 @@ import pytest
 from hopfed._lib.renamed import current_name, current_names
 from hopfed._lib.settings import from_plain, with_settings
 from hopfed.data.stream import ArchetypeStream
+from hopfed.errors import ArgumentError
 from hopfed.experiments import drift, novelty
 from hopfed.federation.recipes import describe, rebuild
 from hopfed.hopfield import HopfieldFederation
@@ -49,8 +50,11 @@ def test_run_files_of_earlier_versions_read(tmp_path):
 
 
 def test_settings_of_earlier_versions_read():
-    assert with_settings(novelty.Config(), ["carry=0.5,0.5,0.25"]).discount == (0.5, 0.5, 0.25)
-    with pytest.raises(Exception, match="given once"):
+    with pytest.warns(FutureWarning, match="the setting carry is called discount now"):
+        changed = with_settings(novelty.Config(), ["carry=0.5,0.5,0.25"])
+    assert changed.discount == (0.5, 0.5, 0.25)
+    warned = pytest.warns(FutureWarning, match="is called discount now")
+    with warned, pytest.raises(ArgumentError, match="given once"):
         with_settings(novelty.Config(), ["carry=0.5,0.5,0.25", "discount=0.5,0.5,0.25"])
     assert from_plain(novelty.Config, {"carry": [0.5, 0.5, 0.25]}).discount == (0.5, 0.5, 0.25)
     with pytest.raises(Exception, match="--set"):
