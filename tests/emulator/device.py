@@ -2,13 +2,21 @@
 
 `Emulated` has the methods of `device.Cuda`. Its arrays are NumPy's, wrapped so that NumPy does not
 take them; its kernels are those of the .cu files, compiled by a C++ compiler with emulate.cu, which
-runs a block as fibres. Thousands of times slower than a device, and blind to speed and to races
-inside a warp, but indices, barriers, layouts and arithmetic are those of the real thing.
+runs a block as fibres. Thousands of times slower than a device, and blind to speed, but indices,
+barriers, layouts and arithmetic are those of the real thing. It is stricter than a device: shared
+memory that nobody wrote is poison, threads run in any of three orders, and the arguments of a
+launch are held to the kernel's signature.
+
+Two variables of the environment are for tests of the tests: `HOPFED_EMULATED_ORDER` names the order
+of threads, and ``HOPFED_EMULATED_WITHOUT=gram:2`` leaves out the barrier of this number, from 0, of
+gram.cu.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +32,20 @@ import numpy as np
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
+
+ORDERS = ("forward", "reversed", "strided")  # in which the threads of a block run
+KINDS = {
+    "i8": np.int8,
+    "unsigned char": np.uint8,
+    "int": np.int32,
+    "u32": np.uint32,
+    "i64": np.int64,
+    "u64": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
+}
+ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
+BARRIER = re.compile(r"__sync(threads|warp)\(\);")
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")
 
@@ -147,6 +169,7 @@ class Emulated:
     ----------
     ordinal : any number; arrays of different devices do not mix.
     memory : bytes that it says are free.
+    order : one of `ORDERS`.
     """
 
     name = "emulated device"
@@ -155,8 +178,9 @@ class Emulated:
     shared_limit = 227 << 10
     out_of_memory = MemoryError
 
-    def __init__(self, ordinal: int = 0, memory: int = 1 << 30):
+    def __init__(self, ordinal: int = 0, memory: int = 1 << 30, order: str = ""):
         self.ordinal, self.memory = ordinal, memory
+        self.order = ORDERS.index(order or os.environ.get(ORDER, "forward"))
         self.id = ordinal  # as CuPy calls it
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
@@ -201,10 +225,13 @@ class Emulated:
     ) -> None:
         """Run a kernel to its end."""
         self.launches.append(name)
+        _check(module, name, grid, args, threads)
         values = [_as_c(x) for x in args]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         sizes = (ctypes.c_int * 2)(*grid)
-        getattr(_library(module), f"launch_{name}")(sizes, threads, shared, pointers)
+        library = _library(module)
+        library.set_order(self.order)
+        getattr(library, f"launch_{name}")(sizes, threads, shared, pointers)
 
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b); int8 in int32, with the strides that cuBLAS asks for."""
@@ -259,6 +286,46 @@ class Emulated:
         return work
 
 
+def source(module: str) -> str:
+    """Text of a .cu file, without the barrier that the environment leaves out."""
+    text = (FOLDER / f"{module}.cu").read_text(encoding="utf-8")
+    name, _, number = os.environ.get(WITHOUT, "").partition(":")
+    if name != module:
+        return text
+    barrier = list(BARRIER.finditer(text))[int(number)]
+    return text[: barrier.start()] + ";" + text[barrier.end() :]
+
+
+@lru_cache(maxsize=16)
+def signatures(module: str) -> dict[str, list[str]]:
+    """Kernel -> the types of its arguments, as in ``{"mirror": ["int*", "i64"]}``."""
+    found = {}
+    text = re.sub(r"__launch_bounds__\([^)]*\)", "", source(module))
+    for name, args in re.findall(r"__global__\s+void\s+(\w+)\(([^)]*)\)", text):
+        kinds = (re.sub(r"\bconst\b|\b\w+$", "", a.strip()).split() for a in args.split(","))
+        found[name] = ["".join(k) if "*" in "".join(k) else " ".join(k) for k in kinds]
+        found[name] = [k.replace("unsignedchar", "unsigned char") for k in found[name]]
+    return found
+
+
+def _check(module: str, name: str, grid: tuple[int, int], args: tuple, threads: int) -> None:
+    """Hold a launch to the signature of the kernel, and to what a device can start."""
+    kinds = signatures(module)[name]
+    if len(kinds) != len(args):
+        raise BackendError(f"{name} takes {len(kinds)} arguments, got {len(args)}")
+    for number, (kind, x) in enumerate(zip(kinds, args, strict=True)):
+        array = isinstance(x, HostArray)
+        wanted, dtype = np.dtype(KINDS[kind.rstrip("*")]), np.dtype(getattr(x, "dtype", object))
+        # Atomic sums are of u64: an array of int64 is the same to them.
+        same = dtype == wanted or (array and wanted == np.uint64 and dtype == np.int64)
+        if array is not kind.endswith("*") or not same:
+            got = f"{'an array of ' if array else ''}{dtype}"
+            raise BackendError(f"argument {number} of {name} is {kind}, got {got}")
+    fits = 0 < threads <= 1024 and threads % 32 == 0 and 0 < grid[0] < 1 << 31
+    if not (fits and 0 < grid[1] < 1 << 16):
+        raise BackendError(f"{name} cannot start {grid} blocks of {threads} threads")
+
+
 def _as_c(x: Any) -> Any:
     """Argument of a kernel as the C value that it takes."""
     if isinstance(x, HostArray):
@@ -278,8 +345,9 @@ def _library(module: str) -> ctypes.CDLL:
     folder = Path(tempfile.mkdtemp(prefix="hopfed-emulated-"))
     library = folder / f"{module}.so"
     here = Path(__file__).parent
-    command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}"]
-    command += [str(FOLDER / f"{module}.cu"), "-o", str(library)]
+    file = folder / f"{module}.cu"
+    file.write_text(source(module), encoding="utf-8")
+    command = [compiler, *FLAGS, f"-I{here}", f"-I{FOLDER}", str(file), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise BackendError(f"{compiler} cannot compile {module}.cu: {done.stderr.strip()}")

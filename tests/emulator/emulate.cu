@@ -1,9 +1,10 @@
 // The little of CUDA that the kernels use, on the host: a stand-in device for tests.
 //
 // A block runs as cooperative fibres, one for each thread, that change at barriers and warp
-// operations; blocks follow one another. It tests indices, barriers and arithmetic, and knows
-// nothing of races inside a warp or of speed. Blocks are one-dimensional, of whole warps, and no
-// thread may return before the last barrier.
+// operations; blocks follow one another. Between two barriers a thread runs alone, in the order that
+// `set_order` chose, and shared memory is poisoned before every block, so a barrier that is missing
+// shows in the numbers. It tests indices, barriers and arithmetic, and knows nothing of speed.
+// Blocks are one-dimensional, of whole warps, and no thread may return before the last barrier.
 #include "common.cu"
 
 #if !defined(__CUDACC__) && !defined(HOPFED_EMULATE)
@@ -11,6 +12,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <string.h>
 #include <ucontext.h>
 
 #include <utility>
@@ -21,9 +23,12 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __restrict__
-#define __shared__ static
+#define __shared__ static __attribute__((section("hopfed_shared")))
 #define __align__(n) __attribute__((aligned(n)))
 #define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(emu::shared.data())
+
+// All static shared memory of a file; the linker names the ends of a section.
+extern "C" __attribute__((weak)) char __start_hopfed_shared[], __stop_hopfed_shared[];
 
 struct Dim {
     unsigned x, y, z;
@@ -48,6 +53,18 @@ static std::vector<double> shared;
 static Gate block;
 static jmp_buf scheduler;
 static int current;
+static int order;  // in which the threads of a block run: 0 forward, 1 reversed, 2 strided
+
+static int place(int i, int threads) {
+    return order == 0 ? i : order == 1 ? threads - 1 - i : int((i * 37ll + 5) % threads);
+}
+
+// What nobody has written: NaN as float and double, all bits set as a word.
+static void poison() {
+    memset(shared.data(), 0xff, 8 * shared.size());
+    if (__start_hopfed_shared != nullptr)
+        memset(__start_hopfed_shared, 0xff, __stop_hopfed_shared - __start_hopfed_shared);
+}
 
 static void yield() {
     if (!_setjmp(fibres[current].place)) _longjmp(scheduler, 1);
@@ -95,6 +112,7 @@ static void __attribute__((noinline)) resume(Fibre& f) {
 
 template <class K>
 static void run_block(int threads) {
+    poison();
     for (int i = 0; i < threads; ++i) {
         Fibre& f = fibres[i];
         f.started = f.done = false;
@@ -106,7 +124,8 @@ static void run_block(int threads) {
     }
     for (int left = threads; left;) {
         left = 0;
-        for (int i = 0; i < threads; ++i) {
+        for (int turn = 0; turn < threads; ++turn) {
+            int i = place(turn, threads);
             if (fibres[i].done) continue;
             current = i;
             threadIdx.x = i;
@@ -127,7 +146,7 @@ static void launch(K kernel, const int* grid, int threads, int bytes, void** arg
     slots.assign(threads, 0);
     words.assign(6 * threads, 0);
     block = Gate();
-    shared.assign(bytes / 8 + 1, NAN);  // uninitialised memory must not be read
+    shared.resize(bytes / 8 + 1);
     gridDim = {unsigned(grid[0]), unsigned(grid[1]), 1};
     blockDim = {unsigned(threads), 1, 1};
     for (unsigned y = 0; y < gridDim.y; ++y)
@@ -137,6 +156,8 @@ static void launch(K kernel, const int* grid, int threads, int bytes, void** arg
         }
 }
 }  // namespace emu
+
+extern "C" void set_order(int order) { emu::order = order; }
 
 #define EXPORT(name)                                                                       \
     extern "C" void launch_##name(const int* grid, int threads, int bytes, void** args) { \

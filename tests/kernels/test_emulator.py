@@ -1,0 +1,125 @@
+"""The emulated device notices what a device would suffer from: the test of the tests of kernels."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from emulator import device as emulator
+from emulator.device import BARRIER, ORDER, ORDERS, WITHOUT, Emulated, signatures
+
+from hopfed.errors import BackendError
+from hopfed.kernels.cuda.device import FOLDER
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler"
+)
+
+TESTS = os.path.dirname(__file__)
+FILES = {  # module -> tests of its kernels
+    "gram": "test_cuda_bits.py",
+    "planes": "test_cuda_planes.py",
+    "heatbath": "test_cuda_dynamics.py",
+    "layered": "test_cuda_dynamics.py",
+    "sweep": "test_cuda_dynamics.py",
+}
+# What no test can notice, and why it is there.
+SPARE = {}
+
+
+def barriers():
+    """All barriers, as ``module:number``."""
+    for path in sorted(FOLDER.glob("*.cu")):
+        found = BARRIER.findall(path.read_text(encoding="utf-8"))
+        yield from (f"{path.stem}:{number}" for number in range(len(found)))
+
+
+def passes(file, **environment):
+    """Whether the tests of a file pass on the emulated device; what never ends does not."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not gpu and not slow"]
+    command += ["-p", "no:cacheprovider", os.path.join(TESTS, file)]
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, timeout=900
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    assert done.returncode in (0, 1), done.stdout.decode()[-2000:]
+    return done.returncode == 0
+
+
+def test_signatures_are_those_of_the_sources():
+    assert signatures("gram")["mirror"] == ["int*", "i64"]
+    assert signatures("layered")["layered_advance"][3] == "unsigned char*"
+    for path in FOLDER.glob("*.cu"):
+        assert path.read_text(encoding="utf-8").count("__global__") == len(signatures(path.stem))
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((np.zeros((2, 2), np.int32),), "takes 2 arguments, got 1"),
+        ((np.zeros((2, 2), np.float32), np.int64(2)), "argument 0 of mirror is int*"),
+        ((np.zeros((2, 2), np.int32), np.int32(2)), "argument 1 of mirror is i64, got int32"),
+        ((np.zeros((2, 2), np.int32), 2), "argument 1 of mirror is i64"),
+    ],
+)
+def test_arguments_are_held_to_the_signature(args, words):
+    device = Emulated()
+    args = tuple(device.xp.asarray(x) if isinstance(x, np.ndarray) else x for x in args)
+    with pytest.raises(BackendError) as caught:
+        device.launch("gram", "mirror", (1, 1), args)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("start", [((0, 1), 32), ((1, 1 << 16), 32), ((1, 1), 2048), ((1, 1), 33)])
+def test_a_launch_is_one_that_a_device_can_start(start):
+    grid, threads = start
+    device = Emulated()
+    with pytest.raises(BackendError, match="cannot start"):
+        device.launch(
+            "gram", "mirror", grid, (device.xp.zeros((2, 2), np.int32), np.int64(2)), threads
+        )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_order_of_threads_gives_the_same(order):
+    device = Emulated(order=order)
+    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
+    from hopfed.kernels.cuda import bits, gram
+
+    there = bits.pack(device.xp.asarray(x))
+    found = gram.gram(there, "popcount").get()
+    assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+def test_a_barrier_less_is_noticed(monkeypatch):
+    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
+    from hopfed.kernels.cuda import bits, gram
+
+    monkeypatch.setenv(WITHOUT, "gram:0")
+    emulator._library.cache_clear()
+    try:
+        device = Emulated()
+        found = gram.gram(bits.pack(device.xp.asarray(x)), "popcount").get()
+    finally:
+        emulator._library.cache_clear()
+    assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS[1:])
+@pytest.mark.parametrize("file", sorted(set(FILES.values())))
+def test_all_kernels_in_any_order_of_threads(file, order):
+    assert passes(file, **{ORDER: order})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("barrier", list(barriers()))
+def test_each_barrier_is_needed(barrier):
+    noticed = not all(
+        passes(FILES[barrier.split(":")[0]], **{ORDER: order, WITHOUT: barrier}) for order in ORDERS
+    )
+    assert noticed is (barrier not in SPARE)
