@@ -181,7 +181,8 @@ def begun(
         to_plain(config) | more,
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
-        rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
+        rounds=getattr(config, "played", getattr(config, "rounds", None)) if by_round else 1,
+        joined=getattr(config, "joined", None),
         path=out,
         memory=memory,
     )
