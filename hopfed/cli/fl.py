@@ -17,7 +17,7 @@ from hopfed._lib.outputs import RUN, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.output import out, shown, table
 from hopfed.cli.run import carry_out, dask_option, progress
 from hopfed.errors import ArgumentError, BackendError, DataError
 
@@ -225,7 +225,8 @@ def predict_command(
     """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed.
+    is printed. A client that classifies with more than its network, such as neighbours in kNN-Per,
+    does so here too; the data of the run must be where they were then.
 
     Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
     """
@@ -240,9 +241,8 @@ def predict_command(
     chances = kept.probabilities(dataset.inputs)
     classes = kept.about["classes"]
     found = [classes[k] for k in chances.argmax(axis=1)]
-    if not kept.about["alone"]:
-        err.print(f"{kept.about['method']} classifies with more than this network, which is alone")
-    out.print(f"{len(found):,} rows, network of client {client} after {kept.about['round']} rounds")
+    what = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
+    out.print(f"{len(found):,} rows, {what} of client {client} after {kept.about['round']} rounds")
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))
