@@ -59,6 +59,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Record, Table
 from hopfed.experiments.fl import DOMAINS
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_tables import percent
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell
 from hopfed.experiments.shared.statistics import mean_and_sd
 
@@ -241,8 +242,8 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         for cell in (c for c in _cells.cells_of(config) if c.section == section):
             s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
             kilobytes = 1e3 * s["megabytes"][0] / s["round"][0]
-            row = [_cells.percent(s[n], 1) for n in DOMAINS]
-            row += [_cells.percent(s["gain"], 2, sign=True), f"{kilobytes:.3g}"]
+            row = [percent(s[n], 1) for n in DOMAINS]
+            row += [percent(s["gain"], 2, sign=True), f"{kilobytes:.3g}"]
             rows.append((f"{cell.row} {cell.at}".strip(), *row))
             if theirs:
                 rows[-1] += (PAPER.get(cell.key, ""),)

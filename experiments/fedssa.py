@@ -38,6 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from hopfed.experiments import Record, Table
+from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell
 
@@ -178,5 +179,5 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         theirs = data in config.data.split("/")[-1].split("_")[0].split(".")
         theirs &= config.partition == CLASSES[data] and config.rate == RATES[clients]
         if theirs and (config.homogeneous, config.clients) == (homogeneous, clients):
-            return _cells.tables(config, summary, paper)
-    return _cells.tables(config, summary)
+            return cell_tables.tables(config, summary, paper)
+    return cell_tables.tables(config, summary)

@@ -181,11 +181,19 @@ def play(
 ) -> tuple[Arrays, FederationState, Any]:
     """Play and score a round; return its arrays, the state after it, and the method."""
     method = config.make(seed)
+    arrays, after = train(config, method, t, state, engine)
+    return arrays | score(config, method, t, after), after, method
+
+
+def train(
+    config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
+) -> tuple[Arrays, FederationState]:
+    """Play round `t` of a method; return what it cost each client, and the state after it."""
     played = play_round(
         method,
         state,
         t,
-        seed=seed,
+        seed=method.task.seed,
         clients=config.seen,
         engine=engine,
         participation=config.participation(),
@@ -194,15 +202,17 @@ def play(
     arrays = {n: _padded(n, a, config) for n, a in played.arrays().items()}
     for name in ("loss", "flops"):
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
+    return arrays, played.state
+
+
+def score(config: Config, method: Any, t: int, state: FederationState) -> Arrays:
+    """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due."""
     due = t + 1 == config.rounds or (t + 1) % config.every == 0
-    scores = np.full((2, config.clients), np.nan)
-    if due:
-        scores = scores_of(method, played.state)
-    arrays |= {"validation": scores[0], "test": scores[1]}
+    scores = scores_of(method, state) if due else np.full((2, config.clients), np.nan)
+    arrays: Arrays = {"validation": scores[0], "test": scores[1]}
     if config.domains:
-        arrays |= _by_domain(method, played.state if due else None)
-    arrays["sizes"] = method.loaded.split.sizes
-    return arrays, played.state, method
+        arrays |= _by_domain(method, state if due else None)
+    return arrays | {"sizes": method.loaded.split.sizes}
 
 
 def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:

@@ -8,8 +8,11 @@ neighbours shows where the prior cannot help: with equal labels and other featur
 `feature shift`. The whole table on such data: ``--set partition=rotation:0,72,144,216,288``, or the
 domains of PACS, ``--set data=pacs --set partition=domain --set clients=4``.
 
+FedAvg, its prior, FedAvg+ and the rows of kNN-Per only read one federation in different ways, so in
+every setting they share one training; the costs of a row are what it would cost alone.
+
 Sections, chosen by ``--set sections=methods,...``. Those with a star are readings of one trained
-model; all others are trained separately:
+model, by other settings of kNN-Per:
 
 - `methods`: all methods on one task; gains over `fedavg` are paired by seed.
 - `heterogeneity`: other Dirichlet concentrations.
@@ -88,6 +91,7 @@ import numpy as np
 
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared import stream as _stream
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
@@ -337,4 +341,4 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, and the sweeps."""
-    return _cells.tables(config, summary)
+    return cell_tables.tables(config, summary)

@@ -64,6 +64,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
 from hopfed.federation.contract import EVERYONE
@@ -283,4 +284,4 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, and the sweeps."""
-    return _cells.tables(config, summary)
+    return cell_tables.tables(config, summary)

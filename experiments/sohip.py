@@ -46,6 +46,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from hopfed.experiments import Record, Table
+from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell
 
@@ -232,4 +233,4 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
     paper = PAPER.get(config.clients) if theirs else None
-    return _cells.tables(config, summary, paper)
+    return cell_tables.tables(config, summary, paper)

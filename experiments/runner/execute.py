@@ -6,7 +6,7 @@ the same, bit for bit, in any process, in any order, and after an interruption.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from pathlib import Path
@@ -16,7 +16,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
 from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError
-from hopfed.experiments import ON_DEVICE
+from hopfed.experiments import ON_DEVICE, Arrays
 from hopfed.experiments.runner.ledger import Ledger
 from hopfed.experiments.runner.units import Job, feed, unit, workers_of
 from hopfed.federation.engines import Engine
@@ -46,6 +46,7 @@ def execute(
     report: Report | None = None,
     first: int = 0,
     device: str = "cpu",
+    callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
 ) -> Run:
     """Run `experiment` over ``config.seeds`` seeds, from `first` on.
 
@@ -67,6 +68,7 @@ def execute(
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
     device : where an experiment recovers whose `run` takes a `device`; "cpu" for all others.
+    callbacks : see `hopfed.experiments.shared.callbacks`.
 
     Raises
     ------
@@ -83,7 +85,7 @@ def execute(
     _check(hasattr(experiment, "run_round"), engine, workers, memory)
     check_fits(config)
     more = _elsewhere(experiment, device) | ({"first_seed": first} if first else {})
-    ledger = begun(experiment, config, out, resume, memory, more)
+    ledger = begun(experiment, config, out, resume, memory, more, callbacks)
     if not ledger.pending():
         return ledger.run()
     new = out is not None and not Path(out).exists()
@@ -167,12 +169,13 @@ def begun(
     resume: bool,
     memory: int,
     more: dict[str, Any],
+    callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
 ) -> Ledger:
     """Ledger of a run, with the results in `out` if the run is continued.
 
     Parameters
     ----------
-    experiment, config, out, resume, memory : as of `execute`.
+    experiment, config, out, resume, memory, callbacks : as of `execute`.
     more : settings beside those of `config`.
     """
     by_round = hasattr(experiment, "run_round")
@@ -181,7 +184,9 @@ def begun(
         to_plain(config) | more,
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
-        rounds=getattr(config, "units", getattr(config, "rounds", None)) if by_round else 1,
+        rounds=getattr(config, "played", getattr(config, "rounds", None)) if by_round else 1,
+        joined=getattr(config, "joined", None),
+        callbacks=callbacks,
         path=out,
         memory=memory,
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,9 @@ class Ledger:
     summarise : function from the arrays of all seeds to the summary; called at the last commit.
     by_round : whether a seed is committed round by round.
     rounds : number of rounds of a seed, None if it is not known.
+    joined : function from the arrays of each of a seed's rounds to those of the seed; stacks them
+        unless given.
+    callbacks : called with seed, round from 0, and arrays of every commit.
     path : the run file, or None to keep the results in memory only.
     memory : bytes of client states to keep in memory; the others are in files.
     """
@@ -75,12 +78,15 @@ class Ledger:
         *,
         by_round: bool = False,
         rounds: int | None = None,
+        joined: Callable[[list[Arrays]], Arrays] | None = None,
+        callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
         path: str | Path | None = None,
         memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
         self.by_round, self.rounds, self.path = by_round, rounds or 1, path
-        self._last = rounds
+        self._last, self._joined = rounds, joined or _stacked
+        self._callbacks = tuple(callbacks)
         self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
@@ -138,6 +144,8 @@ class Ledger:
                 state = {k: np.asarray(v) for k, v in state.items()}
             self.open[seed] = OpenSeed(rounds, state)  # one assignment: a flush may follow
         self._behind = True
+        for callback in self._callbacks:
+            callback(seed, len(rounds) - 1, arrays)
         ended = len(self.done) == self.planned or (state is None and self.often)
         if ended or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
@@ -145,7 +153,7 @@ class Ledger:
     def _finished(self, rounds: list[Arrays]) -> Arrays:
         """Arrays of a finished seed; their shapes must be the same in all seeds."""
         with self.blamed():
-            done = _stacked(rounds) if self.by_round else rounds[-1]
+            done = self._joined(rounds) if self.by_round else rounds[-1]
             _require_equal_shapes(done, next(iter(self.done.values()), done))
         return done
 

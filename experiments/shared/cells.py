@@ -2,8 +2,13 @@
 
 A cell is `hopfed fl run` with one method and setting. All cells of an experiment have the same
 clients and rounds. A seed gives all of them the same data, partition, initial weights and cohorts,
-so that differences between methods are paired. Round t of the experiment is round ``t % rounds`` of
-cell ``t // rounds``; the arrays of a run are (seeds, cells * rounds, clients).
+so that differences between methods are paired. The arrays of a run are (seeds, cells * rounds,
+clients), cell by cell.
+
+Cells whose methods only read one federation in different ways, as FedAvg, its prior, FedAvg+ and
+kNN-Per do (`NeuralMethod.trained_as`), share one training. Each of them has the arrays, costs
+included, that it would have had alone. What is played is a round of such a group, and its arrays
+have an axis of cells in front.
 
 A reading scores the trained federation of a cell with other options, without training again.
 """
@@ -12,15 +17,15 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hopfed._lib.settings import check_types, require, with_settings
-from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments import Arrays, fl
 from hopfed.experiments.shared import planes as _planes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -159,6 +164,20 @@ class Bench(ABC):
         """Rounds of a seed, over all cells."""
         return len(cells_of(self)) * self.rounds
 
+    @property
+    def played(self) -> int:
+        """Rounds of a seed that are played, over all groups of cells."""
+        return len(groups_of(self)) * self.rounds
+
+    def joined(self, played: Sequence[Arrays]) -> Arrays:
+        """Arrays of a seed, (units, ...), from those of each round that was played."""
+        found: dict[Cell, list[tuple[Arrays, int]]] = {}
+        for g, group in enumerate(groups_of(self)):
+            rounds = played[g * self.rounds : (g + 1) * self.rounds]
+            found |= {cell: [(arrays, i) for arrays in rounds] for i, cell in enumerate(group)}
+        order = [place for cell in cells_of(self) for place in found[cell]]
+        return {n: np.stack([arrays[n][i] for arrays, i in order]) for n in played[0]}
+
     def cell(
         self,
         section: str,
@@ -189,12 +208,41 @@ def readings_of(bench: Bench) -> tuple[Reading, ...]:
     return tuple(reading for reading in bench.readings() if reading.base in keys)
 
 
+@lru_cache(8)
+def groups_of(bench: Bench) -> tuple[tuple[Cell, ...], ...]:
+    """Cells that share one training, in the order of their first ones."""
+    groups: dict[tuple[fl.Config, Any], list[Cell]] = {}
+    for cell in cells_of(bench):
+        setting = replace(cell.config, method="", options="")
+        groups.setdefault((setting, cell.config.make(0).trained_as()), []).append(cell)
+    return tuple(map(tuple, groups.values()))
+
+
 def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     """Play round `t` of the experiment: `run_round` of every experiment made of cells."""
-    number, inner = divmod(t, bench.rounds)
-    cell, ends = cells_of(bench)[number], inner + 1 == bench.rounds
-    arrays, after, method = fl.play(cell.config, seed, inner, state or None, engine)
-    arrays = {n: a for n, a in arrays.items() if not n.startswith("client/") or n in CLIENT}
+    groups = groups_of(bench)
+    group, inner = groups[t // bench.rounds], t % bench.rounds
+    config, ends = group[0].config, inner + 1 == bench.rounds
+    trained = config.make(seed).trained_as()
+    spent, after = fl.train(config, trained, inner, state or None, engine)
+    spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
+    each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
+    each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
+    arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
+    if not ends:
+        return arrays, after
+    return arrays, None if t + 1 == bench.played else {}  # the next group starts afresh
+
+
+def _scored(
+    bench: Bench, cell: Cell, inner: int, trained: Any, spent: Arrays, after: FederationState
+) -> Arrays:
+    """Arrays of a cell in a round, as if its method had been trained alone."""
+    method, arrays = cell.config.make(trained.task.seed), dict(spent)
+    if method != trained:
+        more = [method.reading_flops(c) for c in range(bench.clients)]
+        arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
+    arrays |= fl.score(cell.config, method, inner, after)
     readings = readings_of(bench)
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
@@ -204,11 +252,9 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
     if bench.PICTURED:
         arrays["plane"] = _planes.blank(bench.clients)
-        if ends and cell.key in bench.PICTURED:
+        if inner + 1 == bench.rounds and cell.key in bench.PICTURED:
             arrays["plane"] = _planes.plane(method, after, *bench.PLANE)
-    if not ends:
-        return arrays, after
-    return arrays, None if t + 1 == bench.units else {}  # the next cell starts afresh
+    return arrays
 
 
 def play_quietly(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
@@ -305,86 +351,3 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
     """Mean and its standard error, of one value per seed."""
     mean, sd = mean_and_sd(values)
     return mean, None if sd is None else sd / len(values) ** 0.5
-
-
-def tables(
-    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
-) -> list[Table]:
-    """The table of methods, and one table per sweep.
-
-    Parameters
-    ----------
-    paper : row -> value that the paper reports in this setting.
-    """
-    cells = [*cells_of(bench), *readings_of(bench)]
-    made: list[Table] = []
-    for section in dict.fromkeys(cell.section for cell in cells):
-        ours = [cell for cell in cells if cell.section == section]
-        if any(cell.at for cell in ours):
-            made += _sweep(section, ours, summary, bench.COMPARED[0])
-        else:
-            made.append(_table(section, ours, summary, bench, paper or {}))
-    return made
-
-
-def _table(
-    section: str,
-    cells: Sequence[Place],
-    summary: dict[str, Any],
-    bench: Bench,
-    paper: dict[str, str],
-) -> Table:
-    columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
-    apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
-    columns += ["MB", "GFLOP"] + ["unseen clients %"] * apart + ["paper"] * bool(paper)
-    rows = []
-    for cell in cells:
-        s = {name: summary[f"{cell.key}/{name}"] for name in _SHOWN}
-        row = [percent(s[n], 1) for n in ("test",)]
-        row += [percent(s[n], 2, sign=True) for n in ("gain", "early_gain")]
-        row += [percent(s["decile"][:1], 1), _figures(s["megabytes"]), _figures(s["gigaflops"])]
-        row += [percent(summary[key], 1) for key in (f"{cell.key}/unseen",) if key in summary]
-        rows.append((cell.row, *row, *([paper.get(cell.row, "")] if paper else [])))
-    return Table(section, tuple(columns), tuple(rows))
-
-
-_SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
-
-
-def _sweep(
-    section: str, cells: Iterable[Place], summary: dict[str, Any], reference: str
-) -> Iterator[Table]:
-    """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
-    keys: dict[str, dict[str, str]] = {}
-    for cell in cells:
-        keys.setdefault(cell.row, {})[cell.at] = cell.key
-    at = tuple(dict.fromkeys(x for found in keys.values() for x in found))
-
-    def rows(name: str, digits: int, sign: bool) -> Iterator[tuple[str, ...]]:
-        for row, found in keys.items():
-            values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
-            texts = {x: percent(v, digits, sign=sign) for x, v in values.items() if v}
-            if texts:
-                yield row, *(texts.get(x, "") for x in at)
-
-    yield Table(section, at, tuple(rows("test", 1, False)))
-    if reference in keys:
-        others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
-        yield Table(f"{section}: gain ± s.e.", at, others)
-
-
-def percent(value: Sequence[float | None], digits: int, *, sign: bool = False) -> str:
-    """Mean and spread in percent.
-
-    Examples
-    --------
-    >>> percent((0.0123, 0.004), 1, sign=True)
-    '+1.2 ± 0.4'
-    """
-    mean, spread = value[0], value[1] if len(value) > 1 else None
-    text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
-    return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"
-
-
-def _figures(value: Sequence[float | None]) -> str:
-    return f"{value[0]:.3g}"

@@ -2,13 +2,15 @@
 
 Below a folder, `seed-S` holds `model.json`, which says what the networks are, and a file of weights
 for each client, or one for all where all have the same. They are those of the round that validation
-chooses: whenever a round is better than all before, it takes the place of the folder.
+chooses: whenever a round is better than all before, it takes the place of the folder. Where clients
+classify with more than a network, `hopfed.experiments.shared.remembered` keeps that too.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.experiments import Arrays
+from hopfed.experiments.shared.remembered import read_memory, write_memory
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
@@ -46,6 +49,8 @@ def keep(
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         about = _written(fresh, method, state)
+        if not about["alone"]:
+            about |= write_memory(fresh, config, method, state)
         about |= {"method": config.method, "round": t + 1, "validation": score, "seed": seed}
         (fresh / ABOUT).write_text(json.dumps(about, indent=1))
         if folder.exists():
@@ -90,16 +95,19 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A client's network that was kept.
+    """A client's network that was kept, and how the client classifies.
 
     Attributes
     ----------
     model : the network.
     about : what `model.json` says.
+    classifier : from inputs to scores of the classes: the network, or what the client makes of it
+        and of what it remembers.
     """
 
     model: Any
     about: dict[str, Any]
+    classifier: Callable[[Any], Any]
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes).
@@ -120,12 +128,12 @@ class Kept:
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
         with torch.inference_mode():
-            parts = [self.model(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
+            parts = [self.classifier(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
         return np.asarray(torch.cat(parts))
 
 
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
-    """Read a client's network from a folder `seed-S`.
+    """Read a client's network from a folder `seed-S`, and what it remembers beside it.
 
     Parameters
     ----------
@@ -133,7 +141,8 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
 
     Raises
     ------
-    DataError : not such a folder, or one that names code which is not trusted.
+    DataError : not such a folder, or one that names code which is not trusted; or the client
+        classifies with more, and that is not there.
     ArgumentError : there is no such client.
     """
     from hopfed.data.files import reading
@@ -167,4 +176,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
             head_layer=about["head_layer"],
         )
         load_weights(model, folder / Path(files[client]).name)
-    return Kept(model.eval(), about)
+    made = model.eval()
+    if about["alone"]:
+        return Kept(made, about, made)
+    return Kept(made, about, read_memory(folder, about, client, trusted))

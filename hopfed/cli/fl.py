@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, replace
 from inspect import cleandoc
 from pathlib import Path
@@ -15,7 +17,7 @@ from hopfed._lib.outputs import RUN, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.output import out, shown, table
 from hopfed.cli.run import carry_out, dask_option, progress
 from hopfed.errors import ArgumentError, BackendError, DataError
 
@@ -83,6 +85,8 @@ def _task_options(command: Any) -> Any:
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
+@click.option("--tensorboard", metavar="FOLDER", help="Write numbers of rounds for TensorBoard.")
+@click.option("--wandb", metavar="PROJECT", help="Log numbers of rounds to Weights & Biases.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
@@ -92,14 +96,30 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
     fl = _experiment()
-    kept = options.pop("keep")
+    kept, told = options.pop("keep"), [options.pop(n) for n in ("tensorboard", "wandb")]
     first, settings = _settings(options)
     settings += [] if kept is None else [f"keep={kept}"]
     config = fl.with_options(replace(fl.Config(), method=method), settings)
     if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
         raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
     config.make(0)  # a wrong name is reported before a file is written
-    carry_out(fl, config, out_file, as_json, first=first, **options)
+    with _callbacks(config, *told) as callbacks:
+        carry_out(fl, config, out_file, as_json, first=first, callbacks=callbacks, **options)
+
+
+@contextmanager
+def _callbacks(config: Any, tensorboard: str | None, wandb: str | None) -> Iterator[list[Any]]:
+    """Open other programs that are told of every round; they are closed in any case."""
+    from hopfed._lib.settings import to_plain
+    from hopfed.experiments.shared.callbacks import TensorBoard, WandB
+
+    with ExitStack() as stack:
+        made: list[Any] = []
+        for cls, given in ((TensorBoard, (tensorboard,)), (WandB, (wandb, to_plain(config)))):
+            if given[0] is not None:
+                made.append(cls(*given))
+                stack.callback(made[-1].close)
+        yield made
 
 
 @fl_command.command("tune")
@@ -205,7 +225,8 @@ def predict_command(
     """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
 
     DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
-    is printed.
+    is printed. A client that classifies with more than its network, such as neighbours in kNN-Per,
+    does so here too; the data of the run must be where they were then.
 
     Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
     """
@@ -220,9 +241,8 @@ def predict_command(
     chances = kept.probabilities(dataset.inputs)
     classes = kept.about["classes"]
     found = [classes[k] for k in chances.argmax(axis=1)]
-    if not kept.about["alone"]:
-        err.print(f"{kept.about['method']} classifies with more than this network, which is alone")
-    out.print(f"{len(found):,} rows, network of client {client} after {kept.about['round']} rounds")
+    what = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
+    out.print(f"{len(found):,} rows, {what} of client {client} after {kept.about['round']} rounds")
     if dataset.class_names != ("",):
         truth = [dataset.class_names[k] for k in dataset.labels]
         right = sum(a == b for a, b in zip(found, truth, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,7 @@ def carry_out(
     first: int = 0,
     device: str = "cpu",
     dask: str | None = None,
+    callbacks: Sequence[Any] = (),
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
@@ -116,6 +118,7 @@ def carry_out(
             report=report,
             first=first,
             device=device,
+            callbacks=callbacks,
         )
     seconds += time.perf_counter()
     if as_json:

@@ -67,6 +67,7 @@ class NeuralMethod(ABC):
     source: ClassVar[str] = ""
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
+    reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -78,6 +79,15 @@ class NeuralMethod(ABC):
     def loaded(self) -> Task:
         """The task itself, made once per process."""
         return task_of(self.task)
+
+    def trained_as(self) -> NeuralMethod:
+        """Return the method whose rounds are the same to the bit; itself if they are its own.
+
+        A class that only reads what another trains names that one in `reads`. Its subclasses may
+        train otherwise, so they inherit nothing and say so themselves.
+        """
+        base = type(self).__dict__.get("reads")
+        return self if base is None else base(self.task, self.training)
 
     # Steps that a method defines.
 
@@ -143,6 +153,10 @@ class NeuralMethod(ABC):
     def expects(self, down: Message, context: Context) -> Spec:
         """Names, shapes and kinds of the arrays in a client's message."""
 
+    def reading_flops(self, client: int) -> float:  # noqa: ARG002
+        """FLOPs of a client in a round it takes part in, for what it classifies with beside it."""
+        return 0.0
+
     # Steps that the base class takes.
 
     def net(self, client: int) -> nn.Module:
@@ -192,7 +206,8 @@ class NeuralMethod(ABC):
                 job.begin(phase, number)
             ours = {i: job for i, job in jobs.items() if job.trained()}
             for i, job in ours.items():
-                flops[i] += self._flops(job, calls[i], number) * len(job.rows) * phase.epochs
+                each = self._flops(job, _client(calls[i]), number)
+                flops[i] += each * len(job.rows) * phase.epochs
             settings = replace(training, epochs=phase.epochs)
             augment = self.loaded.augment if phase.augment else None
             train(list(ours.values()), self.loaded.tensors, settings, phase.objective, augment)
@@ -226,11 +241,11 @@ class NeuralMethod(ABC):
             self.extra(call.state, call.down, c),
         )
 
-    def _flops(self, job: Job, call: Call, number: int) -> float:
+    def _flops(self, job: Job, client: int, number: int) -> float:
         """FLOPs per example of one step of a phase, counted once for each architecture."""
         if not len(job.rows):
             return 0.0
-        key = self, self.loaded.names[_client(call)], number
+        key = self, self.loaded.names[client], number
         if key not in _COUNTED:
             rows = job.rows[: self.training.batch]
             batch = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
@@ -243,6 +258,7 @@ class NeuralMethod(ABC):
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
         state, message = self.finish_at(call, job.params)
+        flops += self.reading_flops(_client(call))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
 
 

@@ -11,6 +11,7 @@ from hopfed._lib.settings import from_plain, to_plain  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import PRESET_NAMES, find, fl, knnper  # noqa: E402
 from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.shared import cell_tables  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared import planes as _planes  # noqa: E402
 from hopfed.experiments.shared import stream as _stream  # noqa: E402
@@ -63,11 +64,11 @@ def arrays():
     toy, seeds = Toy(), []
     for seed in range(toy.seeds):
         rounds, state = [], None
-        for t in range(toy.units):
+        for t in range(toy.played):
             made, state = _cells.play(toy, seed, t, state, LocalEngine())
             rounds.append(made)
         assert state is None
-        seeds.append({n: np.stack([r[n] for r in rounds]) for n in rounds[0]})
+        seeds.append(toy.joined(rounds))
     return {n: np.stack([s[n] for s in seeds]) for n in seeds[0]}
 
 
@@ -155,7 +156,7 @@ def test_gains_are_paired_seed_by_seed(arrays):
 
 
 def test_tables_hold_every_cell_and_reading(arrays):
-    made = _cells.tables(Toy(), _cells.summarise(Toy(), arrays), {"fedavg+": "12.3"})
+    made = cell_tables.tables(Toy(), _cells.summarise(Toy(), arrays), {"fedavg+": "12.3"})
     assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
     assert made[0].columns[-1] == "paper"
     assert made[0].rows[1][-1] == "12.3"
@@ -289,7 +290,7 @@ def test_unseen_clients_stand_apart_in_tables():
     summary = _cells.summarise(Apart(), {"test": test, "validation": test, **zeros})
     assert summary["unseen/fedavg/unseen"][0] == pytest.approx(0.9)
     assert "methods/fedavg/unseen" not in summary
-    plain, apart = _cells.tables(Apart(), summary)
+    plain, apart = cell_tables.tables(Apart(), summary)
     assert "unseen clients %" not in plain.columns
     assert apart.rows[0][apart.columns.index("unseen clients %") + 1].startswith("90.0")
 

@@ -1,7 +1,6 @@
 """Networks and tables that hopfed does not know: a stranger's module, a library's, a CSV."""
 
 import sys
-import types
 from dataclasses import fields
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
-from torch import nn  # noqa: E402
 
 from hopfed.errors import ArgumentError, BackendError, DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
@@ -17,10 +15,8 @@ from hopfed.experiments.runner.execute import execute  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.recipes import describe, rebuild  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.data import load  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.models.weights import plain_names, write_tensors  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.ways import AloneWarning  # noqa: E402
 
@@ -285,111 +281,6 @@ def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):
         build(f"{nets}:Squared", **small, head_layer="nothing")
 
 
-@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
-def test_weights_come_from_a_file(nets, tmp_path, suffix):
-    if suffix == "safetensors":
-        safe = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
-    source = build(f"{nets}:Conv", channels=1, size=8, classes=7, seed=3)
-    held = plain_names(source.state_dict(), source)
-    assert "out.weight" in held
-    path = tmp_path / f"w.{suffix}"
-    torch.save(held, path) if suffix == "pt" else safe.save_file(held, str(path))
-    spec = TaskSpec(models=(f"{nets}:Conv",), clients=2, examples=100, weights=(str(path),))
-    made = task_of(spec).model(0)
-    for n, t in made.state_dict().items():
-        ours = source.state_dict()[n]
-        assert torch.equal(t, ours) if n.startswith("features.") else t.shape != ours.shape
-    with pytest.raises(DataError, match=r"lacks .*: not of this network"):
-        task_of(TaskSpec(models=("mlp",), clients=2, examples=100, weights=(str(path),)))
-    (tmp_path / "broken.pt").write_bytes(b"no weights")
-    with pytest.raises(DataError, match=r"broken\.pt"):
-        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "broken.pt"),)))
-
-
-def test_pickled_code_in_a_file_of_weights_is_not_run(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "was here"), "w"))
-
-    torch.save({"features.1.weight": Evil()}, tmp_path / "evil.pt")
-    with pytest.raises(DataError, match=r"evil\.pt"):
-        task_of(TaskSpec(clients=2, examples=100, weights=(str(tmp_path / "evil.pt"),)))
-    assert not (tmp_path / "was here").exists()
-
-
-def test_kept_weights_are_read_back(tmp_path):
-    model = build("lenet", channels=1, size=8, classes=10, seed=5)
-    path = write_tensors(tmp_path, "lenet", model.state_dict())
-    spec = TaskSpec(models=("lenet",), clients=2, examples=100, weights=(str(path),))
-    for n, t in task_of(spec).model(0).state_dict().items():
-        assert torch.equal(t, model.state_dict()[n])
-
-
-class Encoder(nn.Module):
-    """What a library would make."""
-
-    def __init__(self, channels, classes, asked):
-        super().__init__()
-        self.maps, self.asked = nn.Conv2d(channels, 4, 3), asked
-        self.fc = nn.Linear(4, classes)
-
-    def forward(self, x):
-        logits = self.fc(self.maps(x).mean((2, 3)))
-        return types.SimpleNamespace(logits=logits) if self.asked[0] == "hf" else logits
-
-
-def fake(name, **names):
-    module = types.ModuleType(name)
-    for key, value in names.items():
-        setattr(module, key, value)
-    return module
-
-
-@pytest.mark.parametrize("pretrained", [False, True])
-@pytest.mark.parametrize("library", ["torchvision", "timm", "hf"])
-def test_encoders_of_libraries_by_name(monkeypatch, library, pretrained):
-    # The three libraries are large; these stand for them, with the calls that they document.
-    def torchvision(name, weights, num_classes=1000):
-        return Encoder(3, num_classes, ("torchvision", name, weights))
-
-    def timm(name, pretrained, num_classes, in_chans):
-        return Encoder(in_chans, num_classes, ("timm", name, pretrained))
-
-    def from_config(config):
-        return Encoder(3, config.num_labels, ("hf", config.name, False))
-
-    def from_pretrained(name, config, ignore_mismatched_sizes):
-        assert ignore_mismatched_sizes
-        return Encoder(3, config.num_labels, ("hf", name, True))
-
-    kinds = types.SimpleNamespace(from_config=from_config, from_pretrained=from_pretrained)
-    config = types.SimpleNamespace(
-        from_pretrained=lambda name, num_labels: types.SimpleNamespace(
-            num_labels=num_labels, name=name, image_size=8
-        )
-    )
-    vision = fake("torchvision.models", get_model=torchvision)
-    modules = {
-        "torchvision": fake("torchvision", models=vision),
-        "torchvision.models": vision,
-        "timm": fake("timm", create_model=timm),
-        "transformers": fake(
-            "transformers", AutoConfig=config, AutoModelForImageClassification=kinds,
-            AutoModelForSequenceClassification=None,
-        ),
-    }  # fmt: skip
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    weights = ("pretrained",) if pretrained else ()
-    spec = TaskSpec(models=(f"{library}:tiny",), clients=2, examples=100, weights=weights)
-    model = task_of(spec).model(0)
-    asked = {"torchvision": "DEFAULT" if pretrained else None}.get(library, pretrained)
-    assert model.features.net.asked == (library, "tiny", asked)
-    assert model(torch.randn(2, 1, 8, 8)).shape == (2, 10)
-    assert model.features.net.maps.in_channels == (1 if library == "timm" else 3)
-    task_of.cache_clear()  # the next library is another
-
-
 def test_a_recipe_from_a_server_names_no_code():
     spec = TaskSpec(models=("os:abort",), clients=2)
     recipe = describe(spec)
@@ -398,32 +289,6 @@ def test_a_recipe_from_a_server_names_no_code():
     assert rebuild(*recipe, trusted=None) == spec
     plain = TaskSpec(models=("mlp:32", "timm:vit"), clients=2)
     assert rebuild(*describe(plain)) == plain
-
-
-def test_a_table_of_features(tmp_path):
-    file = tmp_path / "t.csv"
-    file.write_text("x,y,writer,w\n1,10,ann,0\n2,9,ben,1.5\n3,10,ann,-2\n")
-    data = load(str(file))
-    assert (data.shape, data.class_names, data.writer_names) == (
-        (2, 1, 1),
-        ("9", "10"),
-        ("ann", "ben"),
-    )
-    assert data.labels.tolist() == [1, 0, 1]
-    assert data.inputs[:, :, 0, 0].tolist() == [[1, 0], [2, 1.5], [3, -2]]
-    assert load(f"{file}:w").shape == (2, 1, 1)
-    for text, name, words in (
-        ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: say"),
-        ("a,y,label\n1,2,3\n", "", "more than one of the columns"),
-        ("a,label\n1,ash\noak,yew\n", "", "column a holds words"),
-        ("a,b,label\n1,2,ash\n1,,yew\n", "", "row 2, column b is missing"),
-        ("a,label\n1,ash\n2,?\n", "", "row 2, column label is missing"),
-        ("a,b\n1,2\n", ":c", "no column 'c' among a, b"),
-        ("label\nash\nyew\n", ":label", "no features"),
-    ):  # fmt: skip
-        file.write_text(text)
-        with pytest.raises(DataError, match=words):
-            load(f"{file}{name}")
 
 
 def test_vectors_are_not_augmented_nor_too_small_for_a_convolution(table):

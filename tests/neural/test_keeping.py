@@ -107,15 +107,6 @@ def test_prediction_from_the_command_line(hopfed, tmp_path, monkeypatch):
     assert hopfed("fl", "predict", "nowhere", "new.csv")[0] == 2
 
 
-def test_a_network_that_does_not_classify_alone_says_so(hopfed, tmp_path):
-    folder = tmp_path / "states"
-    small = ("--models", "mlp:16", "--clients", 2, "--rounds", 1, "--set", "examples=200")
-    assert hopfed("fl", "run", "knn-per", *small, "--keep", folder)[0] == 0
-    status, _, err = hopfed("fl", "predict", folder / "seed-0", "digits")
-    assert (status, err.count("\n")) == (0, 1)
-    assert "knn-per classifies with more than this network" in err
-
-
 def test_rounds_as_a_table(hopfed, tmp_path):
     path = tmp_path / "run.h5"
     config = fl.Config(seeds=2, **SMALL)

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
-from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
+from hopfed.neural.method import NeuralMethod
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job
@@ -47,23 +47,24 @@ class FedAvgPlus(FedAvg):
     name: ClassVar[str] = "fedavg+"
     source: ClassVar[str] = "Jiang et al., 2019"
     shared: ClassVar[bool] = False
+    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.tune >= 0, "tune", "at least 0", self.tune)
 
-    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        tuning = self.tune * len(job.rows) * self._flops(job, call, 0)
-        return super()._outcome(call, job, flops + tuning)
+    def reading_flops(self, client: int) -> float:
+        """FLOPs of fine-tuning."""
+        job = self._tuning(self.loaded.initial(client), client)
+        return self.tune * len(job.rows) * self._flops(job, client, 0)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global model, fine-tuned."""
-        job = Job(
-            self.net(client),
-            super().personal(state, down, client),
-            self.loaded.split.train[client],
-            (self.task.seed, "tune", client),
-        )
+        job = self._tuning(super().personal(state, down, client), client)
         settings = replace(self.training, epochs=self.tune, way="sequential")
         train([job], self.loaded.tensors, settings, self.objective, self.loaded.augment)
         return job.params
+
+    def _tuning(self, params: Params, client: int) -> Job:
+        path = (self.task.seed, "tune", client)
+        return Job(self.net(client), params, self.loaded.split.train[client], path)

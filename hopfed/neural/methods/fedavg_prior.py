@@ -22,6 +22,7 @@ from torch import Tensor
 from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.method import NeuralMethod
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.task import Params
@@ -71,12 +72,17 @@ class FedAvgPrior(FedAvg):
     name: ClassVar[str] = "fedavg-prior"
     source: ClassVar[str] = "control, proposed here"
     shared: ClassVar[bool] = False
+    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.smooth >= 0, "smooth", "at least 0", self.smooth)
         rule = "above 0 where divided by"
         require(self.smooth > 0 or not self.divide, "smooth", rule, self.smooth)
+
+    def trained_as(self) -> NeuralMethod:
+        """FedAvg, unless label frequencies travel too."""
+        return self if self.divide else super().trained_as()
 
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the model, and with `divide` the label frequencies."""

@@ -58,6 +58,7 @@ from hopfed.neural.memory.neighbours import (
 )
 from hopfed.neural.memory.prototypes import fit_prototypes
 from hopfed.neural.memory.store import RULES, Store
+from hopfed.neural.method import NeuralMethod
 from hopfed.neural.methods.fedavg import FedAvg
 
 __all__ = ["KNNPer"]
@@ -173,6 +174,7 @@ class KNNPer(FedAvg):
     name: ClassVar[str] = "knn-per"
     source: ClassVar[str] = "Marfoq et al., ICML 2022"
     shared: ClassVar[bool] = False
+    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
     def __post_init__(self) -> None:
         super().__post_init__()

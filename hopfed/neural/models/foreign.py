@@ -111,7 +111,7 @@ def _module(source: str) -> Any:
 def _of_file(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    label = f"hopfed_brought_{path.stem}"
+    label = f"hopfed_foreign_{path.stem}"
     spec = spec_from_file_location(label, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path}: no Python")
