@@ -11,6 +11,7 @@ recoveries.
     neural      train, neighbours
     memory      recall, serial
     cases       recover: complete recoveries, against the dense published algorithm; memory
+    clients     clients: a server and client processes on loopback, at several numbers of clients
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _HOME = {
     "serial": "memory",
 }
 PAIRS = tuple(_HOME)
-NAMES = (*PAIRS, "recover", "all")
+NAMES = (*PAIRS, "recover", "clients", "all")
 
 
 def check_name(name: str) -> str:

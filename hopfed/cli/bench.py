@@ -35,6 +35,8 @@ WIDTH = 140  # width of tables that are not printed on a terminal
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--seeds", type=Whole(1), help=f"For recover: seeds per case. [default: {SEEDS}]")
+@click.option("--clients", metavar="5,10,...", help="For clients: numbers of client processes.")
+@click.option("--columns", type=Whole(2), help="For clients: of their tables. [default: 200]")
 @click.option(
     "--silhouettes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -53,6 +55,9 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
         _list(as_json)
         return
     _check(check_name(name), figure, options)
+    if name == "clients":
+        _bench_clients(as_json, options)
+        return
     pairs = _pairs(name, options["device"])
     with place(options["device"]).current(), _progress(_steps(name, pairs, options)) as tell:
         run, recovery = _measure(name, pairs, options, tell)
@@ -65,8 +70,7 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
     if recovery:
         result = {**result, "recover": recovery} if pairs else recovery
     if as_json:
-        taken = {"date": date.today().isoformat(), "sizes": options["sizes"]}
-        print(json.dumps(taken | result))
+        _print_json(options, result)
         return
     if pairs:
         _print_pairs(result)
@@ -74,6 +78,24 @@ def bench_command(name: str | None, as_json: bool, figure: Path | None, **option
         _print_recovery(recovery)
     if figure:
         out.print(f"\nwrote {shown(figure)}")
+
+
+def _bench_clients(as_json: bool, options: dict[str, Any]) -> None:
+    """Measure a server and its clients as processes."""
+    from hopfed.cli.bench_clients import measured, numbers, print_clients
+
+    on_the_processor(options["device"], "a server and its clients have no way to run there")
+    with _progress(len(numbers(options))) as tell:
+        found = measured(options, tell)
+    if as_json:
+        _print_json(options, found)
+        return
+    _print_machine(found["machine"])
+    print_clients(found, _wide())
+
+
+def _print_json(options: dict[str, Any], found: dict[str, Any]) -> None:
+    print(json.dumps({"date": date.today().isoformat(), "sizes": options["sizes"]} | found))
 
 
 def _measure(name: str, pairs: list[str], options: dict[str, Any], tell: Any) -> tuple[Any, Any]:
@@ -138,18 +160,22 @@ def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
     for option in ("seeds", "silhouettes"):
         if options[option] is not None and name not in ("recover", "all"):
             raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
-    if figure is not None and name == "recover":
-        raise ArgumentError("--figure", "left out for recover, which has no sizes", figure)
+    for option in ("clients", "columns"):
+        if options[option] is not None and name != "clients":
+            raise ArgumentError(f"--{option}", "left out unless clients is measured", name)
+    if figure is not None and name in ("recover", "clients"):
+        raise ArgumentError("--figure", f"left out for {name}, which has no sizes", figure)
     inputs = [] if options["silhouettes"] is None else [options["silhouettes"]]
     check_outputs(("--figure", figure, FIGURE), inputs=inputs)
 
 
 def _list(as_json: bool) -> None:
     from hopfed.bench.cases import SUMMARY
+    from hopfed.bench.clients import SUMMARY as CLIENTS
     from hopfed.bench.harness.machine import describe
 
     summaries = {name: load(name).summary for name in PAIRS} | {"recover": SUMMARY}
-    summaries["all"] = "all of them"
+    summaries |= {"clients": CLIENTS, "all": "all of them but clients"}
     machine = describe()
     if as_json:
         print(json.dumps({"benchmarks": summaries, "machine": machine}))

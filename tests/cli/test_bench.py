@@ -34,7 +34,7 @@ def test_list_as_json(hopfed):
     assert set(found["benchmarks"]) == {
         "gram", "build", "products", "gaps-pack", "gaps-gram", "gaps-products", "eig", "dream",
         "layered", "heatbath", "shuffle", "e2e", "round", "train", "neighbours", "recall", "serial",
-        "recover", "all",
+        "recover", "clients", "all",
     }  # fmt: skip
 
 
@@ -69,6 +69,12 @@ def test_json(hopfed, tiny):
         (("gram", "--seeds", 3), "--seeds must be left out unless recover is measured"),
         (("recover", "--seeds", 0), "0 is not a whole number from 1"),
         (("recover", "--figure", "a.png"), "--figure must be left out for recover"),
+        (("clients", "--figure", "a.png"), "--figure must be left out for clients"),
+        (("gram", "--clients", "5"), "--clients must be left out unless clients is measured"),
+        (("recover", "--columns", 9), "--columns must be left out unless clients is measured"),
+        (("clients", "--clients", "5,x"), "--clients must be numbers from 2 to 1,000"),
+        (("clients", "--clients", "1"), "--clients must be numbers from 2 to 1,000"),
+        (("clients", "--clients", "2,9999"), "--clients must be numbers from 2 to 1,000"),
         (("gram", "--figure", "a.txt"), "--figure must be a .png, .pdf, .svg file"),
         (("gram", "--figure", "nowhere/a.png"), "--figure must be in a folder that exists"),
     ],

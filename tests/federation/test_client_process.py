@@ -1,9 +1,11 @@
 """A server and its clients over TLS on loopback, in threads of one process."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
+from flwr.supercore.inflatable.inflatable_utils import push_objects
 from machines import COLUMNS, Machines
 
 from hopfed.data.batches import Batches
@@ -12,12 +14,15 @@ from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
+from hopfed.federation.engines.flower import client as flower_client
+from hopfed.federation.engines.flower import server as flower_server
 from hopfed.federation.engines.flower.client import ClientProcess
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.keys import private_key, public_keys
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.limits import Limits
@@ -115,3 +120,32 @@ def test_a_client_gives_up_on_a_server_that_is_not_there(machines, server):
     alone.server, alone.patience = "127.0.0.1:9", 0.3
     with pytest.raises(HopfedError, match=r"127\.0\.0\.1:9: .*, for"):
         alone.run()
+
+
+def test_who_is_sending_is_not_asked_again_however_long_it_takes(machines, server, monkeypatch):
+    """Were it, what it sent would be thrown away, and it would begin again, and so for ever."""
+    monkeypatch.setattr(flower_server, "AGAIN", 1.0)
+    turn, pushes = threading.Lock(), []
+
+    def slow(objects, push, object_ids_to_push):
+        def one(*part):
+            with turn:
+                time.sleep(0.5)
+                return push(*part)
+
+        pushes.append(len(object_ids_to_push))
+        return push_objects(objects, one, object_ids_to_push=object_ids_to_push)
+
+    monkeypatch.setattr(flower_client, "push_objects", slow)
+    one = site(machines, server, 0)
+    thread = threading.Thread(target=one.run)
+    thread.start()
+    server.wait(1, 30.0)
+    engine = server.engine("run", 60.0)
+    found = engine.step(CONFIG.make(), [Call({}, {}, Context(0, 0, 0, 0))])
+    engine.tell(CONFIG.make(), [Call({}, {}, Context(0, 0, 0, 0))], 5.0)
+    one.finished.set()
+    thread.join(30.0)
+    assert found[0].fault == Fault.NONE, found[0].reason
+    assert pushes[0] > 4, "more than two seconds of sending"
+    assert len(pushes) == 2, "the answer, and that to the last word"

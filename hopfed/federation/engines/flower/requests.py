@@ -38,6 +38,7 @@ _UPLOAD, _ANSWER = "push-object", "push-messages"
 _WORDS = {"activate-node": "joined", "deactivate-node": "left"}
 _STEPS = {_UPLOAD, _ANSWER, "pull-messages", "pull-object", "confirm-message-received"}
 _STEPS |= {"send-node-heartbeat", *_WORDS}
+_WORK = {_UPLOAD, _ANSWER, "pull-object", "confirm-message-received"}
 _SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
 _TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
 _MOVES = 20  # times that a client comes or goes in an exchange and that is said
@@ -70,6 +71,7 @@ class RequestFilter:
         self.connections = connections
         self.uploads = Uploads(self.connections.limits)
         self.refused: dict[bytes, str] = {}  # public key -> why its last answer was not taken
+        self.steps = 0  # of clients that fetch a question or send an answer
         self.joined: set[bytes] = set()  # public keys of those who came in since somebody looked
         self._keys = {key: bytes_to_public_key(key) for key in clients}
         self._sent: Counter[bytes] = Counter()
@@ -166,6 +168,7 @@ class RequestFilter:
                     self._moves[key] += 1
                 if step == "activate-node":
                     self.joined.add(key)
+                self.steps += step in _WORK
             size = len(event.get("body", b""))
             try:
                 async with asyncio.timeout(limits.seconds + size / limits.rate):

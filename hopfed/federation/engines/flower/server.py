@@ -7,6 +7,7 @@ owner installed; the server cannot send it code.
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -33,6 +34,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
 from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.federation.contract import Method
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.engines.flower.connections import Connections, Limits, Server, make_room
 from hopfed.federation.engines.flower.engine import UNREADABLE, FlowerEngine
 from hopfed.federation.engines.flower.link import Link
@@ -42,7 +45,8 @@ from hopfed.federation.engines.flower.requests import RequestFilter, Say
 from hopfed.federation.engines.flower.wire import LIMIT
 
 PULL = 0.05  # seconds between two looks for replies
-AGAIN = 15.0  # seconds of silence after which a client is asked again
+AGAIN = 15.0  # seconds of silence of all after which a client is asked again
+GOODBYE = 60.0  # seconds that the last word may take while clients fetch it
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class FlowerServer:
         )
         self._keys = dict(zip(self.nodes.values(), clients, strict=True))
         self._listening = listening
+        self._there: set[int] = set()  # clients at the last look
+        self._looked = -math.inf
         config = uvicorn.Config(
             self.requests,
             log_level="critical",
@@ -139,7 +145,7 @@ class FlowerServer:
     def engine(self, run: str, timeout: float) -> FlowerEngine:
         """Return the engine whose clients are those of this server."""
         grid = _Grid(self._link, self.requests, self._keys)
-        return FlowerEngine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
+        return _Engine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
 
     def online(self) -> list[int]:
         """Clients that are there."""
@@ -163,11 +169,34 @@ class FlowerServer:
             time.sleep(0.05)
 
     def _node(self, client: int) -> int | None:
-        return self.nodes[client] if client in self.online() else None
+        """Node of a client that is there; one look at all nodes is for all who ask at a moment."""
+        now = time.monotonic()
+        if now - self._looked > PULL:
+            self._there, self._looked = set(self.online()), now
+        return self.nodes[client] if client in self._there else None
+
+
+class _Engine(FlowerEngine):
+    """The engine that tells its grid how long an exchange may take, whoever is still at it."""
+
+    grid: _Grid
+
+    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
+        self.grid.until = time.monotonic() + (self.timeout or 0.0)
+        return super().step(method, calls)
+
+    def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
+        self.grid.until = time.monotonic() + GOODBYE
+        super().tell(method, calls, timeout)
 
 
 class _Grid(InMemoryGrid):
-    """Flower's grid on a link whose messages are stored in objects, as clients fetch them."""
+    """Flower's grid on a link whose messages are stored in objects, as clients fetch them.
+
+    Attributes
+    ----------
+    until : moment up to which clients are waited for that are fetching or sending.
+    """
 
     def __init__(self, link: Link, requests: RequestFilter, keys: dict[int, bytes]):
         super().__init__(link.factory, pull_interval=PULL)
@@ -175,6 +204,31 @@ class _Grid(InMemoryGrid):
         self._id, self.requests, self._keys = link.run_id, requests, keys
         self._arriving: dict[str, FlowerMessage] = {}
         self._asked: dict[str, FlowerMessage] = {}
+        self.until = 0.0
+
+    def send_and_receive(
+        self, messages: Iterable[FlowerMessage], *, timeout: float | None = None
+    ) -> Iterable[FlowerMessage]:
+        """Send messages, and return the answers that came.
+
+        Who has not answered after `timeout` seconds in which nothing came in from anybody is given
+        up. Many clients send at once, and are done at about the same time: were they asked again
+        before, what they sent would be lost, and they would begin again, and so for ever.
+        """
+        waiting = set(self.push_messages(messages))
+        found: list[FlowerMessage] = []
+        quiet, steps = time.monotonic(), self.requests.steps
+        while waiting:
+            answers = list(self.pull_messages(waiting))
+            found += answers
+            waiting -= {answer.metadata.reply_to_message_id for answer in answers}
+            now = time.monotonic()
+            if steps != self.requests.steps and now < self.until:
+                quiet, steps = now, self.requests.steps
+            if not waiting or (timeout is not None and now - quiet > timeout):
+                break
+            time.sleep(self.pull_interval)
+        return found
 
     def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
         """Store messages for the nodes they are for; what they left unanswered is withdrawn."""
