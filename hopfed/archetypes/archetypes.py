@@ -13,6 +13,7 @@ import numpy as np
 
 from hopfed.archetypes import assignment, export, storage, views
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
+from hopfed.archetypes.graded.resolution import expected_overlaps
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
@@ -38,7 +39,7 @@ class Archetypes:
     explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
         "incomplete"; "no signal"; "too little data"; "poor fit" or "not converged"; of other
-        channels "ok", "one class", "structure, but not classes" or "copies".
+        channels also "one class", "structure, but not classes" or "copies".
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.
@@ -107,10 +108,12 @@ class Archetypes:
 
     @property
     def expected_overlaps(self) -> np.ndarray:
-        """(K,) overlap with its archetype to expect of a pattern read off this operator.
+        """(K,) overlap with its archetype to expect of a pattern; of classes, of their profiles.
 
-        Source: theory/NOTES.md, "Score and acceptance".
+        Source: theory/NOTES.md, "Score and acceptance", "Resolution".
         """
+        if self.graded_means is not None and self.errors is not None:
+            return expected_overlaps(self.graded_means, self.errors, self.shares, self.channel)
         return expected_overlap(self.predicted_scores)
 
     def exposure_intervals(self, level: float = 0.95) -> np.ndarray:

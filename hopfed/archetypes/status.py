@@ -166,7 +166,7 @@ def _unresolved(known: Known) -> Verdict | None:
     if not len(blurred):
         return None
     worst = overlaps.min()
-    needed = _rounded(max(known.needed(int(k)) for k in blurred))
+    needed = rounded(max(known.needed(int(k)) for k in blurred))
     return Verdict(
         "detected, not resolved",
         f"{len(overlaps)} archetypes were found, but {len(blurred)} of the patterns are not sure "
@@ -175,8 +175,14 @@ def _unresolved(known: Known) -> Verdict | None:
     )
 
 
-def _rounded(x: float) -> str:
-    """Two digits: it is an estimate."""
+def rounded(x: float) -> str:
+    """Number of examples with two digits, for it is an estimate.
+
+    Examples
+    --------
+    >>> rounded(12_345), rounded(np.inf)
+    ('13,000', 'more than a million')
+    """
     if not np.isfinite(x):
         return "more than a million"
     unit = 10 ** max(len(str(int(x))) - 2, 0)

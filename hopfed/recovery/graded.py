@@ -29,6 +29,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.channel import choose
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.resolution import unresolved
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, Residual, judge
 from hopfed.federation.messages import Traffic
@@ -169,7 +170,8 @@ def recover_graded(
     Returns
     -------
     GradedArchetypes. Look at `status`: "ok" is said only where columns are independent within
-    classes and rows lie in them as rows of classes do; "one class" where there is nothing to
+    classes, rows lie in them as rows of classes do, and every class is known well; "detected, not
+    resolved" where some is not; "one class" where there is nothing to
     recover; "structure, but not classes" and "copies" where the table is something else.
 
     Raises
@@ -206,18 +208,23 @@ def recover_graded(
         fit = on_the_whole(owners, part, fit, search.influence)
     channel = choose(fit)
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
+    means, errors, shares = channel.means[order], channel.errors[order], _shares(owners, fit, order)
+    status, advice = verdict.status, verdict.advice
+    blurred = unresolved(means, errors, shares["shares"], channel.name, float(owners.sizes.sum()))
+    if status == "ok" and blurred is not None:
+        status, advice = "detected, not resolved", blurred
     return GradedArchetypes(
-        means=channel.means[order],
-        errors=channel.errors[order],
+        means=means,
+        errors=errors,
         patterns=np.where(channel.means[order] < 0, -1, 1).astype(np.int8),
-        **_shares(owners, fit, order),
+        **shares,
         channel=channel.name,
         quality=channel.quality,
         gains=channel.gains,
         residual=verdict.residual,
         rows=verdict.rows,
-        status=verdict.status,
-        advice=verdict.advice,
+        status=status,
+        advice=advice,
         log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
         evidence=fit.evidence,
         n_detected=U.shape[1],

@@ -12,7 +12,7 @@
 
 // a = W^T s, in order of the sites.
 __device__ void sum_afresh(const i8* s, i64 n, const float* rows, int rank, float* a) {
-    __syncthreads();  // the spins are written
+    __syncthreads();  // all have read a, and the spins are written
     for (int k = threadIdx.x; k < rank; k += blockDim.x) {
         float total = 0;
         for (i64 i = 0; i < n; ++i) total = fmaf((float)s[i], rows[i * rank + k], total);

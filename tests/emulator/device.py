@@ -4,7 +4,7 @@
 take them; its kernels are those of the .cu files, compiled by a C++ compiler with emulate.cu, which
 runs a block as fibres. Thousands of times slower than a device, and blind to speed, but indices,
 barriers, layouts and arithmetic are those of the real thing. It is stricter than a device: shared
-memory that nobody wrote is poison, threads run in any of three orders, and the arguments of a
+memory that nobody wrote is poison, threads run in any of five orders, and the arguments of a
 launch are held to the kernel's signature.
 
 Two variables of the environment are for tests of the tests: `HOPFED_EMULATED_ORDER` names the order
@@ -33,7 +33,8 @@ import numpy as np
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
 
-ORDERS = ("forward", "reversed", "strided")  # in which the threads of a block run
+# In which the threads of a block run; the last two warp by warp.
+ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")
 KINDS = {
     "i8": np.int8,
     "unsigned char": np.uint8,

@@ -43,7 +43,7 @@ struct Fibre {
     ucontext_t context;  // to enter the stack once; after that setjmp, which makes no system call
     jmp_buf place;
     std::vector<char> stack;
-    bool started = false, done = false;
+    bool started = false, done = false, held = false;  // held: at a barrier of the whole block
 };
 static std::vector<Fibre> fibres;
 static std::vector<Gate> warps;
@@ -53,10 +53,13 @@ static std::vector<double> shared;
 static Gate block;
 static jmp_buf scheduler;
 static int current;
-static int order;  // in which the threads of a block run: 0 forward, 1 reversed, 2 strided
+// In which the threads of a block run: 0 forward, 1 reversed, 2 strided, all of them in turn; 3 and
+// 4 warp by warp, each as far as it can without the others, from the first or from the last.
+static int order;
 
 static int place(int i, int threads) {
-    return order == 0 ? i : order == 1 ? threads - 1 - i : int((i * 37ll + 5) % threads);
+    if (order == 2) return int((i * 37ll + 5) % threads);
+    return order == 1 || order == 4 ? threads - 1 - i : i;
 }
 
 // What nobody has written: NaN as float and double, all bits set as a word.
@@ -75,7 +78,11 @@ static void wait(Gate& gate, int members) {
         gate.arrived = 0;
         ++gate.generation;
     }
-    while (gate.generation == generation) yield();
+    while (gate.generation == generation) {
+        fibres[current].held = &gate == &block;
+        yield();
+    }
+    fibres[current].held = false;
 }
 static void wait_warp() { wait(warps[current / 32], 32); }
 
@@ -110,28 +117,49 @@ static void __attribute__((noinline)) resume(Fibre& f) {
     setcontext(&f.context);
 }
 
+// A turn for each of some threads; return how many of them have not come to their end.
+static int turns(int first, int number, int threads) {
+    int left = 0;
+    for (int turn = first; turn < first + number; ++turn) {
+        int i = place(turn, threads);
+        if (fibres[i].done) continue;
+        current = i;
+        threadIdx.x = i;
+        resume(fibres[i]);
+        left += !fibres[i].done;
+    }
+    return left;
+}
+
+// Turns of a warp until its threads wait for the other warps, or end.
+static int advance(int first, int threads) {
+    for (;;) {
+        int left = turns(first, 32, threads), held = 0;
+        for (int turn = first; turn < first + 32; ++turn) {
+            const Fibre& f = fibres[place(turn, threads)];
+            held += f.held && !f.done;
+        }
+        if (held == left) return left;
+    }
+}
+
 template <class K>
 static void run_block(int threads) {
     poison();
     for (int i = 0; i < threads; ++i) {
         Fibre& f = fibres[i];
-        f.started = f.done = false;
+        f.started = f.done = f.held = false;
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.data();
         f.context.uc_stack.ss_size = f.stack.size();
         f.context.uc_link = nullptr;
         makecontext(&f.context, Launch<K>::enter, 0);
     }
+    int together = order < 3 ? threads : 32;
     for (int left = threads; left;) {
         left = 0;
-        for (int turn = 0; turn < threads; ++turn) {
-            int i = place(turn, threads);
-            if (fibres[i].done) continue;
-            current = i;
-            threadIdx.x = i;
-            resume(fibres[i]);
-            left += !fibres[i].done;
-        }
+        for (int first = 0; first < threads; first += together)
+            left += order < 3 ? turns(first, together, threads) : advance(first, threads);
     }
 }
 
