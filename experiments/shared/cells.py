@@ -33,7 +33,7 @@ from hopfed.federation.rounds import FederationState
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
-CHOICES = ("validation", "last")
+CHOICES = ("validation", "last", "acc")
 TABLE = "methods"  # the section that holds every method once
 
 
@@ -85,8 +85,9 @@ class Bench(ABC):
     rows : rows to play, which must include `COMPARED`; or "all".
     rounds : communication rounds of a cell.
     early : round, from 1, whose accuracy is reported in addition to that of the chosen round.
-    choose : reported round: "validation" is the best on validation examples; "last" is for methods
-        that use the validation examples themselves.
+    choose : reported round: "validation" is the best on clients' own validation examples; "last"
+        is for methods that use these themselves; "acc", with `domains`, is the best on the
+        validation examples of all domains, which clients would have to show each other.
     """
 
     data: str = "digits"
@@ -132,6 +133,8 @@ class Bench(ABC):
         check_types(self)
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
         require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
+        known = self.domains or self.choose != "acc"
+        require(known, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
         require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
         rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
@@ -243,6 +246,8 @@ def _scored(
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
     arrays |= fl.score(cell.config, method, inner, after)
+    if bench.choose == "acc":
+        arrays["validation"] = arrays["domains/validation"]
     readings = readings_of(bench)
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
