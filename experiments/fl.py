@@ -211,7 +211,7 @@ def score(config: Config, method: Any, t: int, state: FederationState) -> Arrays
     scores = scores_of(method, state) if due else np.full((2, config.clients), np.nan)
     arrays: Arrays = {"validation": scores[0], "test": scores[1]}
     if config.domains:
-        arrays |= _by_domain(method, state if due else None)
+        arrays |= by_domain(method, state if due else None)
     return arrays | {"sizes": method.loaded.split.sizes}
 
 
@@ -249,10 +249,10 @@ def scores_of(method: Any, state: FederationState) -> np.ndarray:
     return scores
 
 
-def _by_domain(method: Any, state: FederationState | None) -> Arrays:
+def by_domain(method: Any, state: FederationState | None) -> Arrays:
     """Accuracy (clients, domains) on the test examples of each domain; (clients,) ACC, WDP, CDP.
 
-    NaN without a state.
+    And ACC on validation examples, those of all domains. NaN without a state.
     """
     from hopfed.neural.training.evaluation import domain_of, domains
 
@@ -260,10 +260,14 @@ def _by_domain(method: Any, state: FederationState | None) -> Arrays:
     if state is None:
         none = np.full(len(task.split), np.nan)
         everywhere = np.full((len(none), domain_of(task.split).max() + 1), np.nan)
-        return {"domains/accuracy": everywhere} | {f"domains/{n}": none for n in DOMAINS}
+        return {"domains/accuracy": everywhere} | {
+            f"domains/{n}": none for n in (*DOMAINS, "validation")
+        }
     classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
     scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
+    held = domains(classifiers, task.tensors, task.split, "validation").acc
+    scores["domains/validation"] = held
     return {"domains/accuracy": found.accuracy} | scores
 
 

@@ -20,6 +20,14 @@ model, by other settings of kNN-Per:
 - `unseen clients`: a fifth of the clients never takes part; their accuracy is shown separately.
 - `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
   logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
+- `weight by size`* (Figs. 2, 8): stores of some numbers of examples, and weights lambda that all
+  clients share. The summary has the best weight of each client on its test examples, mean over
+  clients with stores of one size, and its rank correlation with the size.
+- `capacity by heterogeneity`* (Fig. 6): the share of its examples that a memory keeps, at the
+  concentrations of `heterogeneity`, which must be among the sections.
+- `capacity by method`* (Fig. 10): a client has a share of its examples as kNN-Per's memory, or to
+  tune FedAvg+ on, at the same concentrations. The paper's third method, Ditto, trains on its share
+  over all rounds and is not a reading.
 - `global model`*: accuracy of the global model, of neighbours alone, and of the mixture, by round.
 - `hardware`*: half of the clients are weak and keep a share 1/2 - x of their examples, the others
   1/2 + x; neighbours alone, and mixed.
@@ -77,6 +85,8 @@ update of a client is 1.31 in round 1 and below .88 after (seed 0), and the prog
 1.6. Tolerances at which it splits are worse here, where clients differ in their labels: validation
 92.0 with ``tol_1=.3,tol_2=.8`` and 91.6 with ``tol_1=.35,tol_2=.5``, against 95.0 (two seeds).
 
+The sections of Figs. 2, 6, 8 and 10 are ``--preset sizes``, about six minutes; not run yet.
+
 Run it with ``hopfed run knnper --preset default --out knnper.h5``. The paper's setting, ``--preset
 paper``, needs a GPU.
 """
@@ -93,23 +103,22 @@ from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Record, Table
 from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared import store_sizes as _sizes
 from hopfed.experiments.shared import stream as _stream
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
+from hopfed.experiments.shared.store_sizes import WEIGHTS
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
+BY_ALPHA, BY_METHOD = "capacity by heterogeneity", "capacity by method"
 HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
 QUALITY = "global model"
 QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"}
 TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
-BESIDE = (
-    "standalone",
-    *SWEPT,
-    "proposed: hopfield",
-    "proposed: archetypes",
-)  # on shifts of features
+PROPOSED = ("proposed: hopfield", "proposed: archetypes")
+BESIDE = ("standalone", *SWEPT, *PROPOSED)  # on shifts of features
 OUTSIDE = ("fedavg", "fedavg-prior", "fedavg+", "pfedgp", "knn-per", "proposed: hopfield")
 SHARE = 0.2  # share of the clients that are unseen
 
@@ -127,6 +136,8 @@ METHODS = {
     "proposed: hopfield": ("knn-per", "store=hopfield"),
     "proposed: archetypes": ("knn-per", "store=archetypes"),
 }
+CAPACITIES = (0.05, 0.1, 0.25, 0.5, 1.0)
+LEARNERS = {"knn-per": "knn-per", "fedavg+": "fedavg+"}
 READ = f"{TABLE}/knn-per"  # the cell whose trained model is used for readings
 
 # Section -> (row -> options), the swept setting, and its values.
@@ -166,7 +177,8 @@ RULES = {
     "fixed": "rule=fixed,capacity=0.5,lam=0.5",
     "fedavg": "rule=fixed,capacity=0.5,lam=0",
 }
-SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, QUALITY, STREAM)
+BY_SIZE = (WEIGHTS, BY_ALPHA, BY_METHOD)
+SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, *BY_SIZE, QUALITY, STREAM)
 
 
 @dataclass(frozen=True)
@@ -192,6 +204,9 @@ class Config(Bench):
 
     def __post_init__(self) -> None:
         require(0 < self.before < self.steps, "before", "from 1 to below steps", self.before)
+        needed = {BY_ALPHA, BY_METHOD} & set(self.sections)
+        whole = not needed or HETEROGENEITY in self.sections
+        require(whole, "sections", f"with {HETEROGENEITY} where these are", self.sections)
         super().__post_init__()
 
     def cells(self) -> tuple[Cell, ...]:
@@ -199,7 +214,7 @@ class Config(Bench):
         rows = {row: {"method": m, "options": o} for row, (m, o) in METHODS.items()}
         made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
         if HETEROGENEITY in self.sections:
-            for row in SWEPT:
+            for row in (*SWEPT, *(["fedavg+"] if BY_METHOD in self.sections else [])):
                 for alpha in CONCENTRATIONS:
                     where = {"partition": f"dirichlet:{alpha:g}"}
                     made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
@@ -220,6 +235,7 @@ class Config(Bench):
                 for value in values:
                     own = ",".join(part for part in (options, f"{setting}={value:g}") if part)
                     made.append(Reading(section, row, f"{value:g}", READ, own, last))
+        made += self._by_size()
         if QUALITY in self.sections:
             for row, own in QUALITIES.items():
                 at = (t for t in TRAINED if t <= last)
@@ -228,6 +244,22 @@ class Config(Bench):
             for row, own in RULES.items():
                 made += [Reading(STREAM, row, str(t), READ, own, last) for t in range(self.steps)]
         return tuple(made)
+
+    def _by_size(self) -> list[Reading]:
+        """Readings with fewer examples: by weight, by concentration, by method."""
+        made, last = [], self.rounds
+        if WEIGHTS in self.sections:
+            made += _sizes.readings(READ, last)
+        for section in (s for s in (BY_ALPHA, BY_METHOD) if s in self.sections):
+            for row in LEARNERS if section == BY_METHOD else ("knn-per",):
+                for alpha in CONCENTRATIONS:
+                    base = f"{HETEROGENEITY}/{row}/{alpha:g}"
+                    name = f"{row} at {alpha:g}" if section == BY_METHOD else f"alpha {alpha:g}"
+                    made += [
+                        Reading(section, name, f"{share:g}", base, f"capacity={share:g}", last)
+                        for share in CAPACITIES
+                    ]
+        return made
 
     def score(
         self, readings: Sequence[Reading], method: Any, state: FederationState
@@ -259,7 +291,16 @@ PRESETS = {
         models=("lenet",),
         lr=0.03,
         shares=(6.0, 1.0, 3.0),
-        sections=SECTIONS,
+        sections=tuple(s for s in SECTIONS if s not in BY_SIZE),
+    ),
+    "sizes": Config(
+        partition="dirichlet:0.3",
+        models=("lenet",),
+        lr=0.03,
+        shares=(6.0, 1.0, 3.0),
+        every=20,
+        rows=("fedavg", "fedavg+", "knn-per"),
+        sections=(TABLE, HETEROGENEITY, *BY_SIZE),
     ),
     "paper": Config(
         data="cifar10",
@@ -325,7 +366,16 @@ PRESETS |= {
 RECORD = Record(
     claim="a memory of its own examples makes a global model personal",
     source="kNN-Per, Tables 2-3, Figs. 1-14",
-    minutes={"quick": 0.3, "default": 16, "paper": 6000},
+    minutes={
+        "quick": 0.3,
+        "default": 16,
+        "sizes": 6,
+        "paper": 6000,
+        "cifar10": 44,
+        "pacs": 23,
+        "cifar100": 14,
+        "shakespeare": 45,
+    },
 )
 
 
@@ -335,8 +385,11 @@ def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> 
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means and deviations; gains are over `fedavg`."""
-    return _cells.summarise(config, arrays)
+    """Means and deviations; gains are over `fedavg`. And the best weights by size of the store."""
+    summary = _cells.summarise(config, arrays)
+    if WEIGHTS not in config.sections or READ not in {c.key for c in _cells.cells_of(config)}:
+        return summary
+    return summary | _sizes.summarise(config, arrays, READ)
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

@@ -17,7 +17,7 @@ MARKS = ("o", "^", "v")
 
 def draw(run: Run) -> Figure:
     """Draw ACC over rounds, node by domain, ACC with WDP and CDP, and features (Fig. 1)."""
-    cells = cells_of(run)
+    cells = [cell for cell in cells_of(run) if "reading" not in cell.arrays]
     table = [cell for cell in cells if cell.section == TABLE]
     style = styles([cell.row for cell in table], "ind")
     sections = list(dict.fromkeys(cell.section for cell in cells))

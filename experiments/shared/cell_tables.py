@@ -8,6 +8,8 @@ from typing import Any
 from hopfed.experiments import Table
 from hopfed.experiments.shared.cells import Bench, Place, cells_of, readings_of
 
+LAX = "best test round %"
+
 
 def tables(
     bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
@@ -23,7 +25,7 @@ def tables(
     for section in dict.fromkeys(cell.section for cell in cells):
         ours = [cell for cell in cells if cell.section == section]
         if any(cell.at for cell in ours):
-            made += _sweep(section, ours, summary, bench.COMPARED[0])
+            made += _sweep(section, ours, summary, bench)
         else:
             made.append(_table(section, ours, summary, bench, paper or {}))
     return made
@@ -38,14 +40,16 @@ def _table(
 ) -> Table:
     columns = ["accuracy %", "gain ± s.e.", f"gain, round {bench.early}", "worst tenth %"]
     apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
-    columns += ["MB", "GFLOP"] + ["unseen clients %"] * apart + ["paper"] * bool(paper)
+    columns += ["MB", "GFLOP"] + [LAX] * bench.lax
+    columns += ["unseen clients %"] * apart + ["paper"] * bool(paper)
     rows = []
     for cell in cells:
         s = {name: summary[f"{cell.key}/{name}"] for name in _SHOWN}
         row = [percent(s[n], 1) for n in ("test",)]
         row += [percent(s[n], 2, sign=True) for n in ("gain", "early_gain")]
         row += [percent(s["decile"][:1], 1), _figures(s["megabytes"]), _figures(s["gigaflops"])]
-        row += [percent(summary[key], 1) for key in (f"{cell.key}/unseen",) if key in summary]
+        more = ["best_test"] * bench.lax + ["unseen"] * apart
+        row += [percent(summary[f"{cell.key}/{name}"], 1) for name in more]
         rows.append((cell.row, *row, *([paper.get(cell.row, "")] if paper else [])))
     return Table(section, tuple(columns), tuple(rows))
 
@@ -54,9 +58,10 @@ _SHOWN = ("test", "gain", "early_gain", "decile", "megabytes", "gigaflops")
 
 
 def _sweep(
-    section: str, cells: Iterable[Place], summary: dict[str, Any], reference: str
+    section: str, cells: Iterable[Place], summary: dict[str, Any], bench: Bench
 ) -> Iterator[Table]:
     """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
+    reference = bench.COMPARED[0]
     keys: dict[str, dict[str, str]] = {}
     for cell in cells:
         keys.setdefault(cell.row, {})[cell.at] = cell.key
@@ -70,6 +75,9 @@ def _sweep(
                 yield row, *(texts.get(x, "") for x in at)
 
     yield Table(section, at, tuple(rows("test", 1, False)))
+    lax = tuple(rows("best_test", 1, False)) if bench.lax else ()
+    if lax:
+        yield Table(f"{section}: {LAX}", at, lax)
     if reference in keys:
         others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
         yield Table(f"{section}: gain ± s.e.", at, others)

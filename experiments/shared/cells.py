@@ -33,7 +33,7 @@ from hopfed.federation.rounds import FederationState
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
-CHOICES = ("validation", "last")
+CHOICES = ("validation", "last", "acc")
 TABLE = "methods"  # the section that holds every method once
 
 
@@ -85,8 +85,11 @@ class Bench(ABC):
     rows : rows to play, which must include `COMPARED`; or "all".
     rounds : communication rounds of a cell.
     early : round, from 1, whose accuracy is reported in addition to that of the chosen round.
-    choose : reported round: "validation" is the best on validation examples; "last" is for methods
-        that use the validation examples themselves.
+    lax : show also the accuracy of the round that is best on test examples, which a laxer protocol
+        would report.
+    choose : reported round: "validation" is the best on clients' own validation examples; "last"
+        is for methods that use these themselves; "acc", with `domains`, is the best on the
+        validation examples of all domains, which clients would have to show each other.
     """
 
     data: str = "digits"
@@ -118,6 +121,7 @@ class Bench(ABC):
     compile: str = ""
     every: int = 1
     choose: str = "validation"
+    lax: bool = False
     sections: tuple[str, ...] = (TABLE,)
     rows: tuple[str, ...] = (ALL,)
     seeds: int = 6
@@ -132,6 +136,8 @@ class Bench(ABC):
         check_types(self)
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
         require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
+        fits = self.domains or self.choose != "acc"
+        require(fits, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
         require(not unknown, "sections", f"among {', '.join(self.SECTIONS)}", self.sections)
         rule = " or only ".join(filter(None, (f"{TABLE} among them", ", ".join(self.ALONE))))
@@ -243,6 +249,8 @@ def _scored(
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
     arrays |= fl.score(cell.config, method, inner, after)
+    if bench.choose == "acc":
+        arrays["validation"] = arrays["domains/validation"]
     readings = readings_of(bench)
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
@@ -287,7 +295,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     """One number per seed for each cell and measure.
 
     ``test``, ``weighted`` by test examples, ``decile``, the mean of the worst tenth, and
-    ``quantile``, see `low_quantile`, are at the round that counts; ``early`` and ``last`` not;
+    ``quantile``, see `low_quantile`, are at the round that counts; ``early``, ``last`` and
+    ``best_test``, of the round that is best on test examples, not;
     megabytes (both ways) and GFLOP are those of a client until the chosen round; ``unseen`` is that
     of the clients that never take part, where there are any.
     """
@@ -309,6 +318,7 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
             "spread": chosen.std(axis=1),
             "early": test[:, early],
             "last": test[:, -1],
+            "best_test": np.nanmax(test, axis=1),
             "round": best + 1.0,
             "megabytes": (up + down)[seeds, best] / 1e6,
             "gigaflops": flops[seeds, best] / 1e9,

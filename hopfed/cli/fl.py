@@ -64,6 +64,14 @@ def _task_options(command: Any) -> Any:
                 "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
             ),
             click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
+            click.option(
+                "--autocast",
+                type=click.Choice(("bf16",)),
+                help="Compute the products of training in bfloat16.",
+            ),
+            click.option(
+                "--compile", "compiled", is_flag=True, help="Compile the loss by torch.compile."
+            ),
             device_option("networks are trained and score", opens=False),
         )
     ):
@@ -188,6 +196,8 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
     named["seeds"] = number
     given = [f"{n}={value}" for n, value in named.items() if value is not None]
     given += options.pop("settings")
+    given += ["precision=bfloat16"] if options.pop("autocast") else []
+    given += ["compile=inductor"] if options.pop("compiled") else []
     device = for_networks(options.pop("device"))
     if device != "cpu":
         given.append(f"device={device}")

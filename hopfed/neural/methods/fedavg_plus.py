@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
@@ -28,6 +31,8 @@ class FedAvgPlus(FedAvg):
     Attributes
     ----------
     tune : epochs of fine-tuning.
+    capacity : share of a client's training examples that it is tuned on, the first in random order,
+        at least one.
 
     Examples
     --------
@@ -43,6 +48,7 @@ class FedAvgPlus(FedAvg):
     """
 
     tune: int = 1
+    capacity: float = 1.0
 
     name: ClassVar[str] = "fedavg+"
     source: ClassVar[str] = "Jiang et al., 2019"
@@ -52,6 +58,7 @@ class FedAvgPlus(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.tune >= 0, "tune", "at least 0", self.tune)
+        require(0 < self.capacity <= 1, "capacity", "in (0, 1]", self.capacity)
 
     def reading_flops(self, client: int) -> float:
         """FLOPs of fine-tuning."""
@@ -67,4 +74,9 @@ class FedAvgPlus(FedAvg):
 
     def _tuning(self, params: Params, client: int) -> Job:
         path = (self.task.seed, "tune", client)
-        return Job(self.net(client), params, self.loaded.split.train[client], path)
+        rows = self.loaded.split.train[client]
+        if self.capacity < 1 and len(rows):
+            kept = max(1, round(self.capacity * len(rows)))
+            seen = stream(self.task.seed, "arrival", client).permutation(len(rows))
+            rows = rows[np.sort(seen[:kept])]
+        return Job(self.net(client), params, rows, path)

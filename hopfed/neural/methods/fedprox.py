@@ -49,8 +49,11 @@ class FedProx(FedAvg):
         require(self.mu >= 0, "mu", "at least 0", self.mu)
 
     def extra(self, state: State, down: Message, client: int) -> Params:
-        """The global parameters."""
-        return self.start_params(state, down, client) if self.mu else {}
+        """The global parameters, without buffers."""
+        if not self.mu:
+            return {}
+        known = {n for n, _ in self.loaded.model(client).named_parameters()}
+        return {n: t for n, t in self.start_params(state, down, client).items() if n in known}
 
     def objective(
         self,
@@ -65,6 +68,5 @@ class FedProx(FedAvg):
         loss = cross_entropy(forward(params, x)[1], y, mask)
         if not self.mu:
             return loss
-        buffers = dict(self.loaded.templates[self.task.models[0]].named_buffers())
-        far = [((p - extra[n]) ** 2).sum() for n, p in params.items() if n not in buffers]
+        far = [((params[n] - there) ** 2).sum() for n, there in extra.items()]
         return loss + self.mu / 2 * sum(far[1:], far[0])

@@ -75,7 +75,8 @@ class Domains:
 
     Attributes
     ----------
-    accuracy : (clients, domains) share of the domain's examples classified correctly.
+    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN without
+        examples.
     sizes : (domains,) number of examples of each domain.
     own : (clients,) domain of each client.
     """
@@ -115,7 +116,8 @@ class Domains:
     def _over(self, which: np.ndarray) -> np.ndarray:
         weights = which * self.sizes
         total = weights.sum(axis=1)
-        return np.where(total, (self.accuracy * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
+        known = np.where(weights, self.accuracy, 0.0)  # a domain may have no examples
+        return np.where(total, (known * weights).sum(axis=1) / np.maximum(total, 1), np.nan)
 
 
 def domain_of(split: Partition, part: str = "test") -> np.ndarray:
@@ -142,7 +144,8 @@ def domains(
     accuracy = np.empty((len(split), len(parts)))
     for clients in _sharing(classifiers):
         right = correct(classifiers[clients[0]], data, np.concatenate(parts))
-        accuracy[clients] = [piece.mean() for piece in np.split(right, np.cumsum(sizes)[:-1])]
+        pieces = np.split(right, np.cumsum(sizes)[:-1])
+        accuracy[clients] = [piece.mean() if len(piece) else np.nan for piece in pieces]
     return Domains(accuracy, sizes, own)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from hopfed._lib.random import derive
+from hopfed.errors import BackendError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.training.task import Params
@@ -121,9 +122,51 @@ def loss_function(
 
 @lru_cache(32)
 def _compiled(net: nn.Module, objective: Any, backend: str, stacked: bool) -> Callable[..., Tensor]:
-    made: Any = torch.compile(loss_function(net, objective, "", stacked), backend=backend)
-    loss: Callable[..., Tensor] = made
+    from torch._dynamo.exc import TorchDynamoException
+
+    plain = loss_function(net, objective, "", stacked)
+    made: Any = torch.compile(plain, backend=backend)
+    checked = False
+
+    def loss(params: Params, x: Tensor, *rest: Any) -> Tensor:
+        nonlocal checked
+        try:
+            if not checked:
+                _check_gradients(plain, made, (params, x, *rest), backend)
+                checked = True
+            found: Tensor = made(params, x, *rest)
+        except TorchDynamoException as error:  # no compiler, or a network that it cannot take
+            words = " ".join(str(error).split())[:160]
+            raise BackendError(f"compile={backend} does not work here: {words}") from error
+        return found
+
     return loss
+
+
+def _check_gradients(
+    plain: Callable[..., Tensor], made: Callable[..., Tensor], batch: tuple[Any, ...], backend: str
+) -> None:
+    """Refuse a compiled loss with other gradients; one of a network that draws is not compared."""
+    params, x = batch[:2]
+    free = {n: t for n, t in params.items() if t.requires_grad}
+
+    def gradients(loss: Callable[..., Tensor]) -> list[Tensor]:
+        return list(
+            torch.autograd.grad(loss(*batch).sum(), list(free.values()), materialize_grads=True)
+        )
+
+    devices = [x.device] if x.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        due, again = gradients(plain), gradients(plain)
+        if any(not torch.equal(a, b) for a, b in zip(due, again, strict=True)):
+            return
+        found = gradients(made)
+    share = 0.2 if torch.is_autocast_enabled(x.device.type) else 0.02
+    tiny = 1e-4 * max(float(g.abs().max()) for g in due)
+    for name, a, b in zip(free, due, found, strict=True):
+        if not float((a - b).abs().max()) <= share * float(a.abs().max()) + tiny:
+            what = f"compile={backend} computes another gradient of {name} than PyTorch without it"
+            raise BackendError(f"{what}: train without")
 
 
 def clipped(grads: Sequence[Tensor], clip: float, lead: int) -> list[Tensor]:

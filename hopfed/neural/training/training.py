@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch.nn import functional
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
+from hopfed.errors import BackendError
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
@@ -133,6 +135,8 @@ class Training:
     def casting(self, device: torch.device) -> torch.autocast:
         """Context in which losses are computed on `device`."""
         mixed = self.precision == "bfloat16"
+        if mixed and not knows_bfloat16(device.type):
+            raise BackendError(f"precision=bfloat16: this device, {device}, does not compute in it")
         return torch.autocast(device.type, torch.bfloat16, enabled=mixed)
 
     def make(self, fused: bool = False) -> Optimizer:
@@ -140,6 +144,18 @@ class Training:
         return OPTIMIZERS[self.optimizer](
             lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, fused=fused
         )
+
+
+@cache
+def knows_bfloat16(kind: str) -> bool:
+    """Whether devices of a kind, such as "cpu" or "cuda", compute in bfloat16.
+
+    Examples
+    --------
+    >>> knows_bfloat16("cpu")
+    True
+    """
+    return kind != "cuda" or not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 
 @dataclass(frozen=True)

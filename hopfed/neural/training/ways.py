@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from hopfed._lib.outputs import replacing
+from hopfed.errors import HopfedError
 from hopfed.neural.data.tensors import Augment, Tensors
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.training.places import visiting
@@ -76,6 +77,8 @@ def _train(
         if way == "stacked" and len(group) > 1:
             train_stacked(group, data, training, objective, augment)
             return
+    except HopfedError:
+        raise
     except Exception as error:  # of a network of others that `vmap` cannot batch
         if not bodies(group[0].net):
             raise
