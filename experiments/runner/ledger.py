@@ -90,7 +90,7 @@ class Ledger:
         self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
-        folder = None if path is None else Path(f"{path}.states").resolve()
+        folder = None if path is None else _folder(Path(f"{path}.states"))
         self.store = StateStore(folder, memory)
         self.often = True  # whether the file is written at the end of every seed
         self._behind = False  # whether some results are not in the file yet
@@ -287,6 +287,13 @@ class Ledger:
                     f"{self.path}: made with {name} {made}, here is {here}; resume it where it was "
                     "made, or start anew"
                 )
+
+
+def _folder(states: Path) -> Path:
+    """Where states are kept; what lies where a link leads to would be removed."""
+    if states.is_symlink():
+        raise RunFileError(f"{states}: a link, where hopfed keeps states: remove it")
+    return states.resolve()
 
 
 def _named(prefix: str, arrays: Arrays) -> Arrays:

@@ -19,6 +19,8 @@ from typing import Any
 
 from hopfed._lib.outputs import check_writable, replacing
 from hopfed._lib.settings import require, with_settings
+from hopfed.data.files import opened
+from hopfed.data.writers import text_cell
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner.execute import begun, check_fits, serial
 from hopfed.experiments.runner.units import Job, feed, workers_of
@@ -28,6 +30,9 @@ from hopfed.federation.states import BUDGET
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
 OK = "ok"
+TABLE, FIGURE = "table.csv", "figure.png"  # in the folder of a sweep
+STATUS = "status"
+_LINE = 1 << 20  # bytes of the first line of a table, at most
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,13 @@ def sweep(
     folder = Path(out)
     if not folder.is_dir():
         check_writable(folder)
+    _check_folder(folder)
+    require(
+        not getattr(config, "keep", "") and "keep" not in grid,
+        "keep",
+        "left out: cells of a sweep would take each other's place",
+        getattr(config, "keep", "") or "--grid keep",
+    )
     reasons: dict[Path, str] = {}
     cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
     jobs = _begun(experiment, config, grid, cells, first, reasons)
@@ -138,8 +150,27 @@ def sweep(
         with suppress(OSError):  # there is something in it
             folder.rmdir()
         raise HopfedError(f"no cell could be run; the first: {found[0].status}")
-    write_table(found, tuple(grid), folder / "table.csv")
+    write_table(found, tuple(grid), folder / TABLE)
     return found
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder where the table or the figure of a sweep would take another file's place."""
+    table, figure = folder / TABLE, folder / FIGURE
+    ours = not table.exists() or STATUS in _heads(table)
+    links = [path for path in (table, figure) if path.is_symlink()]
+    rule = f"a new folder, or that of a sweep: there is another {TABLE} or {FIGURE} in it"
+    require(ours and not links and (table.exists() or not figure.exists()), "--out", rule, folder)
+
+
+def _heads(table: Path) -> list[str]:
+    """Names in the first line of a table; none where it is no file of text."""
+    try:
+        with opened(table) as file:
+            line = file.readline(_LINE).decode("utf-8")
+        return next(csv.reader([line]), [])
+    except (HopfedError, ValueError, csv.Error):
+        return []
 
 
 def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
@@ -165,6 +196,9 @@ def _begun(
     jobs: dict[Path, Job] = {}
     for cell in cells:
         settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
+        if cell.path.is_symlink():
+            reasons[cell.path] = f"{cell.path}: a link, which a sweep does not follow"
+            continue
         try:
             its = change(config, settings)
             check_fits(its)
@@ -237,7 +271,8 @@ def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
     heads = [head for name in names for head in (name, f"{name} +-")]
     with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*keys, "status", *heads])
+        writer.writerow(map(text_cell, [*keys, STATUS, *heads]))
         for cell in cells:
             numbers = [x for name in names for x in cell.measure(name) or ("", "")]
-            writer.writerow([*cell.values, cell.status, *numbers])
+            words = map(text_cell, (*cell.values, cell.status))  # a reason may quote a file
+            writer.writerow([*words, *numbers])

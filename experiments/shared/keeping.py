@@ -9,6 +9,7 @@ classify with more than a network, `hopfed.experiments.shared.remembered` keeps 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, DataError, RunFileError
+from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared.remembered import read_memory, write_memory
 from hopfed.federation.contract import EVERYONE
@@ -25,6 +26,9 @@ from hopfed.federation.rounds import FederationState
 
 ABOUT = "model.json"
 ALL = "everyone"
+_OURS = re.compile(
+    rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.(pt|safetensors)|(server|client-[0-9]+)\.memory"
+)
 
 
 def keep(
@@ -46,6 +50,7 @@ def keep(
         if held is not None and earlier and held["validation"] >= score:
             return
         fresh = folder.with_name(f"{folder.name}.new")
+        _require_ours(folder, fresh)
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         about = _written(fresh, method, state)
@@ -58,6 +63,16 @@ def keep(
         fresh.rename(folder)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFileError(f"{folder}: states cannot be kept: {error}") from None
+
+
+def _require_ours(*folders: Path) -> None:
+    """Fail where a folder that is to be replaced holds anything but kept networks."""
+    for folder in folders:
+        found = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        strange = [name for name in found if not _OURS.fullmatch(name)]
+        if folder.is_symlink() or strange:
+            what = f"holds {shown(strange[0])}, which" if strange else "is a link, which"
+            raise RunFileError(f"{folder}: {what} is none of hopfed's: keep networks elsewhere")
 
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
@@ -161,10 +176,11 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         for name in own_code([names[client]]):
             if name not in trusted:
                 raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
-        for moments in ("mean", "std"):
-            if about[moments] is not None:
-                np.array(about[moments], np.float32, ndmin=1)
         images = bool(about["images"])
+        for moments in ("mean", "std"):
+            due = (shape[0] if images else 0,)
+            if about[moments] is not None and np.array(about[moments], np.float32).shape != due:
+                raise ValueError(f"{moments} is not a number for each of {due[0]} channels")
         model = build(
             names[client],
             channels=shape[0] if images else about["tokens"],

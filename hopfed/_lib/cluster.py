@@ -18,9 +18,10 @@ def dask_itself() -> Any:
 
     Raises
     ------
-    BackendError : one of them is not installed.
+    BackendError : one of them, or what encrypts between them, is not installed.
     """
     try:
+        import cryptography  # noqa: F401  (for the keys of local workers)
         import dask
         import distributed  # noqa: F401  (which its workers need)
     except ImportError as error:
@@ -33,6 +34,10 @@ def dask_itself() -> Any:
 @contextmanager
 def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
     """Open a client of Dask; in this context, everything of Dask is done by its workers.
+
+    Whoever reaches a scheduler has code run by its workers, and sees its dashboard. So workers on
+    this machine talk by TLS with keys made for this once, which keeps other accounts out, and there
+    is no dashboard.
 
     Parameters
     ----------
@@ -68,7 +73,9 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            dashboard_address=":0",
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            security=True,
             silence_logs=logging.CRITICAL,
             env={"HOPFED_NUM_THREADS": "1"},
         ) as held,

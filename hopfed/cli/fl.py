@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, replace
 from inspect import cleandoc
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.output import out, shown, table
-from hopfed.cli.run import carry_out, dask_option, progress
+from hopfed.cli.run import carry_out, dask_option, progress, refuse_code
 from hopfed.errors import ArgumentError, BackendError, DataError
 
 
@@ -104,10 +103,8 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
     fl = _experiment()
-    kept, told = options.pop("keep"), [options.pop(n) for n in ("tensorboard", "wandb")]
-    first, settings = _settings(options)
-    settings += [] if kept is None else [f"keep={kept}"]
-    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    told = [options.pop(n) for n in ("tensorboard", "wandb")]
+    first, config, _ = _settings(fl, method, options)
     if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
         raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
     config.make(0)  # a wrong name is reported before a file is written
@@ -158,8 +155,7 @@ def tune_command(
     from hopfed.experiments.shared import tuning
 
     points = tuning.grid(axes)
-    first, settings = _settings(options)
-    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    first, config, settings = _settings(fl, method, options)
     with progress("tune") as report:
         found = tuning.tune(config, points, workers=options["workers"], first=first, report=report)
     chosen = tuning.best(found)
@@ -187,13 +183,13 @@ def _inputs(options: dict[str, Any]) -> list[Path]:
     return [Path(each) for each in given if each is not None]
 
 
-def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
-    """First seed, and all settings of the command line; they are taken out of `options`."""
+def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, list[str]]:
+    """First seed, and all settings, also as they were given; they are taken out of `options`."""
     file = options.pop("config_file")
-    held = {} if file is None else dict(s.split("=", 1) for s in _read(file))
+    held = [] if file is None else _read(file)
     first, number = options.pop("seeds") or (0, None)
     named = {n: options.pop(n) for n in ("data", "partition", "clients", "rounds", "models")}
-    named["seeds"] = number
+    named |= {"seeds": number, "keep": options.pop("keep", None)}
     given = [f"{n}={value}" for n, value in named.items() if value is not None]
     given += options.pop("settings")
     given += ["precision=bfloat16"] if options.pop("autocast") else []
@@ -202,20 +198,11 @@ def _settings(options: dict[str, Any]) -> tuple[int, list[str]]:
     if device != "cpu":
         given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
-    _refuse_code(file, held, said)
-    return first, [*(f"{n}={v}" for n, v in held.items() if n not in said), *given]
-
-
-def _refuse_code(file: Path | None, held: dict[str, str], said: set[str]) -> None:
-    """Refuse code and folders to write that a file names, and the command line does not."""
-    models = tuple(part.strip() for part in held.get("models", "").split(","))
-    names = SimpleNamespace(method=held.get("method", ""), models=models)
-    for name in () if "models" in said else _experiment().code_of(names):
-        raise DataError(f"{file}: names code to run, {name}; give --models if you know it")
-    if "keep" in held:
-        raise DataError(
-            f"{file}: names a folder to write, {held['keep']}: leave it out, give --keep"
-        )
+    settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
+    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    if file is not None:
+        refuse_code(fl, config, str(file), [f"method={method}", *given])
+    return first, config, settings
 
 
 @fl_command.command("predict")

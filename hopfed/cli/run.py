@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +104,9 @@ def carry_out(
         raise ArgumentError("--resume", "given together with --out", "no --out")
     if dask is not None and engine != "dask":
         raise ArgumentError("--dask", "given together with --engine dask", engine)
+    kept, begun = getattr(config, "keep", ""), out_file is not None and out_file.exists()
+    if kept and not (resume and begun) and any(Path(kept).glob("seed-*")):
+        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", kept)
     seconds = -time.perf_counter()
     name = experiment.__name__.rpartition(".")[2]
     with nullcontext() if dask is None else cluster(dask, workers), progress(name) as report:
@@ -148,7 +151,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
             raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
         first = first_seed(held.config)
         if not options["trust"]:
-            _refuse_code(experiment, config, str(out_file), options["settings"])
+            refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
     else:
         config = presets[options["preset"] or "default"]
     config = with_settings(config, options["settings"])
@@ -158,22 +161,36 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
     return replace(config, seeds=number), first
 
 
-def _refuse_code(experiment: Any, config: Any, path: str, settings: tuple[str, ...]) -> None:
-    """Refuse code and folders to write that a run file names, unless the command line does too."""
+def refuse_code(
+    experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
+) -> None:
+    """Refuse code and folders to write that settings name, unless the command line does too.
+
+    Parameters
+    ----------
+    experiment, config : what would run, with all its settings, whoever gave them.
+    path : of the file that gave some of them.
+    given : ``key=value`` of the command line.
+    trust : what else may be said, for the message.
+
+    Raises
+    ------
+    RunFileError : they do; nothing was imported.
+    """
     from hopfed.experiments.fl import code_of
 
-    named = [s.partition("=") for s in settings]
+    named = [s.partition("=") for s in given]
     lists = [text for name, _, text in named if name.strip() in ("method", "models")]
     asked = {part.strip() for text in lists for part in text.split(",")}
     for name in getattr(experiment, "code_of", code_of)(config):
         if name not in asked:
             raise RunFileError(
-                f"{path}: names code to run, {name}; give --trust or the same --set if you know it"
+                f"{path}: names code to run, {name}; give {trust}the same --set if you know it"
             )
     folder = getattr(config, "keep", "")
     if folder and not any(n.strip() == "keep" and v.strip() == folder for n, _, v in named):
         raise RunFileError(
-            f"{path}: names a folder to write, {folder}; give --trust or the same --set keep="
+            f"{path}: names a folder to write, {folder}; give {trust}the same --set keep="
         )
 
 

@@ -96,7 +96,7 @@ def _config(experiment: Any, options: dict[str, Any]) -> tuple[Any, int]:
 
 def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the table of the cells, and draw one number of them."""
-    from hopfed.experiments.runner.sweep import measures_of
+    from hopfed.experiments.runner.sweep import FIGURE, TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
 
@@ -106,12 +106,12 @@ def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> Non
         pairs = (cell.measure(name) for name in names[:SHOWN])
         grid.add_row(*map(shown, cell.values), *map(_words, pairs))
     out.print(grid)
-    written = [folder / "table.csv"]
+    written = [folder / TABLE]
     drawn = measure or next(iter(names), "to draw")
     if drawn in names:
         values = {cell.values: cell.measure(drawn) for cell in cells}
-        save(draw_sweep(keys, values, drawn), folder / "figure.png")
-        written.append(folder / "figure.png")
+        save(draw_sweep(keys, values, drawn), folder / FIGURE)
+        written.append(folder / FIGURE)
     else:
         err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
     for path in written:

@@ -50,6 +50,7 @@ class Delimited:
     width : number of cells in a row.
     quoted : whether cells may be in double quotes, which hold line breaks then.
     longest : bytes of the longest line that was looked at.
+    doubtful : names that are entries of their own columns, so that the first row may hold no names.
 
     Examples
     --------
@@ -67,6 +68,7 @@ class Delimited:
     width: int
     quoted: bool
     longest: int
+    doubtful: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, path: str | Path, words: frozenset[str] = frozenset()) -> Delimited:
@@ -95,7 +97,9 @@ class Delimited:
         if header is not None and len(rows[1]) == len(header) + 1:
             header = ("", *header)  # R names rows, and not the column of their names
         width = len(header or rows[0])
-        return cls(path, delimiter, header, width, any('"' in x for x in lines), longest)
+        quoted = any('"' in line for line in lines)
+        doubtful = _doubtful(header or (), rows[1:], words)
+        return cls(path, delimiter, header, width, quoted, longest, doubtful)
 
     def blocks(self, watch: Callable[[float], None] | None = None) -> Iterator[Any]:
         """Yield all rows as record batches of Arrow, whose columns are text.
@@ -373,6 +377,17 @@ def _header(row: list[str], words: frozenset[str]) -> tuple[str, ...] | None:
         return None
     known = sum(cell.lower() in words for cell in named)
     return None if 2 * known > len(named) else tuple(row)
+
+
+def _doubtful(
+    header: tuple[str, ...], rows: list[list[str]], words: frozenset[str]
+) -> tuple[str, ...]:
+    """Names that are words for entries, and are entries of their columns."""
+    columns = [(j, name.lower()) for j, name in enumerate(header) if name.lower() in words]
+    found = [
+        j for j, name in columns if any(name == row[j].lower() for row in rows if j < len(row))
+    ]
+    return tuple(header[j] for j in found)
 
 
 def _counted(row: list[str]) -> bool:

@@ -29,6 +29,8 @@ from hopfed.federation.packing import chunks, pack, unpack
 BUDGET = 1 << 31  # bytes of states in memory
 OWN_FILE = 1 << 20  # bytes from which a state has a file of its own: about what a file costs
 _SUFFIX = ".state"
+_NAME = re.compile(rf"[0-9]{{8,}}\{_SUFFIX}")
+_OURS = re.compile(rf"\.?[0-9]{{8,}}(-[0-9a-f]+)?\{_SUFFIX}")  # also of a writer that was killed
 
 
 class Held:
@@ -201,9 +203,7 @@ class StateStore:
             if keys is not None:
                 parts[name] = Held({key: flat[f"{i}/{key}"] for key in keys})
                 continue
-            if not re.fullmatch(
-                rf"[0-9]{{8,}}\{_SUFFIX}", file[0]
-            ):  # no other file of this machine
+            if not _NAME.fullmatch(file[0]):  # no other file of this machine
                 raise RunFileError(f"{self.folder}: {file[0]!r} is not the name of a state")
             path, size, nbytes = self.folder / file[0], int(file[1]), int(file[2])
             found = path.stat().st_size if path.is_file() else None
@@ -223,7 +223,7 @@ class StateStore:
         """Remove what a killed process left in the folder, all but the files of `parts`."""
         kept = {held.path for held in parts.values()}
         for path in self._folder.glob(f"*{_SUFFIX}") if self._folder else ():
-            if path not in kept:
+            if path not in kept and _OURS.fullmatch(path.name):
                 path.unlink(missing_ok=True)
         self.committed(parts)
 
@@ -274,6 +274,7 @@ class StateStore:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._count += 1
         path = self.folder / f"{self._count:08d}{_SUFFIX}"
+        path.unlink(missing_ok=True)  # a link that lies there leads to no file of ours
         pieces = chunks(held.arrays or {})
         with replacing(path) as temporary, open(temporary, "wb") as file:
             temporary.chmod(0o600)  # examples may be among the arrays

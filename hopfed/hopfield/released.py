@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.outputs import replacing
-from hopfed.errors import DataError
+from hopfed.errors import DataError, LocalError
 from hopfed.federation.messages import digest
 from hopfed.kernels import MaskedBits, PackedBits
 
@@ -181,15 +181,14 @@ class Released:
             return self._held
         try:
             held = json.loads(self.path.read_text())
-            for batch in held["batches"].values():
-                sound = type(batch["numbers"]) is int and type(batch["answers"]) is list
-                if not sound or type(held["rounds"]) is not int:
-                    raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise DataError(  # without its name, by which a guess of the rows could be confirmed
-                "the record of these rows in HOPFED_HOME/released is damaged: it must be as it was "
-                "written, or away"
-            ) from None
+            sound = type(held["rounds"]) is int and all(map(_is_batch, held["batches"].items()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
+            sound = False
+        if not sound:  # for the owner alone: by its name a guess of the rows could be confirmed
+            raise LocalError(
+                f"{self.path}: damaged, so nobody knows what left about these rows: put back a "
+                "copy; who removes it releases these rows anew"
+            )
         return dict(held)
 
     def _write(self, held: dict[str, Any]) -> None:
@@ -212,6 +211,17 @@ class Released:
         with open(os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_WRONLY, 0o600)) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _is_batch(entry: tuple[str, Any]) -> bool:
+    """Whether this is the number of a batch and what a record holds of it."""
+    number, batch = entry
+    answers = batch["answers"]
+    triples = type(answers) is list and all(
+        type(each) is list and len(each) == 3 and all(type(word) is str for word in each)
+        for each in answers
+    )
+    return number.isdecimal() and type(batch["numbers"]) is int and triples
 
 
 def _planes(rows: MaskedBits) -> dict[str, np.ndarray]:

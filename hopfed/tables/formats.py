@@ -19,7 +19,7 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.arrays import PART, array_parts
 from hopfed.tables.arrow_files import arrow_errors, feather_batches, parquet_batches
 from hopfed.tables.sources import Block, Numbers, Source, unique
-from hopfed.tables.table import made_up
+from hopfed.tables.table import listed, made_up
 from hopfed.tables.vocabulary import KNOWN
 
 TEXT = (".csv", ".tsv")
@@ -92,6 +92,11 @@ def _of_text(path: Path, words: frozenset[str]) -> Source:
             yield batch.columns
 
     names, notes = unique(text.header or made_up(text.width))
+    if text.doubtful:
+        notes.append(
+            f"the first row was taken for names, and holds {listed(text.doubtful)}, which is an "
+            "entry: put a row of names before it, if it is one of entries"
+        )
     source = Source(str(path), names, blocks, notes=notes)
     return source
 

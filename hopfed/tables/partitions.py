@@ -8,11 +8,11 @@ here it is decided how all of them are coded; the second reading packs. Numbers 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import glob
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,8 @@ def _parts_of_path(path: str) -> list[_Part]:
         found = sorted(glob(path, recursive=True))
         if not found:
             raise DataError(f"{path}: no such file")
+        fixed = takewhile(lambda part: not any(c in part for c in PATTERN), Path(path).parts)
+        _check_links(map(Path, found), Path(*fixed))
         return [part for one in found for part in _parts_of_path(one)]
     if Path(path).suffix.lower() == ".zarr":
         held = Chunks(Path(path), PREFERRED)
@@ -141,8 +143,16 @@ def _parts_of_path(path: str) -> list[_Part]:
         kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(path).parts)]
         if not kept:
             raise DataError(f"{path}: there are no files in it")
+        _check_links(kept, Path(path))
         return [part for one in kept for part in _parts_of_path(str(one))]
     return [_Part(path, path, Path(path).suffix.lower() in ARRAYS)]
+
+
+def _check_links(found: Iterable[Path], folder: Path) -> None:
+    """Refuse links among the files of a folder that lead out of it, to what nobody named."""
+    for path in found:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hopfed.data.cells import number
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
-from hopfed.tables.vocabulary import FAMILIES, GONE, canonical
+from hopfed.tables.vocabulary import FAMILIES, GONE, canonical, family
 
 KNOWN = {
     word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
@@ -48,11 +48,10 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]
     []
     """
     pairs = zip(coding.names, coding.codes, strict=True)
-    named = {name for name in coding.names if canonical(name) in choices.signs(name)}
     found = [
         name
         for name, code in pairs
-        if name in named
+        if _is_entry(name, code, choices)
         or not _is_settled(name, code, choices)
         or (gaps and _is_zero_gone(name, code, choices))
     ]
@@ -60,6 +59,13 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]
         return found
     out = [name for name in (*coding.ids, *coding.ignored) if name not in choices.ignore]
     return found + [name for name in out if number(str(choices.cut(name))) is not None]
+
+
+def _is_entry(name: str, code: Code, choices: Choices) -> bool:
+    """Whether the name of a column is a word as its entries are, so that it may be one of them."""
+    word, entries = canonical(name), {w for w, _ in code.words if number(w) is None}
+    known = word in KNOWN and bool(entries) and family([word, *entries]) is not None
+    return known or word in choices.signs(name)
 
 
 def _is_zero_gone(name: str, code: Code, choices: Choices) -> bool:

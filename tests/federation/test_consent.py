@@ -75,7 +75,7 @@ def test_a_record_is_the_owners_alone_and_survives(tmp_path):
     assert held["batches"]["0"]["numbers"] == N * (N - 1) // 2 + N + 2
     for damaged in ("", "{}", '{"rounds": 1, "batches": {"0": {}}}', "[1]", "nonsense"):
         path.write_text(damaged)
-        refused(ask(site(tmp_path), method()), "is damaged")
+        refused(ask(site(tmp_path), method()), "has told its owner why")
     path.unlink()
     assert not ask(site(tmp_path), method()).fault
 

@@ -43,9 +43,11 @@ def test_its_commands_parse(line):
 
 
 def test_its_options_are_those_of_the_commands():
+    from hopfed.cli.fl import run_command
     from hopfed.cli.serve import serve_command
 
-    known = {o for c in (join_command, serve_command) for p in c.params for o in p.opts}
+    commands = (join_command, serve_command, run_command)  # the last for files that others send
+    known = {o for c in commands for p in c.params for o in p.opts}
     assert set(OPTIONS) <= known
     for option in ("--epsilon", "--questions", "--smallest-batch", "--dry-run"):
         assert f"| `{option}" in TEXT

@@ -51,8 +51,8 @@ def test_encoders_of_libraries_by_name(monkeypatch, library, pretrained):
 
     kinds = types.SimpleNamespace(from_config=from_config, from_pretrained=from_pretrained)
     config = types.SimpleNamespace(
-        from_pretrained=lambda name, num_labels: types.SimpleNamespace(
-            num_labels=num_labels, name=name, image_size=8
+        from_pretrained=lambda name, num_labels, trust_remote_code: types.SimpleNamespace(
+            num_labels=num_labels, name=name, image_size=8 if trust_remote_code is False else None
         )
     )
     vision = fake("torchvision.models", get_model=torchvision)

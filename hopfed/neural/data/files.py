@@ -14,6 +14,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, reading
 from hopfed.errors import BackendError
 
+FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
 PER_PIXEL = 16  # bytes of memory per decoded pixel, intermediate copies included
 
 
@@ -44,7 +45,7 @@ def picture(file: Any, name: object) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("error", image.DecompressionBombWarning)
         try:
-            with image.open(file) as held:
+            with image.open(file, formats=FORMATS) as held:
                 require_memory(PER_PIXEL * held.width * held.height, str(name))
                 yield held
         except (image.DecompressionBombWarning, image.DecompressionBombError) as error:

@@ -177,7 +177,9 @@ def _timm(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
 
 def _hugging_face(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
     """A classifier of images or of text, as its configuration says; no code of the hub is run."""
-    config = library.AutoConfig.from_pretrained(name, num_labels=shape.classes)
+    config = library.AutoConfig.from_pretrained(
+        name, num_labels=shape.classes, trust_remote_code=False
+    )
     kinds = (library.AutoModelForImageClassification, library.AutoModelForSequenceClassification)
     kind = kinds[not hasattr(config, "image_size") and not hasattr(config, "num_channels")]
     if pretrained:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.neural.models.base import Model, Shape
 
@@ -94,5 +95,7 @@ def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
     """
     for name, value in (("embedding", embedding), ("width", width)):
         require(isinstance(value, int) and value > 0, name, "at least 1", repr(value))
+    numbers = shape.channels * embedding + 4 * width * (embedding + 3 * width)
+    require_memory(8 * numbers, "model lstm")  # weights in float32, and their gradients
     features = StackedLSTM(shape.channels, embedding, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)

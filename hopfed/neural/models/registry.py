@@ -102,6 +102,7 @@ def build(
     for setting in settings:
         require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
         _check_known(f"settings of {name}", setting, known)
+    _require_room(name, shape, settings)
     with drawing(seed, "features", name):
         model = MODELS[name](shape, **settings)
         if init != "own":
@@ -109,6 +110,15 @@ def build(
     with drawing(seed, "header"):
         model.head.reset_parameters()
     return model
+
+
+def _require_room(name: str, shape: Shape, settings: dict[str, Any]) -> None:
+    """Refuse a network whose weights, in float32, and gradients do not fit in memory."""
+    if name == "lstm":  # which says so itself: to make one without its numbers takes seconds
+        return
+    with torch.device("meta"):
+        empty = MODELS[name](shape, **settings)
+    require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
 
 
 def _foreign(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -58,7 +59,10 @@ def read_tensors(path: str | Path) -> dict[str, Tensor]:
         with opened(path), reading(path):
             return dict(safe.load_file(str(path)))
     with opened(path) as file, reading(path):
-        held: Any = torch.load(file, map_location="cpu", weights_only=True)
+        try:
+            held: Any = torch.load(file, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:  # its words advise to let the file run code
+            raise DataError(f"{path}: not a file of weights alone, as torch.save writes") from None
         for name in INSIDE:
             if isinstance(held, Mapping) and isinstance(held.get(name), Mapping):
                 held = held[name]

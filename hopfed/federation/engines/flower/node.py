@@ -113,6 +113,7 @@ class Node:
             return write_reply(reply)
         except Exception as error:  # a step that answers what cannot travel
             reason = shown(error) if isinstance(error, HopfedError) else type(error).__name__
+            self.say(f"an answer that cannot be sent: {reason}")
             return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
     def _reply(self, request: Request) -> Reply:
