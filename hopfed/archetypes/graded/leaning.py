@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import column_moments, held, seen_times, times
@@ -26,27 +27,46 @@ CERTAIN = 0.02  # variance of an entry below which it counts as one of this vari
 HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
 
 
-def leaning(worlds: Sequence[Owners]) -> np.ndarray:
+def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
     """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes.
 
     One exchange, of ``len(PARTS)`` numbers from every owner for each table.
+
+    Parameters
+    ----------
+    sums : of the tables over these classes. Fitted means are shrunk, so the rows of a class may lie
+        off it all together, which is no mixture: steps start at the mean of the rows.
     """
-    answers = ask_together(worlds, leaning_sums, [{}] * len(worlds))
+    shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
+    answers = ask_together(worlds, leaning_sums, shared)
     return np.array([max(0.0, float(total(a, "gained").max())) for a in answers])
 
 
-def leaning_sums(owner: Owner, _: Message) -> Message:
+def _told(owner: Owner, sums: ClassSums) -> Message:
+    """Axes of the classes that an owner was told of, and where on them their rows lie."""
+    directions = axes(owner)
+    excess = _by_sign(owner, directions) @ (sums.signed - sums.seen * owner.means).T
+    shifts = excess / np.maximum(sums.counts.sum(axis=0), 1e-9)
+    return {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
+
+
+def leaning_sums(owner: Owner, told: Message) -> Message:
     """Log-likelihood ratios of an owner's rows, by the part of rows that lie off their class.
 
     Where a part e of the rows does, the likelihood of a row is that of the classes times
     ``1 - e + e sum_k R_k L_k``, R being its responsibilities and ``L_k`` the mean over axes and
     both ways of the likelihood at the step over that at class k.
+
+    Parameters
+    ----------
+    told : `axes` (D, N) and `shifts` (D, K), the projection of a class's rows on them in the mean,
+        less what the class's means expect.
     """
-    R, directions = owner.posterior, axes(owner)
+    R, directions = owner.posterior, told["axes"].astype(np.float64)
     if not len(directions):
         return {"gained": np.zeros(len(PARTS))}
     xp = namespace(R)
-    logs = _log_ratios(owner, directions)
+    logs = _log_ratios(owner, directions, told["shifts"])
     off = sum((R * xp.exp(xp.clip(log, None, HIGHEST))).sum(axis=1) for log in logs)
     more = off / (2 * len(directions)) - 1
     return {"gained": np.array([float(xp.log1p(e * more).sum()) for e in PARTS])}
@@ -86,16 +106,21 @@ def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
 
 def _projections(owner: Owner, directions: np.ndarray) -> Array:
     """(M, D) part of a row's log-likelihood that grows with a step along each axis."""
-    home, variables = held(owner.rows), owner.variables
-    if variables is None:
-        return times(owner.rows, like(directions.T.astype(np.float32), home))
-    by_sign = np.where(variables.inside, directions / 2, directions)
-    by_seen = np.where(variables.inside, directions / 2, 0.0)  # the level that a row has counts
-    signs, seen = (like(a.T.astype(np.float32), home) for a in (by_sign, by_seen))
-    return times(owner.rows, signs) + seen_times(owner.rows, seen)
+    home, by_sign = held(owner.rows), _by_sign(owner, directions)
+    found = times(owner.rows, like(by_sign.T.astype(np.float32), home))
+    if owner.variables is None:
+        return found
+    by_seen = np.where(owner.variables.inside, by_sign, 0.0)  # the level that a row has counts
+    return found + seen_times(owner.rows, like(by_seen.T.astype(np.float32), home))
 
 
-def _log_ratios(owner: Owner, directions: np.ndarray) -> Iterator[Array]:
+def _by_sign(owner: Owner, directions: np.ndarray) -> np.ndarray:
+    """(D, N) part of the axes that multiplies the signs of entries: half of it for levels."""
+    variables = owner.variables
+    return directions if variables is None else np.where(variables.inside, 0.5, 1) * directions
+
+
+def _log_ratios(owner: Owner, directions: np.ndarray, shifts: np.ndarray) -> Iterator[Array]:
     """(M, K) log-likelihood at a step off each class over that at it, for each axis, both ways."""
     home, (natural, _) = held(owner.rows), _natural(owner)
     along = _projections(owner, directions)
@@ -104,7 +129,9 @@ def _log_ratios(owner: Owner, directions: np.ndarray) -> Iterator[Array]:
         for steps in (-WIDTH * lengths, WIDTH * lengths):
             cost = _cost(owner, natural, steps[:, None] * directions[d])
             there = seen_times(owner.rows, like(cost.T.astype(np.float32), home))
-            moved = along[:, d : d + 1] * like(steps.astype(np.float32), along)
+            moved = (along[:, d : d + 1] - like(shifts[d], along)) * like(
+                steps.astype(np.float32), along
+            )
             yield xp.astype(moved - there, xp.float64)
 
 

@@ -18,6 +18,7 @@ from hopfed._lib.arrays import like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.leaning import leaning
+from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
@@ -135,8 +136,12 @@ def row_sums(owner: Owner, _: Message) -> Message:
     return {"sums": xp.stack([s.sum() for s in sums])}
 
 
-def row_statistics(worlds: Sequence[Owners]) -> dict[str, np.ndarray]:
+def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
     """How rows lie in their classes, in several tables (B,) that are settled at them.
+
+    Parameters
+    ----------
+    sums : of each table over its classes.
 
     Returns
     -------
@@ -152,5 +157,5 @@ def row_statistics(worlds: Sequence[Owners]) -> dict[str, np.ndarray]:
         "spread": np.sqrt(np.maximum(s[1] - s[0] ** 2, 0.0)),
         "certainty": s[2],
         "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
-        "leaning": leaning(worlds),
+        "leaning": leaning(worlds, sums),
     }

@@ -7,7 +7,8 @@ import pytest
 from graded_tables import classes, whiten
 
 from hopfed import kernels
-from hopfed.archetypes.graded.leaning import PARTS, WIDTH, axes, leaning_sums
+from hopfed.archetypes.graded.leaning import PARTS, WIDTH, axes, leaning, leaning_sums
+from hopfed.archetypes.graded.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.variables import Variables
@@ -22,6 +23,12 @@ def owner(rows, seed, groups=()):
     rng = np.random.default_rng(seed)
     made.learn(rng.uniform(-0.8, 0.8, (K, N)), np.array([0.5, 0.3, 0.2]))
     return made
+
+
+def gains(made, shifts=0.0):
+    directions = axes(made)
+    told = {"axes": directions, "shifts": np.full((len(directions), len(made.means)), shifts)}
+    return leaning_sums(made, told)["gained"]
 
 
 def drawn(seed, groups=(), M=40, gaps=0.3):
@@ -52,7 +59,7 @@ def likelihoods(made, p):
     return np.where(x > 0, p, np.where(x < 0, down, 1)).prod(axis=2)
 
 
-def by_hand(made):
+def by_hand(made, shifted):
     """The gains with every likelihood computed from the rates."""
     directions = axes(made)
     p, seen = rates(made), (made.rows != 0).mean(axis=0)
@@ -65,14 +72,16 @@ def by_hand(made):
         steps = WIDTH / np.sqrt(noise @ v**2)
         for sign in (-1, 1):
             shift = sign * steps[:, None] * v
-            off += likelihoods(made, rates(made, shift)) @ shares / (2 * len(directions))
+            there = likelihoods(made, rates(made, shift)) * np.exp(-sign * steps * shifted)
+            off += there @ shares / (2 * len(directions))
     return [np.log((1 - e) + e * off / at).sum() for e in PARTS]
 
 
+@pytest.mark.parametrize("shifted", [0.0, 0.2])
 @pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns", "levels"])
-def test_gains_are_those_of_the_likelihoods(groups):
+def test_gains_are_those_of_the_likelihoods(groups, shifted):
     made = owner(drawn(1, groups), 2, groups)
-    np.testing.assert_allclose(leaning_sums(made, {})["gained"], by_hand(made), atol=1e-3)
+    np.testing.assert_allclose(gains(made, shifted), by_hand(made, shifted), atol=1e-3)
 
 
 def test_nothing_is_gained_on_average_where_rows_are_of_the_classes():
@@ -80,10 +89,10 @@ def test_nothing_is_gained_on_average_where_rows_are_of_the_classes():
     made = owner(every, 3)
     p = likelihoods(made, rates(made)) @ [0.5, 0.3, 0.2]
     assert p.sum() == pytest.approx(1)
-    gains = np.array([leaning_sums(owner(row[None], 3), {})["gained"] for row in every])
-    steep = (np.exp(gains) - 1) / PARTS  # the likelihood off the class over that at it, less 1
+    gained = np.array([gains(owner(row[None], 3)) for row in every])
+    steep = (np.exp(gained) - 1) / PARTS  # the likelihood off the class over that at it, less 1
     np.testing.assert_allclose(p @ steep, 0, atol=1e-4)
-    assert (p @ gains < 0).all()
+    assert (p @ gained < 0).all()
     assert np.abs(steep).max() > 0.3
 
 
@@ -104,14 +113,25 @@ def test_packed_rows_say_the_same(groups):
     made = owner(drawn(6, groups), 7, groups)
     packed = Owner(kernels.pack_masked(made.rows), 0, made.variables)
     packed.learn(made.means, np.array([0.5, 0.3, 0.2]))
-    wanted = leaning_sums(made, {})["gained"]
-    np.testing.assert_allclose(leaning_sums(packed, {})["gained"], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(gains(packed), gains(made), rtol=1e-4, atol=1e-4)
 
 
 def test_one_class_leaves_nothing_to_lean_to():
     alone = Owner(drawn(8).astype(np.float32))
     alone.learn(np.zeros((1, N)), np.ones(1))
-    assert (leaning_sums(alone, {})["gained"] == 0).all()
+    assert (gains(alone) == 0).all()
+
+
+def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
+    rng = np.random.default_rng(9)
+    x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
+    made = Owner(x.astype(np.float32))
+    made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
+    sums = weighted_sums(made, made.weights)
+    found = ClassSums(sums["counts"][None], sums["signed"], sums["seen"])
+    world = Owners([made], 0, Owners.of([made.rows], 0).traffic)
+    assert gains(made).max() > 10
+    assert leaning([world], [found])[0] < 1
 
 
 def judged(x):
