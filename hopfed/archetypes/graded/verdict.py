@@ -24,6 +24,7 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, remind
+from hopfed.archetypes.graded.faded import faded, in_words
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
@@ -159,6 +160,8 @@ def judge(
         status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
+    if status == "ok":
+        advice += in_words(faded(fit))
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
     return Verdict(status, advice, residual, rows)
