@@ -38,6 +38,7 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
@@ -244,7 +245,8 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     ----------
     variances : as in `spanned`.
     """
-    strength = (_standing(fit, variances) ** 2).sum(axis=0)
+    # A column that hardly ever errs would hide all others that tell the classes apart as well.
+    strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
     # What columns differ by in classes that are alike says nothing.
     strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
     variables = fit.prior.variables
