@@ -8,8 +8,8 @@ What owners and server say to each other, each line one kind of exchange (`Owner
 3. classes down; per class the count, the N sums and numbers of observed entries, and one
    log-likelihood up. This is a step of expectation maximisation, and most exchanges are it;
 4. for each class a direction down, its product with the class's residual moment up (splitting);
-5. the verdict: the same of the residuals of all rows, and five sums over rows; of the rows and of
-   replicas that the owners draw themselves.
+5. the verdict: the same of the residuals of all rows, and sums over rows, five and six; of the
+   rows and of replicas that the owners draw themselves.
 
 The operator, from which the whitened spectrum comes, travels before that, as in
 `hopfed.recovery.one_round`.

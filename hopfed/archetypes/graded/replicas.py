@@ -16,7 +16,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, told
-from hopfed.archetypes.graded.mixture import Mixture, Prior, class_sums, concentration
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, class_sums, concentration
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.kernels import MaskedBits, PackedBits
@@ -120,14 +120,22 @@ def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
 
 
-def settle(worlds: Sequence[Owners], prior: Prior) -> None:
-    """Fit replicas as the rows were, each from the classes that it was drawn from."""
+def settle(worlds: Sequence[Owners], prior: Prior) -> list[ClassSums]:
+    """Fit replicas as the rows were, each from the classes that it was drawn from.
+
+    Returns
+    -------
+    the sums of each over the classes that it ends at.
+    """
+    sums: list[ClassSums] = []
     for step in range(STEPS + 1):
         shared, own = zip(*(told(w.heard) for w in worlds), strict=True)
         answers = ask_together(worlds, class_sums, shared, own)
-        for world, answer in zip(worlds, answers, strict=True):
+        sums = [prior.collect(answer) for answer in answers]
+        for world, found in zip(worlds, sums, strict=True):
             if step < STEPS:
-                world.heard = prior.mixture(prior.collect(answer))
+                world.heard = prior.mixture(found)
+    return sums
 
 
 def at_a_time(owners: Owners) -> int:

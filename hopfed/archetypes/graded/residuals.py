@@ -17,6 +17,8 @@ import numpy as np
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
+from hopfed.archetypes.graded.leaning import leaning
+from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
@@ -25,7 +27,6 @@ STEPS = 20  # products for the largest eigenvalue; the rows and their replicas g
 PAIRS = 256  # pairs of classes worked on at a time
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 TINY = 1e-6  # of all rows, shared by a pair of classes that is left out
-CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
 
 
 def residual_squares(owner: Owner, _: Message) -> Message:
@@ -135,63 +136,26 @@ def row_sums(owner: Owner, _: Message) -> Message:
     return {"sums": xp.stack([s.sum() for s in sums])}
 
 
-def leaning_sums(owner: Owner, _: Message) -> Message:
-    """Sum over an owner's rows of what each would gain in log-likelihood by leaving its class.
-
-    A row of class k may lie at ``(1 - t) m_k + t m_j`` for one other class j and one t in [0, 1].
-    What it gains is ``g t - h t^2 / 2`` to second order, with the score ``g`` and the information
-    ``h`` of t at 0. Rows of classes gain little, by chance; rows of mixed membership gain more.
-    """
-    R, K = owner.posterior, owner.posterior.shape[1]
-    xp = namespace(R)
-    nearest, gained = to_host(xp.argmax(R, axis=1)), np.zeros(1)
-    for k in range(K):
-        mine = np.flatnonzero(nearest == k)
-        if K == 1 or not mine.size:
-            continue
-        rows = owner.rows[like(mine, R) if xp is not np else mine]
-        by_sign, by_seen, information = (like(a, R) for a in _between(owner, k))
-        score = times(rows, by_sign) + seen_times(rows, by_seen)
-        h = xp.clip(seen_times(rows, information), 1e-6, None)
-        t = xp.clip(score / h, 0, 1)
-        gained += float(xp.max(score * t - h * t**2 / 2, axis=1).sum())
-    return {"gained": gained}
-
-
-def _between(owner: Owner, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Score of t by the signs of entries and by what is seen, and its information, each (N, K)."""
-    step, own = owner.means - owner.means[k], owner.means[k]
-    variance = np.maximum(1 - own**2, CERTAIN)
-    by_sign, by_seen, information = step / variance, -step * own / variance, step**2 / variance
-    if owner.variables is not None:  # of the levels of a variable the one that a row has counts
-        inside = owner.variables.inside
-        rates = owner.variables.normalised((1 + owner.means) / 2)
-        likely = np.maximum(rates[k], CERTAIN / 4)
-        by_level, gap = (rates - rates[k]) / likely, (rates - rates[k]) ** 2 / likely
-        by_sign, by_seen = (np.where(inside, by_level / 2, a) for a in (by_sign, by_seen))
-        information = np.where(inside, gap, information)
-    found = (by_sign, by_seen, information)
-    first, second, third = (np.ascontiguousarray(a.T, np.float32) for a in found)
-    return first, second, third
-
-
-def row_statistics(worlds: Sequence[Owners]) -> dict[str, np.ndarray]:
+def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
     """How rows lie in their classes, in several tables (B,) that are settled at them.
+
+    Parameters
+    ----------
+    sums : of each table over its classes.
 
     Returns
     -------
     by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
     the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
-    `leaning`, what a row gains on average where it may lie between its class and another one.
+    `leaning`, the gain in nats where rows may lie off their class.
     Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
     """
     answers = ask_together(worlds, row_sums, [{}] * len(worlds))
     M = worlds[0].sizes.sum()
     s = np.array([total(a, "sums") for a in answers]).T / M
-    leaning = ask_together(worlds, leaning_sums, [{}] * len(worlds))
     return {
         "spread": np.sqrt(np.maximum(s[1] - s[0] ** 2, 0.0)),
         "certainty": s[2],
         "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
-        "leaning": np.array([total(a, "gained")[0] / M for a in leaning]),
+        "leaning": leaning(worlds, sums),
     }

@@ -4,8 +4,8 @@ Two tests, both against replicas of the fitted classes (`replicas`):
 
 - *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
   depend on each other within classes, and the leading eigenvectors say which.
-- *rows*: rows between classes make the surest responsibility lower than classes would, and gain
-  more when each of them may lie between its class and another one; rows of different quality, or
+- *rows*: rows between classes make the surest responsibility lower than classes would, and the
+  likelihood gains where rows may lie off their class (`leaning`); rows of different quality, or
   that depend on themselves, spread their likelihoods and overlaps otherwise than rows of a class
   do. Second moments do not see this: a trait cut into enough classes leaves white residuals.
 
@@ -24,6 +24,8 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, remind
+from hopfed.archetypes.graded.faded import faded, in_words
+from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
@@ -36,16 +38,18 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
 # expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
-# that are more alike than independent columns allow show in the residuals as well.
+# that are more alike than independent columns allow show in the residuals as well. The gain of
+# leaning rows is in nats of the whole table, of which chance gives one at most, as a rule.
 ROW_TESTS = (
     ("spread", 1e-3, 0.6, 1.0),
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
-    ("leaning", 1e-3, 0.0, 1.0),
+    ("leaning", 1.0, 0.0, 4 / 3),
 )
 
 
@@ -129,11 +133,10 @@ def judge(
     names : of the columns; their numbers are said when left out.
     """
     remind(owners, fit)
-    values, vectors, squares, found = _measured([owners])
+    values, vectors, squares, found = _measured([owners], [fit.sums])
     for batch in _batches(judging.replicas, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
-        settle(worlds, fit.prior)
-        more, _, _, drawn = _measured(worlds)
+        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior))
         values = np.vstack([values, more])
         found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
         owners.exchanges += worlds[0].exchanges
@@ -158,16 +161,18 @@ def judge(
         status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
     elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
+    if status == "ok":
+        advice += in_words(faded(fit))
     if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
     return Verdict(status, advice, residual, rows)
 
 
 def _measured(
-    worlds: list[Owners],
+    worlds: list[Owners], sums: list[ClassSums]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
-    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds)
+    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds, sums)
 
 
 def _batches(number: int, size: int) -> list[range]:
@@ -240,7 +245,8 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     ----------
     variances : as in `spanned`.
     """
-    strength = (_standing(fit, variances) ** 2).sum(axis=0)
+    # A column that hardly ever errs would hide all others that tell the classes apart as well.
+    strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
     # What columns differ by in classes that are alike says nothing.
     strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
     variables = fit.prior.variables

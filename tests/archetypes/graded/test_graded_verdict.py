@@ -103,6 +103,16 @@ def test_pairs_of_equal_columns_are_no_classes():
     assert "5 are needed" in found.advice
 
 
+def test_one_column_that_never_errs_does_not_hide_the_others():
+    rng = np.random.default_rng(28)
+    T, y = 2 * rng.beta(0.3, 0.3, (2, 50)) - 1, rng.integers(2, size=600)
+    x = np.where(rng.random((600, 50)) < (1 + T[y]) / 2, 1, -1)
+    x[:, 7] = 2 * y - 1
+    found, fit = verdict(x)
+    assert len(carrying(fit, np.where(np.arange(50) == 7, 1e-3, 0.5))) > 5
+    assert found.status == "ok", found
+
+
 def test_columns_of_no_vector():
     assert dependent_columns(np.zeros((0, 5))).size == 0
 

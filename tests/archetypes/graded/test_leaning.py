@@ -1,81 +1,156 @@
-"""What rows gain by leaving their class: against derivatives of the likelihood, and its power."""
+"""What is gained where rows may lie off their class: its arithmetic, and its power."""
+
+from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
+from graded_tables import classes, whiten
 
 from hopfed import kernels
-from hopfed.archetypes.graded.owners import Owner
-from hopfed.archetypes.graded.residuals import _between, leaning_sums
+from hopfed.archetypes.graded.leaning import PARTS, WIDTH, axes, leaning, leaning_sums
+from hopfed.archetypes.graded.mixture import ClassSums, weighted_sums
+from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.variables import Variables
+from hopfed.archetypes.graded.verdict import Judging, judge
 
-K, N = 3, 7
+K, N = 3, 9
 GROUPS = [(0, 1, 2)]
 
 
-def owner(seed, groups=(), rows=40, gaps=0.3):
+def owner(rows, seed, groups=()):
+    made = Owner(np.asarray(rows, np.float32), 0, Variables.of(groups, N) if groups else None)
     rng = np.random.default_rng(seed)
-    means = rng.uniform(-0.8, 0.8, (K, N))
-    x = np.where(rng.random((rows, N)) < 0.5, 1.0, -1.0)
-    for group in groups:
-        x[:, group] = 2 * np.eye(len(group))[rng.integers(len(group), size=rows)] - 1
-    missing = rng.random((rows, N)) < gaps
-    missing[:, [c for group in groups for c in group]] = False
-    made = Owner(
-        np.where(missing, 0, x).astype(np.float32), 0, Variables.of(groups, N) if groups else None
-    )
-    made.learn(means, np.full(K, 1 / K))
+    made.learn(rng.uniform(-0.8, 0.8, (K, N)), np.array([0.5, 0.3, 0.2]))
     return made
 
 
-def likelihood(made, row, k, j, t):
-    """Of a row whose rates lie at t between those of two classes."""
-    rates = (1 + made.means) / 2
+def gains(made, shifts=0.0):
+    directions = axes(made)
+    told = {"axes": directions, "shifts": np.full((len(directions), len(made.means)), shifts)}
+    return leaning_sums(made, told)["gained"]
+
+
+def drawn(seed, groups=(), M=40, gaps=0.3):
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random((M, N)) < 0.5, 1, -1)
+    missing = rng.random((M, N)) < gaps
+    for group in groups:
+        x[:, group] = 2 * np.eye(len(group))[rng.integers(len(group), size=M)] - 1
+        missing[:, group] = missing[:, group[:1]]
+    return np.where(missing, 0, x)
+
+
+def rates(made, shift=0.0):
+    """(K, N) of +1 at a shift of the log-odds: of a level, of the logarithm of its rate."""
+    p = (1 + made.means) / 2
+    found = 1 / (1 + (1 - p) / p * np.exp(-2 * shift * np.ones_like(p)))
     if made.variables is not None:
-        rates = made.variables.normalised(rates)
-    p = (1 - t) * rates[k] + t * rates[j]
+        levels = made.variables.normalised(made.variables.normalised(p) * np.exp(shift))
+        found = np.where(made.variables.inside, levels, found)
+    return found
+
+
+def likelihoods(made, p):
+    """(M, K) of the rows at rates (K, N)."""
     inside = np.zeros(N, bool) if made.variables is None else made.variables.inside
     down = np.where(inside, 1, 1 - p)  # of the levels of a variable the one that a row has counts
-    return float(np.where(row > 0, np.log(p), np.where(row < 0, np.log(down), 0)).sum())
+    x = made.rows[:, None]
+    return np.where(x > 0, p, np.where(x < 0, down, 1)).prod(axis=2)
 
 
-@pytest.mark.parametrize("groups", [(), GROUPS])
-def test_the_score_is_the_derivative_of_the_likelihood(groups):
-    made = owner(1, groups)
-    for k in range(K):
-        by_sign, by_seen, _ = _between(made, k)
-        score = made.rows @ by_sign + (made.rows != 0) @ by_seen
-        for i, row in enumerate(made.rows[:10]):
-            for j in range(K):
-                wanted = approx_fprime(
-                    [0.0], lambda t, j=j, k=k, r=row: likelihood(made, r, k, j, t[0])
-                )
-                assert score[i, j] == pytest.approx(wanted[0], abs=1e-4)
+def by_hand(made, shifted):
+    """The gains with every likelihood computed from the rates."""
+    directions = axes(made)
+    p, seen = rates(made), (made.rows != 0).mean(axis=0)
+    inside = np.zeros(N, bool) if made.variables is None else made.variables.inside
+    noise = np.where(inside, p, 4 * p * (1 - p)) * seen
+    shares = np.array([0.5, 0.3, 0.2])
+    at = likelihoods(made, p) @ shares
+    off = np.zeros_like(at)
+    for v in directions:
+        steps = WIDTH / np.sqrt(noise @ v**2)
+        for sign in (-1, 1):
+            shift = sign * steps[:, None] * v
+            there = likelihoods(made, rates(made, shift)) * np.exp(-sign * steps * shifted)
+            off += there @ shares / (2 * len(directions))
+    return [np.log((1 - e) + e * off / at).sum() for e in PARTS]
 
 
-@pytest.mark.parametrize("groups", [(), GROUPS])
-def test_the_information_is_the_expected_square_of_the_score(groups):
-    made = owner(2, groups, rows=1, gaps=0)
-    rates = (1 + made.means) / 2
-    if groups:
-        rates = made.variables.normalised(rates)
-    rng = np.random.default_rng(3)
-    x = np.where(rng.random((200_000, N)) < rates[0], 1.0, -1.0)
-    for group in groups:
-        x[:, group] = 2 * np.eye(len(group))[rng.choice(len(group), len(x), p=rates[0, group])] - 1
-    by_sign, by_seen, information = _between(made, 0)
-    score = x @ by_sign + by_seen.sum(axis=0)
-    np.testing.assert_allclose((score**2).mean(axis=0), information.sum(axis=0), rtol=0.03)
-    np.testing.assert_allclose(score.mean(axis=0), 0, atol=0.02)
+@pytest.mark.parametrize("shifted", [0.0, 0.2])
+@pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns", "levels"])
+def test_gains_are_those_of_the_likelihoods(groups, shifted):
+    made = owner(drawn(1, groups), 2, groups)
+    np.testing.assert_allclose(gains(made, shifted), by_hand(made, shifted), atol=1e-3)
 
 
-def test_packed_rows_say_the_same():
-    made = owner(4)
-    packed = Owner(kernels.pack_masked(made.rows))
-    packed.learn(made.means, np.full(K, 1 / K))
-    np.testing.assert_allclose(
-        leaning_sums(packed, {})["gained"], leaning_sums(made, {})["gained"], rtol=1e-5
-    )
-    alone = Owner(made.rows)
-    alone.learn(made.means[:1], np.ones(1))
-    assert leaning_sums(alone, {})["gained"] == 0
+def test_nothing_is_gained_on_average_where_rows_are_of_the_classes():
+    every = np.array(list(product([-1, 1], repeat=N)))
+    made = owner(every, 3)
+    p = likelihoods(made, rates(made)) @ [0.5, 0.3, 0.2]
+    assert p.sum() == pytest.approx(1)
+    gained = np.array([gains(owner(row[None], 3)) for row in every])
+    steep = (np.exp(gained) - 1) / PARTS  # the likelihood off the class over that at it, less 1
+    np.testing.assert_allclose(p @ steep, 0, atol=1e-4)
+    assert (p @ gained < 0).all()
+    assert np.abs(steep).max() > 0.3
+
+
+def test_axes_span_what_tells_the_classes_apart():
+    made = owner(drawn(4), 5)
+    directions, odds = axes(made), np.arctanh(made.means)
+    assert directions.shape == (K - 1, N)
+    apart = odds - odds.mean(axis=0)
+    inside = np.linalg.lstsq(directions.T, apart.T, rcond=None)
+    np.testing.assert_allclose(directions.T @ inside[0], apart.T, atol=1e-8)
+    alike = owner(drawn(4), 5)
+    alike.learn(np.repeat(made.means[:1], 2, axis=0), np.array([0.5, 0.5]))
+    assert len(axes(alike)) == 0
+
+
+@pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns", "levels"])
+def test_packed_rows_say_the_same(groups):
+    made = owner(drawn(6, groups), 7, groups)
+    packed = Owner(kernels.pack_masked(made.rows), 0, made.variables)
+    packed.learn(made.means, np.array([0.5, 0.3, 0.2]))
+    np.testing.assert_allclose(gains(packed), gains(made), rtol=1e-4, atol=1e-4)
+
+
+def test_one_class_leaves_nothing_to_lean_to():
+    alone = Owner(drawn(8).astype(np.float32))
+    alone.learn(np.zeros((1, N)), np.ones(1))
+    assert (gains(alone) == 0).all()
+
+
+def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
+    rng = np.random.default_rng(9)
+    x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
+    made = Owner(x.astype(np.float32))
+    made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
+    sums = weighted_sums(made, made.weights)
+    found = ClassSums(sums["counts"][None], sums["signed"], sums["seen"])
+    world = Owners([made], 0, Owners.of([made.rows], 0).traffic)
+    assert gains(made).max() > 10
+    assert leaning([world], [found])[0] < 1
+
+
+def judged(x):
+    white, owners = whiten([x]), Owners.of([x[: len(x) // 2], x[len(x) // 2 :]], 0)
+    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    return judge(owners, fit, Judging())
+
+
+@pytest.mark.parametrize(("M", "alpha"), [(3000, 0.3), (3000, 0.7), (1000, 0.3)])
+def test_mixed_memberships_of_few_columns_are_told(M, alpha):
+    rng = np.random.default_rng(200)
+    p = rng.dirichlet(np.full(4, alpha), M) @ rng.uniform(0.1, 0.9, (4, 50))
+    found = judged(np.where(rng.random((M, 50)) < p, 1, -1))
+    assert found.status == "structure, but not classes", found
+    assert found.rows["leaning"] > 4
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_classes_of_few_columns_are_not(missing):
+    found = judged(classes(4, 50, 3000, 29, missing=missing)[2])
+    assert found.status == "ok"
+    assert found.rows["leaning"] < 3

@@ -1,0 +1,146 @@
+"""Rows between classes: what likelihood is gained where rows may lie off their class.
+
+Mixed memberships, traits and other continua are cut into classes by whoever fits classes, and
+second moments then see nothing. But a row of class k has the log-odds ``a_k`` of its class, and a
+row of a continuum has ``a_k + s u`` with some s along an axis u on which the classes differ. The
+likelihood of all rows under a mixture of both, over that of the classes, is the most powerful
+statistic against that mixture (Neyman and Pearson). It has no parameter for each row, so chance
+adds little to it, however many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed.archetypes.graded.mixture import ClassSums
+from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
+from hopfed.federation.messages import Message
+from hopfed.spectral.rows import column_moments, held, seen_times, times
+
+AXES = 3  # on which classes differ most
+WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
+PARTS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the rows that may lie off their class
+CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
+HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
+
+
+def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes.
+
+    One exchange, of ``len(PARTS)`` numbers from every owner for each table.
+
+    Parameters
+    ----------
+    sums : of the tables over these classes. Fitted means are shrunk, so the rows of a class may lie
+        off it all together, which is no mixture: steps start at the mean of the rows.
+    """
+    shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
+    answers = ask_together(worlds, leaning_sums, shared)
+    return np.array([max(0.0, float(total(a, "gained").max())) for a in answers])
+
+
+def _told(owner: Owner, sums: ClassSums) -> Message:
+    """Axes of the classes that an owner was told of, and where on them their rows lie."""
+    directions = axes(owner)
+    excess = _by_sign(owner, directions) @ (sums.signed - sums.seen * owner.means).T
+    shifts = excess / np.maximum(sums.counts.sum(axis=0), 1e-9)
+    return {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
+
+
+def leaning_sums(owner: Owner, told: Message) -> Message:
+    """Log-likelihood ratios of an owner's rows, by the part of rows that lie off their class.
+
+    Where a part e of the rows does, the likelihood of a row is that of the classes times
+    ``1 - e + e sum_k R_k L_k``, R being its responsibilities and ``L_k`` the mean over axes and
+    both ways of the likelihood at the step over that at class k.
+
+    Parameters
+    ----------
+    told : `axes` (D, N) and `shifts` (D, K), the projection of a class's rows on them in the mean,
+        less what the class's means expect.
+    """
+    R, directions = owner.posterior, told["axes"].astype(np.float64)
+    if not len(directions):
+        return {"gained": np.zeros(len(PARTS))}
+    xp = namespace(R)
+    logs = _log_ratios(owner, directions, told["shifts"])
+    off = sum((R * xp.exp(xp.clip(log, None, HIGHEST))).sum(axis=1) for log in logs)
+    more = off / (2 * len(directions)) - 1
+    return {"gained": np.array([float(xp.log1p(e * more).sum()) for e in PARTS])}
+
+
+def axes(owner: Owner) -> np.ndarray:
+    """Axes (D, N) of log-odds on which the owner's classes differ, in units of the noise of a row.
+
+    They span what tells classes apart as principal components do, with the noise within classes as
+    the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
+    """
+    natural, noise = _natural(owner)
+    unit = np.sqrt(noise.mean(axis=0))
+    parted = (natural - natural.mean(axis=0)) * unit
+    _, sizes, V = np.linalg.svd(parted, full_matrices=False)
+    found: np.ndarray = V[: min(AXES, len(natural) - 1)] / unit
+    return found[sizes[: len(found)] > 1e-6]
+
+
+def _natural(owner: Owner) -> tuple[np.ndarray, np.ndarray]:
+    """Log-odds of classes and variance of entries, (K, N) both, as they enter a likelihood."""
+    T, variables = owner.means, owner.variables
+    natural, noise = np.arctanh(T), 1 - T**2
+    if variables is not None:
+        rates = variables.normalised((1 + T) / 2)
+        natural = np.where(variables.inside, np.log(rates), natural)
+        noise = np.where(variables.inside, rates, noise)
+    return natural, np.maximum(noise, CERTAIN)
+
+
+def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
+    """(D, K) length of one standard deviation of a row's place, along each axis in each class."""
+    _, noise = _natural(owner)
+    observed = to_host(column_moments(owner.rows)[1]) / max(owner.rows.shape[0], 1)
+    return np.asarray(1 / np.sqrt(directions**2 @ (noise * observed).T + 1e-12))
+
+
+def _projections(owner: Owner, directions: np.ndarray) -> Array:
+    """(M, D) part of a row's log-likelihood that grows with a step along each axis."""
+    home, by_sign = held(owner.rows), _by_sign(owner, directions)
+    found = times(owner.rows, like(by_sign.T.astype(np.float32), home))
+    if owner.variables is None:
+        return found
+    by_seen = np.where(owner.variables.inside, by_sign, 0.0)  # the level that a row has counts
+    return found + seen_times(owner.rows, like(by_seen.T.astype(np.float32), home))
+
+
+def _by_sign(owner: Owner, directions: np.ndarray) -> np.ndarray:
+    """(D, N) part of the axes that multiplies the signs of entries: half of it for levels."""
+    variables = owner.variables
+    return directions if variables is None else np.where(variables.inside, 0.5, 1) * directions
+
+
+def _log_ratios(owner: Owner, directions: np.ndarray, shifts: np.ndarray) -> Iterator[Array]:
+    """(M, K) log-likelihood at a step off each class over that at it, for each axis, both ways."""
+    home, (natural, _) = held(owner.rows), _natural(owner)
+    along = _projections(owner, directions)
+    xp = namespace(along)
+    for d, lengths in enumerate(_lengths(owner, directions)):
+        for steps in (-WIDTH * lengths, WIDTH * lengths):
+            cost = _cost(owner, natural, steps[:, None] * directions[d])
+            there = seen_times(owner.rows, like(cost.T.astype(np.float32), home))
+            moved = (along[:, d : d + 1] - like(shifts[d], along)) * like(
+                steps.astype(np.float32), along
+            )
+            yield xp.astype(moved - there, xp.float64)
+
+
+def _cost(owner: Owner, natural: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """(K, N) what a shift of log-odds adds to the logarithm of the sum over an entry's values."""
+    plus = natural + shift
+    cost = np.logaddexp(plus, -plus) - np.logaddexp(natural, -natural)
+    variables = owner.variables
+    if variables is None:
+        return np.asarray(cost)
+    whole = np.log(variables.sums(np.exp(natural + shift))) * variables.part
+    return np.where(variables.inside, whole, cost)

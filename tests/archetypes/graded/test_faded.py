@@ -1,0 +1,57 @@
+"""Classes that are others in rows of lower quality are told as that."""
+
+import numpy as np
+import pytest
+from graded_tables import classes, whiten
+
+from hopfed.archetypes.graded.faded import faded, in_words
+from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.search import Search, find_classes
+from hopfed.archetypes.graded.verdict import Judging, judge
+
+N, M = 120, 1500
+
+
+def found(x):
+    white, owners = whiten([x]), Owners.of([x], 0)
+    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    return fit, owners
+
+
+def rows(seed, levels, parts):
+    """Rows (M, N) of three kinds, each row of its own quality."""
+    rng = np.random.default_rng(seed)
+    T, y = rng.uniform(-1, 1, (3, N)), rng.integers(3, size=M)
+    quality = rng.choice(levels, M, p=parts)[:, None]
+    return np.where(rng.random((M, N)) < (1 + quality * T[y]) / 2, 1, -1)
+
+
+def test_kinds_at_two_qualities():
+    fit, owners = found(rows(1, [1, 0.5], [0.5, 0.5]))
+    qualities = faded(fit)
+    assert fit.size == 6
+    assert np.isnan(qualities).sum() == 3
+    np.testing.assert_allclose(qualities[~np.isnan(qualities)], 0.5, atol=0.05)
+    said = judge(owners, fit, Judging())
+    assert said.status != "ok" or "3 of these classes" in said.advice
+
+
+def test_careless_rows_are_one_class_of_coins():
+    fit, owners = found(rows(2, [1, 0], [0.8, 0.2]))
+    qualities = faded(fit)
+    assert fit.size == 4
+    assert qualities[~np.isnan(qualities)].tolist() == [0.0]
+    assert abs(fit.classes.means[np.flatnonzero(qualities == 0)]).mean() < 0.06
+    assert "coins" in judge(owners, fit, Judging()).advice
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (1, 4)], ids=str)
+@pytest.mark.parametrize(("K", "M"), [(2, 1000), (5, 400), (8, 1000)])
+def test_classes_of_their_own_are_none_of_this(shape, K, M):
+    fit, _ = found(classes(K, N, M, K, shape=shape, missing=0.2)[2])
+    assert np.isnan(faded(fit)).all(), faded(fit)
+
+
+def test_words():
+    assert in_words(np.full(3, np.nan)) == ""
+    assert "0.30 to 0.50" in in_words(np.array([0.5, 0.3, np.nan]))
