@@ -217,11 +217,21 @@ def readings_of(bench: Bench) -> tuple[Reading, ...]:
 @lru_cache(8)
 def groups_of(bench: Bench) -> tuple[tuple[Cell, ...], ...]:
     """Cells that share one training, in the order of their first ones."""
-    groups: dict[tuple[fl.Config, Any], list[Cell]] = {}
+    groups: dict[fl.Config, list[Cell]] = {}
     for cell in cells_of(bench):
-        setting = replace(cell.config, method="", options="")
-        groups.setdefault((setting, cell.config.make(0).trained_as()), []).append(cell)
+        groups.setdefault(_trained(cell.config), []).append(cell)
     return tuple(map(tuple, groups.values()))
+
+
+def _trained(config: fl.Config) -> fl.Config:
+    """Settings with the method that is trained, which may be another than the one that is read."""
+    from hopfed.neural.methods import method
+
+    if method(config.method).reads is None:  # making a method may load its data
+        return config
+    made = config.make(0)
+    base = made.trained_as()
+    return config if base == made else replace(config, method=base.name, options="")
 
 
 def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:

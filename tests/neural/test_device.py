@@ -68,7 +68,7 @@ def check(monkeypatch, name, way):
         for (loss, test), (loss_here, test_here) in zip(there, here, strict=True):
             np.testing.assert_allclose(loss, loss_here, rtol=2e-3)
             np.testing.assert_allclose(test, test_here, atol=0.2)  # of ten examples
-    assert waits[0] == waits[1]
+    assert all(count <= waits[0].get(what, 0) for what, count in waits[1].items()), waits
 
 
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
