@@ -6,7 +6,7 @@ is read apart, see `hopfed._lib.apart`, in memory and time that are in proportio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,29 @@ def arrow_errors(name: str | Path, what: str = "cannot be read") -> Iterator[Non
             raise ValueError(str(error)) from None
 
 
-def parquet_batches(path: Path, entries: int) -> tuple[Any, Batches]:
-    """Schema of a .parquet file, and what begins to read its batches of about so many entries."""
+def parquet_groups(path: Path) -> tuple[int, list[int]]:
+    """Columns of a .parquet file, and the rows of each of its groups."""
+    with opened(path), arrow_errors(path, "cannot be read as parquet"):
+        from pyarrow import parquet
+
+        held = parquet.ParquetFile(path).metadata
+        rows = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
+        if min(rows, default=0) < 0 or sum(rows) != held.num_rows:
+            raise ValueError("its groups have other rows than it says")
+        return held.num_columns, rows
+
+
+def parquet_batches(
+    path: Path, entries: int, groups: Sequence[int] | None = None
+) -> tuple[Any, Batches]:
+    """Schema of a .parquet file, and what begins to read its batches of about so many entries.
+
+    Parameters
+    ----------
+    path : of the file.
+    entries : of a batch.
+    groups : of rows that are read; all when left out.
+    """
     with opened(path) as raw:
         size = size_of(raw)
     with arrow_errors(path, "cannot be read as parquet"):
@@ -46,7 +67,7 @@ def parquet_batches(path: Path, entries: int) -> tuple[Any, Batches]:
 
     def batches() -> Iterator[Any]:
         file = parquet.ParquetFile(path, read_dictionary=texts)  # long words are kept once
-        yield from file.iter_batches(batch_size=rows, use_threads=False)
+        yield from file.iter_batches(batch_size=rows, row_groups=groups, use_threads=False)
 
     return schema, lambda: _bounded(path, size, batches)
 

@@ -107,6 +107,17 @@ def _of_arrow(path: Path) -> Source:
     return _of_batches(schema, batches, str(path))
 
 
+def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
+    """Some groups of rows of a .parquet file.
+
+    Parameters
+    ----------
+    path, groups : of the file, and which.
+    what : they are called.
+    """
+    return _of_batches(*parquet_batches(path, PART // 4, groups), what)
+
+
 def _of_stream(given: Any, what: str) -> Source:
     """A frame that Arrow knows: of polars, of Arrow itself, and others."""
     import pyarrow as pa

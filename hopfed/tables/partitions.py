@@ -28,11 +28,12 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables.arrays import PART
+from hopfed.tables.arrow_files import parquet_groups
 from hopfed.tables.choices import Choices
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.deciding import Decider
-from hopfed.tables.formats import ARRAYS, source_of
+from hopfed.tables.formats import ARRAYS, of_groups, source_of
 from hopfed.tables.oddities import oddities
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Source
@@ -74,7 +75,8 @@ def read_partitions(
     ----------
     given : an array or a frame of Dask, or paths, each of a file, of a folder of files, of a zarr
         store or a pattern such as "data/*.parquet". All files are one table: each is a partition,
-        as are some 16 million entries of a zarr store. The workers must be able to read them.
+        as are some 16 million entries of a zarr store, or of the groups of rows of a .parquet file.
+        The workers must be able to read them.
     choices, coding : as in `hopfed.tables.reading.read_tables`.
 
     Raises
@@ -145,6 +147,8 @@ def _parts_of_path(path: str) -> list[_Part]:
             raise DataError(f"{path}: there are no files in it")
         _check_links(kept, Path(path))
         return [part for one in kept for part in _parts_of_path(str(one))]
+    if Path(path).suffix.lower() == ".parquet":
+        return _parts_of_parquet(path)
     return [_Part(path, path, Path(path).suffix.lower() in ARRAYS)]
 
 
@@ -153,6 +157,32 @@ def _check_links(found: Iterable[Path], folder: Path) -> None:
     for path in found:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")
+
+
+def _parts_of_parquet(path: str) -> list[_Part]:
+    """Groups of rows of a file, as many together as make a partition; a small file is one."""
+    width, sizes = parquet_groups(Path(path))
+    most, cuts, rows = max(PART // max(width, 1), 1), [0], 0
+    for i, size in enumerate(sizes):
+        if rows and rows + size > most:
+            cuts.append(i)
+            rows = 0
+        rows += size
+    if len(cuts) == 1:
+        return [_Part(path, path, False)]
+    found = []
+    for first, last in pairwise([*cuts, len(sizes)]):
+        what = f"{path}, row {sum(sizes[:first]) + 1} on"
+        found.append(_Part(what, _Groups(path, tuple(range(first, last))), False))
+    return found
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Some groups of rows of a .parquet file."""
+
+    path: str
+    groups: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -170,6 +200,8 @@ class _Stored:
 
 
 def _opened(given: Any, what: str, choices: Choices) -> Source:
+    if isinstance(given, _Groups):
+        return of_groups(Path(given.path), given.groups, what)
     given = given.read() if isinstance(given, _Stored) else given
     return source_of(given, what, choices.entries())
 

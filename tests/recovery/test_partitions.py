@@ -17,6 +17,8 @@ from hopfed.kernels import unpack
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
+from hopfed.tables import partitions
+from hopfed.tables.choices import Choices
 from hopfed.tables.partitions import read_partitions
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -220,6 +222,26 @@ def test_a_folder_of_files_is_one_table(tmp_path, ending, threads):
     pattern = hopfed.recover(str(tmp_path / "data" / f"part*{ending}"))
     assert np.array_equal(pattern.patterns, hopfed.recover(tmp_path / "data").patterns)
     assert pattern.columns == held.columns
+
+
+def test_one_large_file_is_several_partitions_by_its_groups_of_rows(tmp_path, threads, monkeypatch):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    x = rows("gaps")
+    words = np.where(np.isnan(x), None, np.where(x > 0, "yes", "no"))
+    frame = pd.DataFrame(words, columns=[f"q{j}" for j in range(x.shape[1])])
+    frame["tree"] = np.resize(["ash", "yew", "oak"], len(x))
+    path = tmp_path / "large.parquet"
+    frame.to_parquet(path, row_group_size=150)
+    assert read_partitions(path).rows.sizes == (1_600,), "small files are read as one"
+    monkeypatch.setattr(partitions, "PART", 41 * 300)
+    table, held = read_partitions(path), hopfed.read_table(path)
+    assert table.rows.sizes == (300, 300, 300, 300, 300, 100)
+    assert (table.columns, table.coding, table.notes) == (held.columns, held.coding, held.notes)
+    assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
+    frame.loc[1_000, "q3"] = "perhaps"
+    frame.to_parquet(path, row_group_size=150)
+    with pytest.raises(DataError, match=r"row 901 on.*row 101\b"):
+        read_partitions(path, choices=Choices(words={"q3": {"yes": 1, "no": -1}}))
 
 
 def test_a_frame_of_dask_is_a_table_by_its_names():
