@@ -23,7 +23,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_sweep(
     i8* mine = state + s * layers * pitch;
     for (int update = 0; update < updates; ++update) {
         if (threadIdx.x == 0) moved = 0;
-        __syncthreads();
         if (update % REFRESH_EVERY == 0)
             for (int id = threadIdx.x; id < layers * rank; id += blockDim.x) {
                 float total = 0;

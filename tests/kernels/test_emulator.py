@@ -22,7 +22,7 @@ FILES = {  # module -> tests of its kernels
     "gram": "test_cuda_bits.py",
     "planes": "test_cuda_planes.py",
     "heatbath": "test_cuda_dynamics.py",
-    "layered": "test_cuda_dynamics.py",
+    "layered": "test_cuda_dynamics.py test_emulator.py",
     "sweep": "test_cuda_dynamics.py",
 }
 # Before a sum is made afresh, which is what it was but for rounding: no number shows that one is
@@ -40,7 +40,7 @@ def barriers():
 def passes(file, **environment):
     """Whether the tests of a file pass on the emulated device; what never ends does not."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not gpu and not slow"]
-    command += ["-p", "no:cacheprovider", os.path.join(TESTS, file)]
+    command += ["-p", "no:cacheprovider", *(os.path.join(TESTS, name) for name in file.split())]
     try:
         done = subprocess.run(
             command, env={**os.environ, **environment}, capture_output=True, timeout=900
@@ -96,6 +96,25 @@ def test_any_order_of_threads_gives_the_same(order):
     assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_number_of_active_blocks_is_that_of_those_that_go_on(order):
+    device = Emulated(order=order)
+    rng = np.random.default_rng(1)
+    n = 700  # more than there are threads
+    active, moved = rng.integers(0, 2, n, np.uint32), rng.integers(0, 3, n).astype(np.uint64)
+    host = np.array([0], np.int32), active, np.array([1], np.uint8), np.zeros(n, np.int64)
+    host += moved, np.zeros(n, np.int64), np.array([99], np.uint32)
+    there = [device.xp.asarray(x.copy()) for x in host]
+    device.launch("layered", "layered_advance", (1, 1), (np.int64(n), *there))
+    step, left, _, used, cleared, changed, n_active = (x.get() for x in there)
+    goes_on = (active == 1) & (moved > 0)
+    assert (step, n_active) == (1, goes_on.sum())
+    np.testing.assert_array_equal(left, goes_on)
+    np.testing.assert_array_equal(used, active)
+    np.testing.assert_array_equal(changed, np.where(active, moved, 0))
+    assert not cleared.any()
+
+
 def test_a_barrier_less_is_noticed(monkeypatch):
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
     from hopfed.kernels.cuda import bits, gram
@@ -112,7 +131,7 @@ def test_a_barrier_less_is_noticed(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS[1:])
-@pytest.mark.parametrize("file", sorted(set(FILES.values())))
+@pytest.mark.parametrize("file", sorted({f.split()[0] for f in FILES.values()}))
 def test_all_kernels_in_any_order_of_threads(file, order):
     assert passes(file, **{ORDER: order})
 

@@ -143,4 +143,4 @@ def _cost(owner: Owner, natural: np.ndarray, shift: np.ndarray) -> np.ndarray:
     if variables is None:
         return np.asarray(cost)
     whole = np.log(variables.sums(np.exp(natural + shift))) * variables.part
-    return np.where(variables.inside, whole, cost)
+    return np.asarray(np.where(variables.inside, whole, cost))
