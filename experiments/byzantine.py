@@ -21,8 +21,9 @@ kept. Without liars nothing is false, and persistence costs 2 rounds. False afte
   defences in 4 of 5 by round 7.
 - wandering: 8 with none, trimmed, median (0 at n = 1); agreement 3.8 +- .8 at n = 5; otherwise 0.
 - The price: with both, the rare archetype is broadcast in 4 of 5 seeds, 4 rounds late (of seeds 100
-  to 104 in one only). The groups cannot tell it from five liars: the area under their ROC is .46 +- .05. The pooled score separates
-  the two only by strength, which the liars choose (one seed: 1 at a = .1, 0 at .5).
+  to 104 in one only). The groups cannot tell it from five liars: the area under their ROC is .46 +-
+  .05. The pooled score separates the two only by strength, which the liars choose (one seed: 1 at
+  a = .1, 0 at .5).
 
 One liar is counted as predicted (mean gap .02): its spike is counted from ``s2 (q + sqrt q)`` on.
 An archetype is seen from ``s2 sqrt q`` on; with this threshold .95 of the spikes would be counted
