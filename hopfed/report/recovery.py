@@ -27,8 +27,8 @@ CERTAIN = 1.96  # standard errors to each side of an interval that holds the tru
 
 MEANINGS = {
     "ok": "All that these data show was found, and it can be used as it stands.",
-    "detected, not resolved": "The number of archetypes is sure, single columns of the unsure "
-    "patterns are not.",
+    "detected, not resolved": "The rows are of several kinds, but too few rows say what the unsure "
+    "ones are like: single columns of these may be wrong.",
     "incomplete": "The archetypes below are borne out by the data, but there are more than these.",
     "no signal": "This does not prove that there are no archetypes; these data cannot show any.",
     "too little data": "Nothing can be said either way.",
