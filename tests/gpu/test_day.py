@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from emulator.device import FLAGS, Emulated
 
+import hopfed
 from hopfed.kernels.cuda.device import FOLDER
 
 HERE = Path(__file__).parent
@@ -101,7 +102,7 @@ def test_stages_that_fail_and_hang_lose_nothing(day):
     (started,) = by_stage["hangs"]
     assert ended(started["child"])  # what a stage started is gone with it
     versions = {r["name"]: r for r in by_stage["versions"]}
-    assert versions["hopfed"]["version"] == "0.1.0"
+    assert versions["hopfed"]["version"] == hopfed.__version__
     assert "numba" in versions["doctor"]["said"]
     assert {"python", "numpy", "device"} <= set(versions)
     assert "| fails | first | 2000 |" in page
