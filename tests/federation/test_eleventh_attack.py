@@ -37,7 +37,7 @@ def test_an_output_does_not_go_where_a_link_of_somebody_else_leads(tmp_path, mon
 
     def of_others(self):
         found = real(self)
-        other = found.st_uid + (self.parent.resolve() == shared)
+        other = found.st_uid + (self.parent.resolve() == shared.resolve())
         return SimpleNamespace(st_mode=found.st_mode, st_uid=other)
 
     monkeypatch.setattr(Path, "lstat", of_others)
