@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed.data.files import reading
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared.remembered import read_memory, write_memory
@@ -129,7 +130,7 @@ class Kept:
 
         Raises
         ------
-        DataError : inputs of another shape.
+        DataError : inputs of another shape, or the classifier is one of other classes.
         """
         import torch
 
@@ -142,9 +143,13 @@ class Kept:
         mean, std = (None if m is None else torch.tensor(m)[:, None, None] for m in moments)
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         data = Tensors(torch.from_numpy(np.array(inputs)), labels, mean, std)
-        with torch.inference_mode():
+        due = len(inputs), len(self.about["classes"])
+        with torch.inference_mode(), reading(ABOUT, "does not fit what is beside it"):
             parts = [self.classifier(x).softmax(1) for x, _ in data.batches(np.arange(len(inputs)))]
-        return np.asarray(torch.cat(parts))
+            found = np.asarray(torch.cat(parts))
+        if found.shape != due:
+            raise DataError(f"{ABOUT}: {due[1]} classes, but what is beside it has others")
+        return found
 
 
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
@@ -160,7 +165,6 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         classifies with more, and that is not there.
     ArgumentError : there is no such client.
     """
-    from hopfed.data.files import reading
     from hopfed.neural.models import build
     from hopfed.neural.models.foreign import own_code
     from hopfed.neural.models.weights import load_weights
@@ -170,6 +174,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
     with reading(folder / ABOUT):
         about = json.loads((folder / ABOUT).read_text())
+        _check(about)
         names, files, shape = about["models"], about["files"], about["shape"]
         if not 0 <= client < len(names):
             raise ArgumentError("--client", f"from 0 to {len(names) - 1}", client)
@@ -196,3 +201,13 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     if about["alone"]:
         return Kept(made, about, made)
     return Kept(made, about, read_memory(folder, about, client, trusted))
+
+
+def _check(about: Any) -> None:
+    """Raise an error unless a folder says what `keep` writes of every one."""
+    kinds = {"method": str, "round": int, "seed": int, "alone": bool, "classes": list}
+    for name, kind in kinds.items():
+        if type(about[name]) is not kind:
+            raise ValueError(f"{name} is {about[name]!r:.60}")
+    if not all(isinstance(word, str) for word in about["classes"]):
+        raise ValueError("classes are not words")

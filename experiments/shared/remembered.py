@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.data.files import opened, reading
+from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import Message, below, digest
 from hopfed.federation.packing import pack, unpack
@@ -64,7 +65,7 @@ def read_memory(
     from hopfed.experiments import fl
 
     name = about["method"]
-    if "config" not in about:
+    if "config" not in about or "examples" not in about:
         raise DataError(f"{folder}: lacks what {name} remembers beside its networks")
     try:
         config = replace(from_plain(fl.Config, about["config"]), device="cpu")
@@ -73,7 +74,7 @@ def read_memory(
     for code in fl.code_of(config):
         if code not in trusted:
             raise DataError(f"{folder}: names code to run, {code}; say --models {code}")
-    method = config.make(int(about["seed"]))
+    method = config.make(about["seed"])
     try:
         known = _named(method.loaded) == about["examples"]
     except (ArgumentError, DataError) as error:
@@ -82,12 +83,8 @@ def read_memory(
         raise DataError(f"{config.data}: other examples than those that {name} remembers")
     held = _read(folder / f"client-{client}.memory")
     down = below(held, "down") if "apart" in held else _read(folder / SERVER)
-    try:
+    with reading(folder, f"not what {name} remembers"):
         made: Callable[[Any], Any] = method.classifier(below(held, "state"), down, client)
-    except (KeyError, IndexError, RuntimeError, ValueError) as error:
-        if isinstance(error, HopfedError):
-            raise
-        raise DataError(f"{folder}: not what {name} remembers: {error}") from None
     return made
 
 
@@ -96,8 +93,6 @@ def _write(path: Path, arrays: Message) -> None:
 
 
 def _read(path: Path) -> Message:
-    from hopfed.data.files import opened, reading
-
     with opened(path) as file, reading(path):
         data = np.array(np.frombuffer(file.read(), dtype=np.uint8))  # PyTorch wants to write
     try:

@@ -156,7 +156,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
             mode = 0o600 if private else 0o666
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
             if found is not None and not private:
-                os.chmod(temporary, stat.S_IMODE(found.st_mode))
+                os.chmod(temporary, found.st_mode & 0o777)  # who runs it is not for a file to say
             yield temporary
             if durable:
                 _synchronise(temporary)
@@ -189,9 +189,26 @@ def remove_leftovers(path: str | Path) -> None:
 def _target(path: str | Path) -> Path:
     """The file that `path` stands for, links followed; it need not be there."""
     try:
-        return Path(path).resolve()
+        target = Path(path).resolve()
     except RuntimeError:  # so some versions of Python call a link to itself
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    _check_links(Path(path).absolute())
+    return target
+
+
+def _check_links(path: Path) -> None:
+    """Refuse to go where a link of somebody else leads, in a folder that all may write to.
+
+    Linux does so where a file is opened. Here links are followed before, and the file that they
+    lead to is replaced. Links are known to come to an end.
+    """
+    for place in (*reversed(path.parents), path):
+        if place.is_symlink():
+            folder, owner = place.parent.stat(), place.lstat().st_uid
+            shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+            if shared and owner not in (os.geteuid(), folder.st_uid):
+                raise OSError(errno.EACCES, "a link of somebody else in a folder for all")
+            _check_links(place.parent / place.readlink())
 
 
 def _status(path: Path) -> os.stat_result | None:

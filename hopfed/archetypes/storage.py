@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 KIND = "recover"
+COLUMNS, ROWS = "columns/names", "rows/names"
 # Field -> array, if there is one.
 OPTIONAL = {name: name for name in ("errors", "client_shares", "exposure_errors")}
 
@@ -124,7 +125,7 @@ def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
     held = {f"archetypes/{name}": getattr(found, field) for field, name in OPTIONAL.items()}
     arrays |= {name: array for name, array in held.items() if array is not None}
     if found.columns is not None:
-        arrays["columns/names"] = packed_names(found.columns)
+        arrays[COLUMNS] = packed_names(found.columns)
     return arrays
 
 
@@ -138,19 +139,24 @@ def packed_names(names: Sequence[str]) -> np.ndarray:
     return np.array([name.encode("utf-8", "surrogatepass") for name in names], dtype=np.bytes_)
 
 
-def column_names(run: Run) -> tuple[str, ...] | None:
-    """Return the names of the columns that a run file holds, None if it holds none.
+def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
+    """Return the names of columns that a run file holds, None if it holds none.
 
     Parameters
     ----------
-    run : of a recovery.
+    run : of a recovery, or of a memory.
+    name : of the array: those of the columns, or of the patterns.
+
+    Raises
+    ------
+    ArgumentError, ValueError : they are no words.
 
     Examples
     --------
-    >>> column_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
+    >>> unpacked_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
     ('größe', 'b')
     """
-    held = run.arrays.get("columns/names")
+    held = run.arrays.get(name)
     if held is None:
         return None
     require(held.ndim == 1 and held.dtype.kind == "S", "names", "words", held.dtype)
@@ -198,7 +204,7 @@ def of_run(run: Run) -> Archetypes:
     }
     patterns, words = arrays["patterns"], run.summary
     _check(patterns, arrays)
-    columns, coding = column_names(run), run.config.get("coding")
+    columns, coding = unpacked_names(run), run.config.get("coding")
     coding = None if coding is None else Coding.from_json(coding)
     N = patterns.shape[1]
     for held, name in ((columns, "names"), (coding, "coding")):

@@ -134,13 +134,15 @@ def export_command(run_file: Path, out_file: Path) -> None:
     from hopfed.archetypes.export import write
     from hopfed.archetypes.storage import load
     from hopfed.data import writers
-    from hopfed.runs import Run
+    from hopfed.runs import Run, blaming
 
     run = Run.load(run_file)
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.frames import columns
 
-        writers.write(out_file, list(columns(run).items()))
+        with blaming(run_file, run.kind):
+            rounds = list(columns(run).items())
+        writers.write(out_file, rounds)
     else:
         write(load(run_file), out_file)
     out.print(f"wrote {shown(out_file)}")

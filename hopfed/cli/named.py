@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.errors import DataError
+from hopfed.errors import ArgumentError, DataError, RunFileError
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
 
@@ -31,27 +31,41 @@ class Named:
     coding: Any = None
 
     @classmethod
-    def of_run(cls, run: Any) -> Named:
-        """Names that the run file of a memory or a recovery holds, without any rows."""
-        from hopfed.archetypes.storage import column_names
+    def of_run(cls, run: Any, path: Path, rows: int, width: int) -> Named:
+        """Names that the run file of a memory or a recovery holds, without any rows.
+
+        Parameters
+        ----------
+        run : of the file at `path`.
+        rows, width : of the patterns in it, which the names are of.
+
+        Raises
+        ------
+        RunFileError : they are not.
+        """
+        from hopfed.archetypes.storage import ROWS, unpacked_names
+        from hopfed.runs import blaming
         from hopfed.tables.coding import Coding
         from hopfed.tables.table import is_made_up
 
-        columns, coding = column_names(run), run.config.get("coding")
-        ids = run.arrays.get("rows/names")
-        words = () if ids is None else (i.decode("utf-8", "surrogatepass") for i in ids.tolist())
-        return cls(
-            np.zeros((0, 0)),
-            None if columns is None or is_made_up(columns) else columns,
-            None if ids is None else tuple(words),
-            None if coding is None else Coding.from_json(coding),
-        )
+        try:
+            with blaming(path, run.kind):
+                columns, ids = unpacked_names(run), unpacked_names(run, ROWS)
+                coding = run.config.get("coding")
+                coding = None if coding is None else Coding.from_json(coding)
+        except (ArgumentError, DataError) as error:
+            raise RunFileError(f"{path}: {error}") from None
+        for held, due in ((columns, width), (coding, width), (ids, rows)):
+            if held is not None and len(held) != due:
+                raise RunFileError(f"{path}: names of {len(held)} columns or patterns, not {due}")
+        made_up = columns is None or is_made_up(columns)
+        return cls(np.zeros((0, 0)), None if made_up else columns, ids, coding)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The names as arrays of a run file."""
-        from hopfed.archetypes.storage import packed_names
+        from hopfed.archetypes.storage import COLUMNS, ROWS, packed_names
 
-        names = {"columns/names": self.columns, "rows/names": self.ids}
+        names = {COLUMNS: self.columns, ROWS: self.ids}
         return {name: packed_names(held) for name, held in names.items() if held is not None}
 
 

@@ -64,7 +64,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     from hopfed.runs import Run
 
     stored = load(memory)
-    held = Named.of_run(Run.load(memory))
+    held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
     given = read_named(cues, _NOTHING, held.coding, least=1)
     asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
     updates = options["updates"]

@@ -147,6 +147,6 @@ def _archetypes(file: Path) -> Named | None:
     if "archetypes/patterns" not in run.arrays:
         raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
     found = run.arrays["archetypes/patterns"]
-    if not len(found):
+    if found.ndim != 2 or not len(found) or found.dtype.kind == "S":
         raise DataError(f"{file}: the recovery found no archetypes")
-    return replace(Named.of_run(run), values=found)
+    return replace(Named.of_run(run, file, *found.shape), values=found)

@@ -91,7 +91,7 @@ def load(path: str | Path) -> AssociativeMemory:
         raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
     try:
         return _memory(run.arrays, run.config["settings"], run.summary)
-    except (KeyError, TypeError, ValueError, IndexError, ArgumentError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, ArgumentError) as error:
         raise RunFileError(f"{path}: not a readable memory: {error}") from error
 
 

@@ -213,6 +213,7 @@ class Coding:
         ------
         DataError : the text is no such description.
         """
+        broken = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
         try:
             held = json.loads(text)
             if held["version"] != VERSION:
@@ -222,7 +223,7 @@ class Coding:
             texts = [_texts(part) for part in (names, held["ids"], held["ignored"])]
             used = tuple(codes[k] for k in places)
             return cls(texts[0], used, texts[1], texts[2])
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
 
 
