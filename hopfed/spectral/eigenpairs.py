@@ -23,6 +23,7 @@ from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
+from hopfed.spectral.reread import Reread
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tall import independent, inner, outer
@@ -144,8 +145,9 @@ def eigenpairs(
 
 def _choose(operator: HebbianOperator) -> str:
     if isinstance(operator, FactorOperator):
-        rows = operator.rows.shape[0]
-        if min(rows, operator.n_sites) > EXPLICIT_LIMIT:
+        rows, again = operator.rows.shape[0], isinstance(operator.rows, Reread)
+        # Products of pairs of rows would bring all rows together, which lie apart for a reason.
+        if min(rows, operator.n_sites) > EXPLICIT_LIMIT or (again and rows <= operator.n_sites):
             return "krylov"
         return "gram" if rows <= operator.n_sites else "dense"
     return "dense" if isinstance(operator, DenseOperator) else "krylov"

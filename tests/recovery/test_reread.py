@@ -155,6 +155,17 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeyp
     assert np.array_equal(a.patterns, b.patterns)
 
 
+def test_fewer_rows_than_very_many_columns(tmp_path, monkeypatch):
+    for name in ("recovery.one_round", "spectral.eigenpairs"):
+        monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 100)
+    path = write(tmp_path, rows("symmetric", m=90, n=150), ".npy")
+    held, again = hopfed.read_table(path), hopfed.read_table(path, memory=64)
+    assert isinstance(again.rows, Reread)
+    a, b = run_recovery(held).archetypes, run_recovery(again).archetypes
+    assert np.array_equal(a.patterns, b.patterns)
+    assert len(a) == 3
+
+
 def test_owners_are_matched_by_name_and_one_may_be_held(tmp_path):
     x = rows("gaps")
     order = np.random.default_rng(1).permutation(x.shape[1]).tolist()
