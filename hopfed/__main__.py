@@ -11,11 +11,12 @@ INTERRUPTED = 130  # exit status of what Ctrl-C ended
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
     status = INTERRUPTED
-    # Workers are started as `python -c`, which would import from the current folder before all
-    # else: a file there called multiprocessing.py, of whoever made the folder, would run.
-    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         import warnings
+
+        # Workers are started as `python -c`, which would import from the current folder before
+        # all else: a file there called multiprocessing.py, of whoever made the folder, would run.
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
 
         if not sys.warnoptions:  # what libraries warn of, a mean of nothing, is not for users
             warnings.simplefilter("ignore")

@@ -15,6 +15,19 @@ from hopfed.runs import Run
 
 RUN = "from hopfed.__main__ import main; main()"
 COMMAND = [sys.executable, "-c", RUN]
+# Says "here" when the command has begun: as its first import of the command line is looked up.
+SAYS_HERE = """
+import sys
+from hopfed.__main__ import main
+
+class Says:
+    def find_spec(self, name, *_):
+        if name == "hopfed.cli":
+            print("here", flush=True)
+
+sys.meta_path.insert(0, Says())
+main()
+"""
 
 
 @pytest.fixture
@@ -34,9 +47,8 @@ def told(*arguments, **options):
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("command", ["recover a.npy --out x.h5", "run bbp --workers 2 --out x.h5"])
 def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
-    code = "from hopfed.__main__ import main; print('here', flush=True); main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *command.split()],
+        [sys.executable, "-c", SAYS_HERE, *command.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
