@@ -11,7 +11,8 @@ alone (``hebbian alone``): what is left of them is what the federation adds. Sec
 - `filters`: how many random filters the bits come from;
 - `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum,
   and the directions that rank rules count;
-- `same bits`: what FedProto, kNN-Per and pFedGP do with the same bits, by partition;
+- `same bits`: what FedProto, kNN-Per and pFedGP do with the same bits, by partition, and what the
+  read-out gains where clients count as much as they resemble each other;
 - `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
   the read-out of all.
 
@@ -76,7 +77,7 @@ RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
-OWN_ONLY = "hebbian alone"
+OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
 RULES = {
     "grid": "ridge=grid",
@@ -104,7 +105,8 @@ class Config(Bench):
 
     Attributes
     ----------
-    filters, patch, ridge : of the read-out, see `hopfed.neural.methods.hebbian.Hebbian`.
+    filters, patch, fields, mirror, ridge : of the read-out, see
+        `hopfed.neural.methods.hebbian.Hebbian`.
     shift : the partition of the section `feature shift`.
     partitions : those of the section `same bits`, besides `shift`.
     """
@@ -115,6 +117,8 @@ class Config(Bench):
     shares: tuple[float, ...] = (6.0, 1.0, 3.0)
     filters: int = 64
     patch: int = 3
+    fields: int = 2
+    mirror: bool = False
     ridge: str = "grid"
     shift: str = "rotation:0,45,90,135,180"
     partitions: tuple[str, ...] = (
@@ -165,7 +169,7 @@ class Config(Bench):
         if SAME in self.sections:
             made += [
                 self._cell(SAME, row, at.partition(",")[0], partition=at)
-                for row in (*READINGS, *READERS)
+                for row in (*READINGS, RESEMBLING, *READERS)
                 for at in (*self.partitions, self.shift)
             ]
         if PRIVACY in self.sections:
@@ -206,13 +210,21 @@ class Config(Bench):
         more : further settings of the read-out.
         """
         own = f"filters={filters or self.filters},patch={self.patch}"
+        if self.fields != 2:
+            own = f"{own},fields={self.fields}"
+        if self.mirror:
+            own = f"{own},mirror=true"
         if row in READERS:
             own = f"{own},reader={READERS[row]}"
             return self.cell(section, row, at, method="frozen", options=own, **changes)
-        if row not in READINGS:
+        if row == RESEMBLING:
+            reading = "pooling=resembling"
+        elif row in READINGS:
+            reading = f"reading={READINGS[row]}"
+        else:
             return self.cell(section, row, at, method=row, **changes)
         ridge = "" if more else f"ridge={self.ridge}"
-        own = ",".join(filter(None, (own, f"reading={READINGS[row]}", ridge, more)))
+        own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
 
 
@@ -222,7 +234,14 @@ PRESETS = {
     ),
     "default": Config(sections=(TABLE, HETEROGENEITY, SHIFT, FILTERS)),
     "paper": Config(
-        data="cifar10", examples=8000, filters=128, patch=6, rounds=30, seeds=3, shift="dirichlet:1"
+        data="cifar10",
+        examples=8000,
+        patch=6,
+        fields=3,
+        mirror=True,
+        rounds=30,
+        seeds=3,
+        shift="dirichlet:1",
     ),
 }
 
@@ -236,7 +255,29 @@ PRESETS |= {
         PRESETS["paper"],
         rounds=1,
         early=1,
-        rows=("hebbian alone", "hebbian global", "hebbian"),
+        rows=tuple(READINGS),
+    ),
+    "cifar10_wide": replace(
+        PRESETS["paper"],
+        rounds=1,
+        early=1,
+        filters=128,
+        ridge="gcv",
+        rows=tuple(READINGS),
+    ),
+    "pacs": replace(
+        _ONCE,
+        data="pacs",
+        partition="domain",
+        clients=4,
+        examples=3000,
+        patch=6,
+        fields=3,
+        mirror=True,
+        sections=(SAME,),
+        partitions=("domain",),
+        shift="iid",
+        seeds=3,
     ),
     "clients100": replace(
         _ONCE,
@@ -245,7 +286,7 @@ PRESETS |= {
         examples=8000,
         filters=32,
         partitions=("dirichlet:0.3",),
-        rows=("hebbian alone", "hebbian global", "hebbian", "knn-per on bits", "fedproto on bits"),
+        rows=(*READINGS, RESEMBLING, "knn-per on bits", "fedproto on bits"),
         sections=(SAME,),
         seeds=3,
     ),

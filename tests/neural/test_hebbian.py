@@ -118,6 +118,23 @@ def test_whitened_filters_see_noise_of_one_size():
     assert np.median(spread) > 0.3
 
 
+def test_an_image_and_its_mirror_image_are_two_examples_and_read_alike():
+    method, (first,) = played(mirror=True)
+    plain, _ = played()
+    down = first.state.down.get(EVERYONE)
+    data, rows = method.loaded.tensors, method.loaded.split.train[0]
+    z, y = method.bits_of(down, 0, "train")
+    once, labels = plain.bits_of(down, 0, "train")
+    assert set(np.unique(z)) == {-1, 1}
+    assert len(z) == 2 * len(once) == 2 * len(rows)
+    np.testing.assert_array_equal(np.sort(y), np.sort(np.repeat(labels, 2)))
+    assert int(down["examples"]) == 2 * sum(len(r) for r in method.loaded.split.train)
+    x, _ = next(iter(data.batches(rows)))
+    bits = method._bits(down)
+    torch.testing.assert_close(bits(x), bits(x.flip(-1)))
+    torch.testing.assert_close(bits(x), (plain._bits(down)(x) + plain._bits(down)(x.flip(-1))) / 2)
+
+
 def test_the_classifier_is_the_read_out_of_all_bits():
     method, (first,) = played(reading="global")
     down = first.state.down.get(EVERYONE)

@@ -33,12 +33,15 @@ class OnBits(ClosedForm):
     fields : responses are averaged over so many fields in each direction.
     bits : "pooled", filters and thresholds follow from sums over the clients' images, in two
         exchanges; "public", from the seed alone.
+    mirror : whether an image and its mirror image, left for right, are two examples to learn from,
+        and the mean of their bits is read. For photographs; not for digits or letters.
     """
 
     filters: int = 64
     patch: int = 3
     fields: int = 2
     bits: str = "pooled"
+    mirror: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,14 +125,17 @@ class OnBits(ClosedForm):
         return Filters(self.patches, down["kernel"], down["mean"], self.fields)
 
     def _bits(self, down: Message) -> Bits:
-        return Bits(self._filters(down), np.asarray(down["thresholds"]))
+        return Bits(self._filters(down), np.asarray(down["thresholds"]), self.mirror)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of a part of the client's examples."""
+        """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
+
+        With `mirror`, those of training are of each image and of each mirror image.
+        """
         agreed = digest({name: down[name] for name in ("kernel", "mean", "thresholds")})
         rows = getattr(self.loaded.split, part)[client]
         bits, labels = _BITS.get(
-            (self.task, self.patch, self.fields, agreed, client, part),
-            lambda: self._bits(down).of(self.loaded.tensors, rows),
+            (self.task, self.patch, self.fields, self.mirror, agreed, client, part),
+            lambda: self._bits(down).of(self.loaded.tensors, rows, learn=part == "train"),
         )
         return bits, labels

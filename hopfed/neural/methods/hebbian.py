@@ -17,6 +17,8 @@ No gradient is computed, and one round is enough. It has four exchanges:
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
 settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.evidence`).
+With ``pooling=resembling`` the server gives each client sums of its own, in which others count as
+much as their class means resemble the client's (`hopfed.neural.readouts.resemblance`).
 
 With ``bits=public`` there is nothing to agree on, and with ``choose=own`` every client chooses for
 itself: the third exchange is all that leaves a client. Then who leaves is forgotten to the bit
@@ -43,9 +45,10 @@ from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.hopfield.encoding import Encoding, leading_factors
 from hopfed.kernels import pack
 from hopfed.neural.methods._bits import OnBits
-from hopfed.neural.readouts.contributions import added, broadcast
+from hopfed.neural.readouts.contributions import added, broadcast, gave
 from hopfed.neural.readouts.evidence import RANKS, RULES, best_ridge, count
 from hopfed.neural.readouts.private_sums import PrivateSums
+from hopfed.neural.readouts.resemblance import personal
 from hopfed.neural.readouts.ridge import Choice, Mixture, Readout, Spectrum, Sums, log_probabilities
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.spectral.operators import FactorOperator
@@ -62,9 +65,12 @@ ALLOWED = {
     "rank": ("all", *RANKS),
     "choose": ("all", "own"),
     "form": ("counts", "factors", "sketch"),
+    "pooling": ("equal", "resembling"),
 }
+UNEQUAL = {"form": "counts", "reading": "personal"}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
-PRIVATE = {"bits": "public", "choose": "own", "form": "counts", "ridge": "grid"}
+PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "form": "counts", "ridge": "grid"}
+PRIVATE |= {"pooling": "equal", "mirror": False}
 
 _READOUTS = Recent(1 << 28)  # (method, sums down, weight, ridges, client) -> (R, D, C)
 # (method, what, sums down, ...) -> likelihoods of a client, the ridge of all
@@ -77,7 +83,7 @@ class Hebbian(OnBits):
 
     Attributes
     ----------
-    filters, patch, fields, bits : see `hopfed.neural.methods._bits.OnBits`.
+    filters, patch, fields, bits, mirror : see `hopfed.neural.methods._bits.OnBits`.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples only, with bits that all agreed
         on.
@@ -89,6 +95,8 @@ class Hebbian(OnBits):
     form : how an operator travels, see `hopfed.hopfield.encoding`: exact "counts", the `width`
         leading "factors", or a "sketch" of `width` columns.
     keep : whether the server keeps what each client gave, so that one can be forgotten.
+    pooling : "equal", all examples count alike; "resembling", those of clients with other class
+        means count less. For that the server must see what each client gives.
     epsilon, delta : with epsilon above 0 counts have noise that makes them (epsilon, delta)-private
         for each example, drawn from the seed of the run: a simulation of what clients would do.
 
@@ -115,6 +123,7 @@ class Hebbian(OnBits):
     form: str = "counts"
     width: int = 64
     keep: bool = False
+    pooling: str = "equal"
     epsilon: float = 0.0
     delta: float = 1e-5
 
@@ -129,12 +138,17 @@ class Hebbian(OnBits):
             require(got in known, name, f"one of {', '.join(known)}", repr(got))
         Encoding(self.n_bits, self.form, self.width)  # checks the width
         require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
+        if self.pooling != "equal":
+            self._goes_with(UNEQUAL, f"where pooling is {self.pooling}")
         require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
             self.private  # noqa: B018  (checks the budget)
-            for name, one in PRIVATE.items():
-                got = getattr(self, name)
-                require(got == one, name, f"{one} where counts have noise", got)
+            self._goes_with(PRIVATE, "where counts have noise")
+
+    def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
+        for name, one in wanted.items():
+            got = getattr(self, name)
+            require(got == one, name, f"{one} {where}", got)
 
     def choices(self) -> list[Choice]:
         """Settings that validation chooses from."""
@@ -243,11 +257,15 @@ class Hebbian(OnBits):
         elif context.exchange == 2:
             if self.form == "factors":  # their weights, so that they are those of a sum
                 said = {c: m | {"values": m["values"] * m["examples"]} for c, m in said.items()}
-            state = added(state, said, keep=self.keep)
+            state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
-        return state, {EVERYONE: self._down(state)}, {}
+        down = self._down(state)
+        if self.pooling == "equal" or "members" not in state:
+            return state, {EVERYONE: down}, {}
+        own = personal({int(c): gave(state, int(c)) for c in state["members"]})
+        return state, {EVERYONE: down} | {c: down | sums for c, sums in own.items()}, {}
 
     def _down(self, state: State) -> Message:
         """What clients see of the server's state: factors of all are brought to `width` again."""
@@ -304,7 +322,7 @@ class Hebbian(OnBits):
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
-            spectrum = Spectrum.of(_mixed(pooled, own, weight))
+            spectrum = Spectrum.of(pooled.beside(own, weight))
             if self.rank != "all":
                 spectrum = spectrum.leading(count(spectrum, self.rank))
             if self.ridge == "grid":
@@ -347,8 +365,8 @@ class Hebbian(OnBits):
         return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def _sums(self, message: Message) -> Sums:
-        by_class = np.asarray(message["by_class"], dtype=np.int64)
-        return Sums(self._encoding.decode(message), by_class, np.asarray(message["classes"]))
+        operator = self._encoding.decode(message)
+        return Sums(operator, np.asarray(message["by_class"]), np.asarray(message["classes"]))
 
     def pooled_sums(self, down: Message) -> Sums:
         """Sums of all members, as the server tells them."""
@@ -362,7 +380,7 @@ class Hebbian(OnBits):
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step, by its products."""
-        p, n = self.patches, len(self.loaded.split.train[client])
+        p, n = self.patches, len(self.loaded.split.train[client]) * (1 + self.mirror)
         positions = (p.height - p.size + 1) * (p.width - p.size + 1)
         features = 2.0 * n * positions * p.length * self.filters
         D, C = self.n_bits, self.loaded.classes
@@ -380,10 +398,3 @@ class Hebbian(OnBits):
 def _of_sums(down: Message) -> bytes:
     """Name of the sums of a message down, whatever else it says."""
     return digest({name: array for name, array in down.items() if name != "choice"})
-
-
-def _mixed(pooled: Sums, own: Sums, weight: float) -> Sums:
-    """Sums of all with `weight` times the client's own; its own alone below 0."""
-    if weight < 0:
-        return own
-    return pooled + own * weight if weight else pooled

@@ -175,19 +175,41 @@ class Bits:
     ----------
     filters : what is computed of an image.
     thresholds : (filters.length,) float32.
+    mirror : whether an image and its mirror image are two examples.
     """
 
     filters: Filters
     thresholds: np.ndarray = field(repr=False)
+    mirror: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return +-1 float32 (B, D) of images (B, ...); the last bit is 1."""
-        return as_bits(self.filters(x), self.thresholds)
+        """Return float32 (B, D) of images (B, ...) as they are read; the last number is 1.
 
-    def of(self, data: Tensors, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
-        found = [(self(x).cpu().numpy(), y.cpu().numpy()) for x, y in data.batches(rows)]
+        They are +-1; with `mirror`, the mean of those of the image and of its mirror image.
+        """
+        parts = self._each(x)
+        return sum(parts[1:], parts[0]) / len(parts)
+
+    def of(
+        self, data: Tensors, rows: np.ndarray, *, learn: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Bits (n, D) float32 and labels (n,) of the examples `rows`.
+
+        Parameters
+        ----------
+        learn : +-1 of each image, and of each mirror image if `mirror`, in place of what is read.
+        """
+        found = [
+            (bits.cpu().numpy(), y.cpu().numpy())
+            for x, y in data.batches(rows)
+            for bits in (self._each(x) if learn else [self(x)])
+        ]
         if not found:
             return np.zeros((0, self.filters.length + 1), np.float32), np.zeros(0, np.int64)
         bits, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return bits, labels
+
+    def _each(self, x: Tensor) -> list[Tensor]:
+        """Bits +-1 of images, and of their mirror images if these count."""
+        images = [x, x.flip(-1)] if self.mirror else [x]
+        return [as_bits(self.filters(each), self.thresholds) for each in images]

@@ -30,8 +30,8 @@ class Sums:
     Attributes
     ----------
     operator : of the bits, ``A = Z^T Z`` (D, D), in any form.
-    by_class : (D, C) int64, ``B = Z^T Y``.
-    counts : (C,) int64, examples of each class.
+    by_class : (D, C), ``B = Z^T Y``; integers, or floats where examples have weights.
+    counts : (C,) examples of each class, or their weights.
 
     Examples
     --------
@@ -59,6 +59,12 @@ class Sums:
 
     def __mul__(self, weight: float) -> Sums:
         return Sums(self.operator * weight, self.by_class * weight, self.counts * weight)
+
+    def beside(self, own: Sums, weight: float) -> Sums:
+        """Return these with `weight` times a client's own; its own alone if that is below 0."""
+        if weight < 0:
+            return own
+        return self + own * weight if weight else self
 
     def log_prior(self) -> np.ndarray:
         """Log shares (C,) of the classes, with one example more, spread over all of them."""
