@@ -70,6 +70,8 @@ def test_nodes_of_flower_give_the_same_sums(one_thread):
             alike(play(method), play(method, engine), method)
         private = made(bits="public", choose="own", epsilon=10.0)
         alike(play(private), play(private, engine), private)
+        unequal = made(pooling="resembling")
+        alike(play(unequal), play(unequal, engine), unequal)
 
 
 def test_wide_forms_hold_the_whole_operator(one_thread):
