@@ -46,7 +46,8 @@ types: .venv/dev
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --strict \
 		--follow-imports=silent $(addprefix -p hopfed.,$(STRICT))
 
-# The reference, a page for each public module; a warning or a name without its place is an error.
+# The guide, which is the pages of the project, and the reference, a page for each public module.
+# A warning, a link that leads nowhere, or a name without its place is an error.
 docs: .venv/dev
 	@rm -rf build/docs && mkdir -p build/docs
 	$(BIN)/python -W error tests/pages.py build/docs

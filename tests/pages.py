@@ -1,4 +1,4 @@
-"""The reference as HTML, one page for every public module: `make docs`.
+"""The reference as HTML, a page for every public module, behind the guide: `make docs`.
 
 pdoc takes what follows the colon in ``name : text`` for a type; here it is a description, as all
 docstrings of this house have it, so they are turned into Markdown by hand.
@@ -11,12 +11,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import ForwardRef
 
+import guide
 import pdoc
 from reference import modules, names
 
 import hopfed
 
 ITEM = re.compile(r"(?P<name>\w[\w ,.]*?) +: (?P<text>\S.*)")
+FIRST = '<!doctype html><meta http-equiv="refresh" content="0; url=guide/README.html">\n'
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 
 
@@ -78,14 +80,14 @@ def build(folder, wanted=None):
         html = pdoc.render.html_module(page, pages)
         path.write_text(html, encoding="utf-8")
         missing += [f"{name}.{n}" for n in public[name] if f'id="{n}"' not in html]
-    Path(folder, "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")
     Path(folder, "search.js").write_text(pdoc.render.search_index(pages), encoding="utf-8")
     return missing
 
 
 def _list_modules(pages):
-    """Let the first page, that of hopfed, lead to the others."""
-    lines = [
+    """Let the first page, that of hopfed, lead to the guide and to the others."""
+    lines = ["The [guide](guide/README.html) comes first.", ""]
+    lines += [
         f"- [{name}]({name.replace('.', '/')}.html): {sys.modules[name].__doc__.splitlines()[0]}"
         for name in pages
         if name != "hopfed"
@@ -94,8 +96,10 @@ def _list_modules(pages):
 
 
 if __name__ == "__main__":
-    lost = build(sys.argv[1])
-    print(
-        f"{len(list(modules()))} pages in {sys.argv[1]}; not on them: {', '.join(lost) or 'none'}"
-    )
-    sys.exit(bool(lost))
+    folder = Path(sys.argv[1])
+    lost = build(folder)
+    astray = guide.build(Path(__file__).parents[1], folder / "guide")
+    (folder / "index.html").write_text(FIRST, encoding="utf-8")
+    print(f"{len(list(modules()))} pages in {folder}; not on them: {', '.join(lost) or 'none'}")
+    print(f"{len(guide.PAGES)} in {folder / 'guide'}; astray: {', '.join(astray) or 'none'}")
+    sys.exit(bool(lost or astray))
