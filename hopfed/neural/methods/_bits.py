@@ -11,7 +11,7 @@ from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
-from hopfed.federation.messages import Field, Message, Spec, digest
+from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.neural.methods._closed_form import ClosedForm
 from hopfed.neural.readouts.bits import Bits, Filters, Patches
 from hopfed.neural.readouts.public_bits import public_bits
@@ -20,6 +20,7 @@ BITS = ("pooled", "public")
 
 # (task, settings, filters and thresholds, client, part) -> bits and labels
 _BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
+_SUMS = Recent(1 << 24, nbytes)  # the same, without thresholds and part -> sums of features
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,16 @@ class OnBits(ClosedForm):
         return {"total": total, "squares": low, "patches": np.asarray(number)}
 
     def _feature_sums(self, down: Message, client: int) -> Message:
-        data, filters = self.loaded.tensors, self._filters(down)
-        total = np.zeros(filters.length)
-        rows = self.loaded.split.train[client]
-        for x, _ in data.batches(rows):
+        """Sums of features; methods that are compared on the same bits have them once."""
+        agreed = digest({name: down[name] for name in ("kernel", "mean")})
+        key = self.task, self.patch, self.fields, agreed, client
+        return dict(_SUMS.get(key, lambda: self._summed(self._filters(down), client)))
+
+    def _summed(self, filters: Filters, client: int) -> Message:
+        total, rows = np.zeros(filters.length), self.loaded.split.train[client]
+        for x, _ in self.loaded.tensors.batches(rows):
             total += filters(x).double().sum(dim=0).cpu().numpy()
+        total.flags.writeable = False
         return {"sums": total, "examples": np.asarray(len(rows))}
 
     def _drawn(self, heard: Sequence[Message]) -> State:
