@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from hopfed.errors import ArgumentError  # noqa: E402
+from hopfed.errors import ArgumentError, HopfedError  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
@@ -118,6 +118,39 @@ def test_whitened_filters_see_noise_of_one_size():
     assert np.median(spread) > 0.3
 
 
+def test_any_network_encodes_whose_features_are_bits_at_their_means():
+    method, (first,) = played(encoder="network")
+    down = first.state.down.get(EVERYONE)
+    assert "kernel" not in down
+    model, data = method.loaded.model(0), method.loaded.tensors
+    rows = np.concatenate(method.loaded.split.train)
+    with torch.inference_mode():
+        seen = [model.features(x) for x, _ in data.batches(rows)]
+    features = torch.cat(seen).flatten(1).double().numpy()
+    assert method.n_bits == features.shape[1] + 1
+    np.testing.assert_allclose(down["thresholds"], features.mean(axis=0), rtol=1e-5, atol=1e-6)
+    bits, labels = method.bits_of(down, 0, "train")
+    np.testing.assert_array_equal(bits[:, -1], 1)
+    assert set(np.unique(bits)) == {-1, 1}
+    found = method.classifier(first.state.clients.get(0), down, 0).of_bits(bits)
+    assert (found.argmax(axis=1) == labels).mean() > 0.5
+    assert first.traffic.up.max() < 4 * method.n_bits**2
+
+
+def test_a_network_reads_text():
+    task = TaskSpec(data="shakespeare", models=("lstm",), clients=2, examples=300)
+    try:
+        method = Hebbian(task, encoder="network")
+        state = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine()).state
+    except HopfedError as error:
+        pytest.skip(str(error))
+    down = state.down.get(EVERYONE)
+    bits, labels = method.bits_of(down, 1, "test")
+    assert method.classifier(state.clients.get(1), down, 1).of_bits(bits).shape[0] == len(labels)
+    with pytest.raises(ArgumentError, match="mirror must be false but for images"):
+        Hebbian(task, encoder="network", mirror=True).server_start(0)
+
+
 def test_an_image_and_its_mirror_image_are_two_examples_and_read_alike():
     method, (first,) = played(mirror=True)
     plain, _ = played()
@@ -216,6 +249,8 @@ def test_what_no_bits_give_is_malformed():
         ({"filters": 0}, "filters must be at least 1"),
         ({"reading": "loud"}, "reading must be one of personal"),
         ({"patch": 9}, "patch must be from 1 to 8"),
+        ({"encoder": "eye"}, "encoder must be one of patches, network"),
+        ({"encoder": "network", "bits": "public"}, "bits must be pooled where a network encodes"),
     ],
 )
 def test_settings_are_checked(own, words):

@@ -14,9 +14,13 @@ from hopfed.federation.contract import State
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.neural.methods._closed_form import ClosedForm
 from hopfed.neural.readouts.bits import Bits, Filters, Patches
+from hopfed.neural.readouts.encoder import Encoder
 from hopfed.neural.readouts.public_bits import public_bits
+from hopfed.neural.training.cost import forward_flops
 
 BITS = ("pooled", "public")
+ENCODERS = ("patches", "network")
+AGREED = ("kernel", "mean", "thresholds")  # what bits follow from; a network has no kernel
 
 # (task, settings, filters and thresholds, client, part) -> bits and labels
 _BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
@@ -25,10 +29,12 @@ _SUMS = Recent(1 << 24, nbytes)  # the same, without thresholds and part -> sums
 
 @dataclass(frozen=True)
 class OnBits(ClosedForm):
-    """Base of methods on bits of random filters; `models` and training are of no account to them.
+    """Base of methods on bits of fixed features; training is of no account to them.
 
     Attributes
     ----------
+    encoder : "patches", random filters of image patches; "network", the first of `models`, with
+        its initial weights or those that the task names, one bit for each of its features.
     filters : random filters of patches; each gives two features for each field.
     patch : side of a patch, in pixels.
     fields : responses are averaged over so many fields in each direction.
@@ -41,6 +47,7 @@ class OnBits(ClosedForm):
     filters: int = 64
     patch: int = 3
     fields: int = 2
+    encoder: str = "patches"
     bits: str = "pooled"
     mirror: bool = False
 
@@ -49,6 +56,11 @@ class OnBits(ClosedForm):
         for name in ("filters", "patch", "fields"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(self.bits in BITS, "bits", f"one of {', '.join(BITS)}", repr(self.bits))
+        rule = f"one of {', '.join(ENCODERS)}"
+        require(self.encoder in ENCODERS, "encoder", rule, repr(self.encoder))
+        if self.encoder == "network":
+            require(self.bits == "pooled", "bits", "pooled where a network encodes", self.bits)
+            require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
 
     @property
     def patches(self) -> Patches:
@@ -61,27 +73,35 @@ class OnBits(ClosedForm):
 
     @property
     def n_bits(self) -> int:
-        """D: two bits for each filter and field, and a constant."""
+        """D: two bits for each filter and field, or one for each feature, and a constant."""
+        if self.encoder == "network":
+            return Encoder.of(self.task).length + 1
         return 2 * self.filters * self.fields**2 + 1
 
     def server_start(self, seed: int) -> State:
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
         del seed
-        require(self.patches.length > 0, "patch", "at least one number", self.patch)
+        if self.encoder == "patches":
+            require(self.patches.length > 0, "patch", "at least one number", self.patch)
+        data = self.loaded.split.dataset
+        require(data.is_images or not self.mirror, "mirror", "false but for images", data.name)
         return {}
 
     def _agrees(self, down: Message, exchange: int) -> bool:
         """Whether clients are asked in the first or second exchange, to agree on bits."""
-        return self.bits == "pooled" and ("kernel", "thresholds")[exchange] not in down
+        if self.bits == "public" or (self.encoder == "network" and exchange == 0):
+            return False
+        return ("kernel", "thresholds")[exchange] not in down
 
     def _agreeing(self, exchange: int) -> Spec:
         """Form of their answers."""
-        d, number = self.patches.length, Field((), "iu", least=0)
+        number = Field((), "iu", least=0)
+        if exchange == 1:
+            least = 0 if self.encoder == "patches" else None
+            return {"sums": Field((self.n_bits - 1,), "f", least=least), "examples": number}
+        d = self.patches.length
         squares = Field((d * (d + 1) // 2,), "f")
-        return (
-            {"total": Field((d,), "f"), "squares": squares, "patches": number},
-            {"sums": Field((self.n_bits - 1,), "f", least=0), "examples": number},
-        )[exchange]
+        return {"total": Field((d,), "f"), "squares": squares, "patches": number}
 
     def _patch_sums(self, client: int) -> Message:
         data = self.loaded.tensors
@@ -92,14 +112,13 @@ class OnBits(ClosedForm):
 
     def _feature_sums(self, down: Message, client: int) -> Message:
         """Sums of features; methods that are compared on the same bits have them once."""
-        agreed = digest({name: down[name] for name in ("kernel", "mean")})
-        key = self.task, self.patch, self.fields, agreed, client
-        return dict(_SUMS.get(key, lambda: self._summed(self._filters(down), client)))
+        key = *self._features_key(down, AGREED[:2]), client
+        return dict(_SUMS.get(key, lambda: self._summed(self._features(down), client)))
 
-    def _summed(self, filters: Filters, client: int) -> Message:
-        total, rows = np.zeros(filters.length), self.loaded.split.train[client]
+    def _summed(self, features: Filters | Encoder, client: int) -> Message:
+        total, rows = np.zeros(features.length), self.loaded.split.train[client]
         for x, _ in self.loaded.tensors.batches(rows):
-            total += filters(x).double().sum(dim=0).cpu().numpy()
+            total += features(x).double().sum(dim=0).cpu().numpy()
         total.flags.writeable = False
         return {"sums": total, "examples": np.asarray(len(rows))}
 
@@ -123,25 +142,40 @@ class OnBits(ClosedForm):
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
-        made = public_bits(self.patches, self.filters, self.fields, self.task.seed)
-        agreed = {"kernel": made.filters.kernel, "mean": made.filters.mean}
-        return agreed | {"thresholds": made.thresholds}
+        task = self.task
+        made, thresholds = public_bits(self.patches, self.filters, self.fields, task.seed)
+        return {"kernel": made.kernel, "mean": made.mean, "thresholds": thresholds}
 
-    def _filters(self, down: Message) -> Filters:
+    def _features(self, down: Message) -> Filters | Encoder:
+        if self.encoder == "network":
+            return Encoder.of(self.task)
         return Filters(self.patches, down["kernel"], down["mean"], self.fields)
 
+    def _features_key(self, down: Message, names: Sequence[str]) -> tuple[object, ...]:
+        """What tells features, or bits, from those of other settings."""
+        agreed = digest({name: down[name] for name in names if name in down})
+        return self.task, self.encoder, self.patch, self.fields, agreed
+
     def _bits(self, down: Message) -> Bits:
-        return Bits(self._filters(down), np.asarray(down["thresholds"]), self.mirror)
+        return Bits(self._features(down), np.asarray(down["thresholds"]), self.mirror)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
 
         With `mirror`, those of training are of each image and of each mirror image.
         """
-        agreed = digest({name: down[name] for name in ("kernel", "mean", "thresholds")})
         rows = getattr(self.loaded.split, part)[client]
         bits, labels = _BITS.get(
-            (self.task, self.patch, self.fields, self.mirror, agreed, client, part),
+            (*self._features_key(down, AGREED), self.mirror, client, part),
             lambda: self._bits(down).of(self.loaded.tensors, rows, learn=part == "train"),
         )
         return bits, labels
+
+    def _bits_flops(self, n: int) -> tuple[float, float]:
+        """Multiplications and additions of the first exchange and of the features, n examples."""
+        if self.encoder == "network":
+            return 0.0, float(n * forward_flops(self.task, self.task.models[0]))
+        p = self.patches
+        positions = (p.height - p.size + 1) * (p.width - p.size + 1)
+        moments = 2.0 * n * positions / 9 * p.length**2
+        return moments, 2.0 * n * positions * p.length * self.filters

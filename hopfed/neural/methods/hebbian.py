@@ -79,11 +79,11 @@ _FOUND = Recent(1 << 10, lambda _: 1)
 
 @dataclass(frozen=True)
 class Hebbian(OnBits):
-    """The Hebbian read-out; `models` and the settings of training are of no account.
+    """The Hebbian read-out; settings of training are of no account.
 
     Attributes
     ----------
-    filters, patch, fields, bits, mirror : see `hopfed.neural.methods._bits.OnBits`.
+    encoder, filters, patch, fields, bits, mirror : see `hopfed.neural.methods._bits.OnBits`.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples only, with bits that all agreed
         on.
@@ -136,7 +136,8 @@ class Hebbian(OnBits):
         for name, known in ALLOWED.items():
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", repr(got))
-        Encoding(self.n_bits, self.form, self.width)  # checks the width
+        if self.encoder == "patches":  # a network is not made to be asked
+            Encoding(self.n_bits, self.form, self.width)  # checks the width
         require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
         if self.pooling != "equal":
             self._goes_with(UNEQUAL, f"where pooling is {self.pooling}")
@@ -380,12 +381,11 @@ class Hebbian(OnBits):
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step, by its products."""
-        p, n = self.patches, len(self.loaded.split.train[client]) * (1 + self.mirror)
-        positions = (p.height - p.size + 1) * (p.width - p.size + 1)
-        features = 2.0 * n * positions * p.length * self.filters
+        n = len(self.loaded.split.train[client]) * (1 + self.mirror)
+        moments, features = self._bits_flops(n)
         D, C = self.n_bits, self.loaded.classes
         return (
-            2.0 * n * positions / 9 * p.length**2,
+            moments,
             features,
             features + n * D * (D + 2.0 * C),
             self._choosing_flops(client),

@@ -19,6 +19,7 @@ from torch.nn.functional import adaptive_avg_pool2d, unfold
 
 from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.readouts.encoder import Encoder
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
@@ -173,12 +174,12 @@ class Bits:
 
     Attributes
     ----------
-    filters : what is computed of an image.
+    filters : what is computed of an input, or a network's features of it.
     thresholds : (filters.length,) float32.
     mirror : whether an image and its mirror image are two examples.
     """
 
-    filters: Filters
+    filters: Filters | Encoder
     thresholds: np.ndarray = field(repr=False)
     mirror: bool = False
 

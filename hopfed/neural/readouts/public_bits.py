@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from hopfed._lib.random import stream
-from hopfed.neural.readouts.bits import Bits, Filters, Patches
+from hopfed.neural.readouts.bits import Filters, Patches
 
 IMAGES = 400
 
@@ -39,16 +39,18 @@ def waves(channels: int, height: int, width: int, number: int, seed: int) -> tor
     return torch.as_tensor((images - low) / (high - low), dtype=torch.float32)
 
 
-def public_bits(patches: Patches, number: int, fields: int, seed: int) -> Bits:
-    """Return bits of `number` filters on `fields` x `fields` fields that the seed alone decides.
+def public_bits(
+    patches: Patches, number: int, fields: int, seed: int
+) -> tuple[Filters, np.ndarray]:
+    """Return filters on `fields` x `fields` fields, and thresholds, that the seed alone decides.
 
     Examples
     --------
-    >>> bits = public_bits(Patches(1, 8, 8, 3), 16, 2, seed=0)
-    >>> bits(torch.rand(5, 1, 8, 8)).shape
-    torch.Size([5, 129])
+    >>> filters, thresholds = public_bits(Patches(1, 8, 8, 3), 16, 2, seed=0)
+    >>> filters(torch.rand(5, 1, 8, 8)).shape, thresholds.shape
+    (torch.Size([5, 128]), (128,))
     """
     images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
     moments = patches.moments(iter([images]))
     filters = Filters.drawn(patches, moments, number, fields, stream(seed, "filters"))
-    return Bits(filters, filters(images).mean(dim=0).numpy().astype(np.float32))
+    return filters, filters(images).mean(dim=0).numpy().astype(np.float32)
