@@ -44,4 +44,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` puts the current folder first, where modules may lie that are not what they are
+    # called; the command `hopfed` does not look there either.
+    if not sys.flags.safe_path and os.path.realpath(sys.path[0]) == os.path.realpath(os.getcwd()):
+        del sys.path[0]
     main()

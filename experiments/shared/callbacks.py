@@ -8,6 +8,7 @@ run tells them of the rounds that were left.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -19,6 +20,8 @@ import numpy as np
 
 from hopfed.errors import BackendError, HopfedError, shown
 from hopfed.experiments import Arrays
+
+HARMLESS = {"entity", "project"}  # what a file of wandb's settings in a folder may name
 
 Callback = Callable[[int, int, Arrays], object]
 
@@ -105,6 +108,7 @@ class WandB:
             wandb = import_module("wandb")
         except ImportError:
             raise BackendError("--wandb needs wandb: pip install wandb") from None
+        _check_wandb()
         with _of("wandb"):
             self._run = wandb.init(project=project, config=config or {})
             self._run.define_metric("round")
@@ -120,6 +124,23 @@ class WandB:
         """End the run."""
         with _of("wandb"):
             self._run.finish()
+
+
+def _check_wandb() -> None:
+    """Refuse a file of settings in the folder that says who gets the user's key.
+
+    wandb reads `wandb/settings` of the current folder, or of WANDB_DIR, whoever put it there.
+    """
+    path = Path(os.environ.get("WANDB_DIR") or ".", "wandb", "settings")
+    try:
+        words = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError as error:
+        raise HopfedError(f"{path}: {error.strerror}") from None
+    names = {line.partition("=")[0].partition(":")[0].strip() for line in words.splitlines()}
+    odd = {name for name in names if name and not name.startswith(("[", "#", ";"))} - HARMLESS
+    if odd:
+        rule = "may name entity and project only here; set the rest by WANDB_ variables"
+        raise HopfedError(f"{path}: names {shown(sorted(odd)[0])}, {rule}")
 
 
 def _summary_writer() -> Callable[[str], Any]:

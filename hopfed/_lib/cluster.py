@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hopfed.errors import ArgumentError, BackendError, shown
@@ -37,7 +38,8 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
 
     Whoever reaches a scheduler has code run by its workers, and sees its dashboard. So workers on
     this machine talk by TLS with keys made for this once, which keeps other accounts out, and there
-    is no dashboard.
+    is no dashboard. They import modules from their folders, so these lie in one of their own and
+    not where everybody's do.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
     ArgumentError : no scheduler answers there.
     BackendError : Dask is not installed.
     """
-    dask_itself()
+    dask = dask_itself()
     import distributed
 
     if address is None:
@@ -70,7 +72,10 @@ def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
             yield client
         return
     with (
+        TemporaryDirectory(prefix="hopfed-dask-") as folder,
+        dask.config.set({"temporary-directory": folder}),
         distributed.LocalCluster(
+            local_directory=folder,
             n_workers=workers,
             threads_per_worker=1,
             dashboard_address="127.0.0.1:0",

@@ -10,3 +10,12 @@ fill output arrays that the caller made. Importing this package loads no Numba.
     bits, moments, products, heatbath, layered, shuffle
                the loops of the public modules of the same names
 """
+
+import os
+import sys
+
+# Numba obeys a .numba_config.yaml of the current folder, whoever put it there, and may unpickle or
+# import what it names. Variables come before that file, and empty ones stand for what is usual.
+if "numba" not in sys.modules:
+    for _name in ("NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"):
+        os.environ.setdefault(_name, "")

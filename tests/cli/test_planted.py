@@ -1,8 +1,10 @@
 """Commands run in a folder that somebody else filled: nothing there runs, or is obeyed."""
 
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +45,102 @@ def test_no_typesetter_is_started_for_a_figure():
     with matplotlib.rc_context({"text.usetex": True}):  # as a matplotlibrc in the folder may say
         new_figure(80, 60)
         assert not matplotlib.rcParams["text.usetex"]
+
+
+class Planted:
+    """Runs when it is unpickled."""
+
+    def __reduce__(self):
+        return open, ("RAN", "w")
+
+
+def test_numba_takes_nothing_that_it_unpickles_from_where_a_file_in_the_folder_says(tmp_path):
+    pytest.importorskip("yaml", reason="PyYAML is not installed")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    code = "from hopfed.kernels import pack; import numpy as np; pack(np.ones((4, 9), np.int8))"
+
+    def kept(folder, **more):
+        command = [sys.executable, "-P", "-c", code]
+        done = subprocess.run(command, cwd=folder, env=clean | more, timeout=300, check=False)
+        assert done.returncode == 0
+
+    learnt, work = tmp_path / "learnt", tmp_path / "work"
+    for folder in (learnt, work):
+        folder.mkdir()
+    kept(learnt, NUMBA_CACHE_DIR=str(learnt / "cache"))
+    found = list(learnt.rglob("*.nbi"))
+    assert found
+    for index in found:
+        to = work / index.relative_to(learnt)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(pickle.dumps(Planted()))
+    (work / ".numba_config.yaml").write_text("cache_dir: cache\n")
+    kept(work)
+    assert not (work / "RAN").exists()
+
+
+def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
+    (tmp_path / "click.py").write_text("open('RAN', 'w')")
+    command = [sys.executable, "-m", "hopfed", "--version"]
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "RAN").exists()
+
+
+def test_workers_of_dask_import_from_a_folder_of_their_own(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    from hopfed._lib.cluster import cluster
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "dask-scratch-space").mkdir(mode=0o777)
+    with cluster("local", 1) as client:
+        (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
+        held = client.cluster.scheduler.local_directory
+        assert distributed.default_client() is client
+    for path in map(Path, (folder, held)):
+        below = path.relative_to(tmp_path).parts[0]
+        assert below.startswith("hopfed-dask-")
+    assert [p.name for p in tmp_path.iterdir()] == ["dask-scratch-space"]
+
+
+def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from hopfed.neural.training.sequential import _keep_compiled_at_home
+
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    _keep_compiled_at_home()
+    folder = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    assert folder == tmp_path / "home" / "compiled"
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", ["base_url", "api_key", "Base_URL ", "x_extra"])
+def test_nobody_elses_file_says_who_gets_the_key_of_wandb(tmp_path, monkeypatch, name):
+    from hopfed.errors import HopfedError
+    from hopfed.experiments.shared.callbacks import _check_wandb
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WANDB_DIR", raising=False)
+    _check_wandb()
+    (tmp_path / "wandb").mkdir()
+    file = tmp_path / "wandb" / "settings"
+    file.write_text("[default]\n# mine\nentity = me\nproject: p\n")
+    _check_wandb()
+    file.write_text(f"[default]\n{name} = http://127.0.0.1:1\n")
+    with pytest.raises(HopfedError, match="may name entity and project only"):
+        _check_wandb()
+
+
+def test_a_folder_called_like_a_set_of_the_hub_is_not_read_for_it(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from hopfed.errors import DataError
+    from hopfed.neural.data import hub
+
+    monkeypatch.setattr(hub, "_library", lambda _: object())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ylecun" / "mnist").mkdir(parents=True)
+    with pytest.raises(DataError, match="is in this folder and would be read instead"):
+        hub.read_hub("mnist")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ def read_hub(name: str, size: int | None = None) -> Dataset:
     """
     entry = ENTRIES[name]
     library = _library(name)
+    if Path(entry.path).exists():
+        raise DataError(f"hub:{name}: {entry.path} is in this folder and would be read instead")
     splits = [s for s in (entry.train, entry.test) if s]
     tables = []
     for split in splits:

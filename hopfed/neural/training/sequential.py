@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from hopfed._lib.home import home
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
@@ -120,10 +122,25 @@ def loss_function(
     return made
 
 
+def _keep_compiled_at_home() -> None:
+    """Let compiled code be kept where nobody else writes; PyTorch would take a folder in /tmp.
+
+    Whoever makes that first may put libraries there that are loaded.
+    """
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        folder = home() / "compiled"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
+
+
 @lru_cache(32)
 def _compiled(net: nn.Module, objective: Any, backend: str, stacked: bool) -> Callable[..., Tensor]:
     from torch._dynamo.exc import TorchDynamoException
 
+    _keep_compiled_at_home()
     plain = loss_function(net, objective, "", stacked)
     made: Any = torch.compile(plain, backend=backend)
     checked = False
