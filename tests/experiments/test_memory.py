@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ SMALL = {
         ratios=(0.5, 0.95, 1.8),
     ),
     disentangle: disentangle.Config(
-        N=100, starts=4, updates=20, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
+        N=60, starts=2, updates=8, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
         layers=(1, 3), seeds=3,
     ),
     completion: completion.Config(
@@ -87,7 +89,7 @@ def test_capacities_of_finite_memories_and_their_limit():
 
 
 def test_a_mixture_is_the_majority_and_apart_means_every_part():
-    config = SMALL[disentangle]
+    config = replace(SMALL[disentangle], starts=4)
     xi, cues = disentangle.mixture(config, 0, 6, 3)
     np.testing.assert_array_equal(cues, np.sign(xi[:3].sum(axis=0))[None].repeat(4, axis=0))
     even = disentangle.mixture(config, 0, 6, 2)[1]

@@ -20,6 +20,8 @@ CASES = [
     (Population([1, 3]), 1.0, 0.0),
 ]
 
+NODES = np.polynomial.legendre.leggauss(200)
+
 
 def moments(population, q, radius, orders):
     """Moments of the continuous part by the midpoint rule in the angle, per interval."""
@@ -58,7 +60,7 @@ def test_moments_are_those_of_free_probability(population, q, radius):
 @pytest.mark.parametrize(("population", "q", "radius"), CASES)
 def test_cdf_is_the_integral_of_the_density(population, q, radius):
     ends = covariance.support(population, q, radius)
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = NODES
     for low, high in ends:
         for u in (0.3, 0.8):
             theta = u * np.pi / 2 * (nodes + 1)

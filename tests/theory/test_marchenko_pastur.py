@@ -11,6 +11,7 @@ from hopfed.theory import marchenko_pastur as mp
 aspects = st.floats(1e-6, 1e6)
 variances = st.floats(1e-6, 1e6)
 levels = st.floats(1e-12, 1 - 1e-12)
+NODES = np.polynomial.legendre.leggauss(600)
 
 # cdf at lower + (0.1, 0.5, 0.9) (upper - lower), and the median of the part off zero.
 REFERENCE = {
@@ -24,7 +25,7 @@ REFERENCE = {
 
 def integrate(q, variance, upper_angle, function):
     """Gauss-Legendre integral of function(x) pdf(x) from the lower edge, in the angle."""
-    nodes, weights = np.polynomial.legendre.leggauss(600)
+    nodes, weights = NODES
     tau = upper_angle / 2 * (nodes + 1)
     x = variance * ((1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2)
     jacobian = 2 * np.sqrt(q) * variance * np.sin(tau)
