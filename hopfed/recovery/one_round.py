@@ -259,6 +259,8 @@ class Federation:
         together what none of them can say alone.
         """
         answers = self.agreement(patterns, quality)
+        if not answers:  # no row is explained
+            return False
         holds = check_channel(answers, self.n_sites).holds
         if not holds or is_covered(answers) or self.masked:
             return holds
@@ -272,6 +274,8 @@ class Federation:
         With a `quality`, over the rows only that a pattern explains; `pooled`, as of one client.
         """
         found = [nearest(op, patterns) for op in self._explained(patterns, quality)]
+        if not found:
+            return []
         if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
             self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))

@@ -8,7 +8,9 @@ import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.status import FOUND, Known
 from hopfed.data.channel import draw_examples, rademacher
+from hopfed.recovery.one_round import Federation
 from hopfed.recovery.recover import run_recovery
+from hopfed.spectral.operators import FactorOperator
 from hopfed.theory.planning import minimal_samples
 
 QUALITIES = (0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
@@ -156,3 +158,23 @@ def test_two_qualities_in_one_file_are_still_a_poor_fit():
     for pair in ((0.95, 0.5), (1.0, 0.6)):
         mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in pair])
         assert hopfed.recover(mixed, seed=0, channel="symmetric").status == "poor fit"
+
+
+def test_patterns_that_explain_no_row_are_borne_out_by_none():
+    """Such patterns can come of few exact rows of many; asking then ended in an error of NumPy."""
+    rng = np.random.default_rng(0)
+    clients = [FactorOperator.from_examples(rademacher(20, 200, rng)) for _ in range(2)]
+    others = rademacher(3, 200, rng).astype(np.int8)
+    for masked in (False, True):
+        federation = Federation(clients, 0, masked)
+        assert federation.agreement(others, 0.9) == []
+        assert not federation.agrees(others, 0.9)
+
+
+def test_few_exact_rows_of_many_patterns_have_an_answer():
+    rng = np.random.default_rng([9090, 823])
+    xi = rademacher(23, 399, rng)
+    eta = draw_examples(xi, 72, 1.0, rng)[0]
+    found = hopfed.recover(eta)
+    best = np.abs(found.patterns.astype(float) @ xi.T).max(axis=1, initial=0) / 399
+    assert found.status != "ok" or best.min() > 0.9
