@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.others import followed
 from hopfed._lib.outputs import remove_leftovers
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
@@ -290,10 +291,11 @@ class Ledger:
 
 
 def _folder(states: Path) -> Path:
-    """Where states are kept; what lies where a link leads to would be removed."""
-    if states.is_symlink():
-        raise RunFileError(f"{states}: a link, where hopfed keeps states: remove it")
-    return states.resolve()
+    """Where states are kept; what lies where a link in its place leads to would be removed."""
+    try:
+        return followed(states.parent) / states.name
+    except OSError as error:
+        raise RunFileError(f"{states}: cannot be used: {error.strerror}") from None
 
 
 def _named(prefix: str, arrays: Arrays) -> Arrays:

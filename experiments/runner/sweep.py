@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.outputs import check_writable, replacing
+from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed._lib.settings import require, with_settings
 from hopfed.data.files import opened
 from hopfed.data.writers import text_cell
@@ -130,6 +130,7 @@ def sweep(
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     require(workers >= 1, "workers", "at least 1", workers)
     folder = Path(out)
+    check_folder(folder, "--out")
     if not folder.is_dir():
         check_writable(folder)
     _check_folder(folder)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.others import followed
 from hopfed.errors import BackendError, HopfedError, shown
 from hopfed.experiments import Arrays
 
@@ -72,13 +73,14 @@ class TensorBoard:
         self._make = _summary_writer()
         self._folder, self._writers = Path(folder), dict[int, Any]()
         with _of("tensorboard"):
+            self._folder = followed(folder)
             self._folder.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, seed: int, t: int, arrays: Arrays) -> None:
         """Write the numbers of a round."""
         with _of("tensorboard"):
             if seed not in self._writers:
-                self._writers[seed] = self._make(str(self._folder / f"seed-{seed}"))
+                self._writers[seed] = self._make(str(followed(self._folder / f"seed-{seed}")))
             for name, value in numbers(arrays).items():
                 self._writers[seed].add_scalar(name, value, t + 1)
 

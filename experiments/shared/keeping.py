@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.others import followed
 from hopfed.data.files import reading
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
@@ -46,6 +47,7 @@ def keep(
         return
     score, folder = float(np.nan_to_num(validation).mean()), Path(config.keep) / f"seed-{seed}"
     try:
+        folder = followed(config.keep) / folder.name
         held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None
         earlier = held is not None and held["round"] < t + 1  # else of a run before a resume
         if held is not None and earlier and held["validation"] >= score:

@@ -7,7 +7,6 @@ or the one after.
 
 from __future__ import annotations
 
-import errno
 import glob
 import os
 import secrets
@@ -19,6 +18,7 @@ from hashlib import blake2s
 from pathlib import Path
 
 from hopfed._lib.apart import apart
+from hopfed._lib.others import check_own, followed
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")
@@ -102,7 +102,7 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
     []
     """
     try:
-        target = _target(path)
+        target = followed(path)
         found = _status(target)
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise ArgumentError(argument, "a file, not a folder", path)
@@ -119,11 +119,55 @@ def check_writable(path: str | Path, argument: str = "out") -> None:
         raise ArgumentError(argument, f"writable ({error.strerror})", path) from None
 
 
+def check_folder(path: str | Path, argument: str = "out", *, own: bool = False) -> Path:
+    """Refuse a folder to write, there or new, that a link of another account leads to.
+
+    Parameters
+    ----------
+    path : of the folder.
+    argument : what the caller calls it, for the message.
+    own : also refuse a folder that another account owns or can write to: it could put other files
+        in the place of those that are written.
+
+    Returns
+    -------
+    Where it is, links followed.
+
+    Raises
+    ------
+    ArgumentError : such a link or folder, or a file in its place.
+
+    Examples
+    --------
+    >>> check_folder(__file__, "--keep")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: --keep must be a folder, or new, got ...outputs.py
+    """
+    try:
+        target = followed(path)
+        found = _status(target)
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(argument, f"a folder that can be written ({why})", path) from None
+    if found is not None and not stat.S_ISDIR(found.st_mode):
+        raise ArgumentError(argument, "a folder, or new", path)
+    try:
+        if own and found is not None:
+            check_own(target)
+    except OSError as error:
+        raise ArgumentError(argument, f"yours alone to write ({error.strerror})", path) from None
+    return target
+
+
 @contextmanager
-def replacing(path: str | Path, *, private: bool = False, durable: bool = False) -> Iterator[Path]:
+def replacing(
+    path: str | Path, *, private: bool = False, durable: bool = False, follow: bool = True
+) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it into place when all went well.
 
-    Where `path` is a link, the file that it points to is replaced. A file that was there keeps its
+    Where `path` is a link, the file that it points to is replaced, unless another account made the
+    link where others can write. A file that was there keeps its
     mode; a new one has what the umask leaves of 0666.
 
     Parameters
@@ -132,6 +176,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
     private : nobody but the owner may read it (0600), for secrets and raw rows.
     durable : the bytes and the name are on the disk when this returns, whatever happens to the
         machine after it.
+    follow : otherwise a link at `path` is itself replaced.
 
     Raises
     ------
@@ -148,7 +193,7 @@ def replacing(path: str | Path, *, private: bool = False, durable: bool = False)
     False all of it
     """
     try:
-        target = _target(path)
+        target = followed(path) if follow else followed(Path(path).parent) / Path(path).name
         found = _status(target)
         mark = secrets.token_hex(_MARK // 2)
         temporary = target.with_name(f".{_stem(target)}-{mark}{target.suffix}")
@@ -180,35 +225,13 @@ def remove_leftovers(path: str | Path) -> None:
     ...     print(os.listdir(folder))
     []
     """
-    target = _target(path)
+    try:
+        target = followed(path)
+    except OSError as error:
+        raise RunFileError(f"{path}: cannot be used: {error.strerror}") from None
     stem, suffix = glob.escape(_stem(target)), glob.escape(target.suffix)
     for name in target.parent.glob(f".{stem}-{'[0-9a-z_]' * _MARK}{suffix}"):
         name.unlink(missing_ok=True)
-
-
-def _target(path: str | Path) -> Path:
-    """The file that `path` stands for, links followed; it need not be there."""
-    try:
-        target = Path(path).resolve()
-    except RuntimeError:  # so some versions of Python call a link to itself
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-    _check_links(Path(path).absolute())
-    return target
-
-
-def _check_links(path: Path) -> None:
-    """Refuse to go where a link of somebody else leads, in a folder that all may write to.
-
-    Linux does so where a file is opened. Here links are followed before, and the file that they
-    lead to is replaced. Links are known to come to an end.
-    """
-    for place in (*reversed(path.parents), path):
-        if place.is_symlink():
-            folder, owner = place.parent.stat(), place.lstat().st_uid
-            shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-            if shared and owner not in (os.geteuid(), folder.st_uid):
-                raise OSError(errno.EACCES, "a link of somebody else in a folder for all")
-            _check_links(place.parent / place.readlink())
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -227,7 +250,7 @@ def _stem(target: Path) -> str:
 def _same(path: Path, other: Path) -> bool:
     """Whether both are one file, by whatever names or links."""
     try:
-        return _target(path) == _target(other) or os.path.samefile(path, other)
+        return followed(path) == followed(other) or os.path.samefile(path, other)
     except OSError:  # one is not there yet
         return False
 

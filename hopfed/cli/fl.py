@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hopfed._lib.outputs import RUN, check_outputs, replacing
+from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
@@ -102,9 +102,13 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
+    if options["tensorboard"]:
+        check_folder(options["tensorboard"], "--tensorboard")
     fl = _experiment()
     told = [options.pop(n) for n in ("tensorboard", "wandb")]
     first, config, _ = _settings(fl, method, options)
+    if config.keep:
+        check_folder(config.keep, "--keep")
     if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
         raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
     config.make(0)  # a wrong name is reported before a file is written

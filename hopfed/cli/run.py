@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from hopfed._lib.cluster import cluster
-from hopfed._lib.outputs import RUN, check_outputs
+from hopfed._lib.outputs import RUN, check_folder, check_outputs
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.output import err, named, out, shown, table
@@ -105,6 +105,8 @@ def carry_out(
     if dask is not None and engine != "dask":
         raise ArgumentError("--dask", "given together with --engine dask", engine)
     kept, begun = getattr(config, "keep", ""), out_file is not None and out_file.exists()
+    if kept:
+        check_folder(kept, "--keep")
     if kept and not (resume and begun) and any(Path(kept).glob("seed-*")):
         raise ArgumentError("--keep", "a new folder, or one to continue with --resume", kept)
     seconds = -time.perf_counter()

@@ -21,6 +21,7 @@ from weakref import WeakSet, finalize, ref
 
 import numpy as np
 
+from hopfed._lib.others import check_own
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, RunFileError
 from hopfed.federation.contract import State
@@ -133,8 +134,14 @@ class StateStore:
 
     Parameters
     ----------
-    folder : where the files go; a temporary folder, made when there is need of it, when left out.
+    folder : where the files go, which nobody else may own or write to; a temporary folder, made
+        when there is need of it, when left out.
     budget : bytes of states to keep in memory; what was used longest ago goes to its file first.
+
+    Raises
+    ------
+    RunFileError : the folder is there, and is a link, or another account owns it or can write to
+        it: it could change the states, and lead their files elsewhere.
 
     Examples
     --------
@@ -154,6 +161,8 @@ class StateStore:
         self._files: dict[Path, WeakSet[Held]] = {}
         self._kept: set[Path] = set()
         self._count = 0
+        if folder is not None:
+            self._check()
 
     def keep(self, *maps: StateMap) -> None:
         """Take care of what is in `maps`, and of nothing that is in no map any more."""
@@ -229,10 +238,12 @@ class StateStore:
 
     def close(self) -> None:
         """Remove the folder; nothing in it can be read any more."""
-        if self._folder is not None and self._folder.is_dir():
+        if self._folder is None:
+            return
+        with suppress(OSError):  # not there, not ours, or not ours alone
+            check_own(self._folder)
             self.clear({})
-            with suppress(OSError):  # not ours alone
-                self._folder.rmdir()
+            self._folder.rmdir()
 
     @property
     def folder(self) -> Path:
@@ -270,14 +281,25 @@ class StateStore:
             held.arrays = None
             self.nbytes -= held.nbytes
 
+    def _check(self) -> None:
+        """Fail where the folder is there and others can change what is in it."""
+        try:
+            check_own(self.folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            words = f"{error.strerror}: remove it, or write the run elsewhere"
+            raise RunFileError(f"{self.folder}: {words}") from None
+
     def _write(self, held: Held) -> None:
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):  # by whom, is asked next
+            self.folder.mkdir(mode=0o700)
+        self._check()
         self._count += 1
         path = self.folder / f"{self._count:08d}{_SUFFIX}"
-        path.unlink(missing_ok=True)  # a link that lies there leads to no file of ours
         pieces = chunks(held.arrays or {})
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            temporary.chmod(0o600)  # examples may be among the arrays
+        private = replacing(path, private=True, follow=False)  # examples may be among the arrays
+        with private as temporary, open(temporary, "wb") as file:
             file.writelines(pieces)
             file.flush()
             if self._durable:

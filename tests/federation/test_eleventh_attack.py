@@ -41,7 +41,7 @@ def test_an_output_does_not_go_where_a_link_of_somebody_else_leads(tmp_path, mon
         return SimpleNamespace(st_mode=found.st_mode, st_uid=other)
 
     monkeypatch.setattr(Path, "lstat", of_others)
-    with pytest.raises(ArgumentError, match="a link of somebody else in a folder for all"):
+    with pytest.raises(ArgumentError, match="a link of somebody else"):
         check_outputs(("--out", path, (".csv",)))
     with pytest.raises(RunFileError), replacing(path) as temporary:
         temporary.write_text("rows")

@@ -139,7 +139,7 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
 
 def test_states_of_a_run_take_no_other_file_away(tmp_path):
     others = tmp_path / "others"
-    others.mkdir()
+    others.mkdir(mode=0o755)
     kept = [others / "00000001.state", others / "of the union.state"]
     for path in kept:
         path.write_text("mine")

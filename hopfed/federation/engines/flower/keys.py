@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.supercore.primitives import asymmetric
 
+from hopfed._lib.outputs import check_folder
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.federation.engines.flower.private import check_private, write_new
 
@@ -35,7 +36,8 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
 
     Parameters
     ----------
-    folder : where none of the files may be there already; it is made when it is not there.
+    folder : where none of the files may be there already, and nobody else may write; it is made
+        when it is not there.
     hosts : names or addresses under which clients reach the server.
     days : that the certificates are good for.
 
@@ -56,13 +58,14 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     if not 1 <= days <= MOST_DAYS:
         raise ArgumentError("days", f"1 to {MOST_DAYS}", days)
     names = [_name(host) for host in dict.fromkeys(hosts)]
-    for path in [folder, *_files(folder, clients)]:
-        if os.path.lexists(path) and not (path == folder and path.is_dir()):
-            rule = "one without certificates and keys" if path != folder else "a folder, or new"
-            raise ArgumentError("folder", rule, path)
+    folder = check_folder(folder, "folder", own=True)
+    for path in _files(folder, clients):
+        if os.path.lexists(path):
+            raise ArgumentError("folder", "one without certificates and keys", path)
     written: list[Path] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o755, parents=True, exist_ok=True)
+        check_folder(folder, "folder", own=True)  # somebody may just have made it
         for path, data in zip(_files(folder, clients), _made(clients, names, days), strict=True):
             write_new(path, data, 0o600 if path.suffix == ".key" else 0o644)
             written.append(path)

@@ -1,0 +1,116 @@
+"""Other accounts of this machine: their links are not followed, and their folders are not taken.
+
+Whoever can write to a folder can leave a link in it under the name of a file that somebody else is
+about to write, and learns, replaces or forges what is written there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+_MOST_LINKS = 40  # on the way to a file, as in Linux
+
+
+def followed(path: str | Path) -> Path:
+    """Return the place that `path` stands for, links followed; nothing need be there yet.
+
+    Others may leave links where they can write. Linux opens no file through one in a folder for all
+    with the sticky bit; here no link of another account is followed in any folder that another
+    account owns or can write to. Links of root are everybody's.
+
+    Parameters
+    ----------
+    path : of a file or a folder.
+
+    Raises
+    ------
+    OSError : such a link, or links without end.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "runs").symlink_to("2024")
+    ...     print(followed(Path(folder, "runs", "run.h5")).relative_to(Path(folder).resolve()))
+    2024/run.h5
+    """
+    if not hasattr(os, "geteuid"):  # on Windows
+        return Path(path).resolve()
+    whole, links = Path(path).absolute(), 0
+    place, left = Path(whole.anchor), [*reversed(whole.parts[1:])]
+    while left:
+        part = left.pop()
+        step = place.parent if part == ".." else place / part
+        if part == ".." or not _is_link(step):
+            place = step
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = step.readlink()
+        if target.is_absolute():
+            place = Path(target.anchor)
+        left += reversed(target.parts[target.is_absolute() :])
+    return place
+
+
+def _is_link(path: Path) -> bool:
+    """Whether a link is there; that of another account is an error where others can write."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISLNK(found.st_mode):
+        return False
+    if found.st_uid not in _trusted() and _of_others(path.parent.stat()):
+        words = "a link of somebody else is in a folder that others can write to"
+        raise PermissionError(errno.EACCES, words)
+    return True
+
+
+def _trusted() -> tuple[int, int]:
+    """Accounts whose links and folders are taken for one's own."""
+    return os.geteuid(), 0
+
+
+def _of_others(found: os.stat_result) -> bool:
+    """Whether another account owns a folder or a file, or may write to it."""
+    return found.st_uid not in _trusted() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def check_own(folder: Path) -> None:
+    """Fail where a folder is a link, or where another account owns it or can write to it.
+
+    Some file systems know neither owners nor rights, and show all files as everybody's; there
+    nothing can be said, and the folder is taken.
+
+    Parameters
+    ----------
+    folder : that is there.
+
+    Raises
+    ------
+    OSError : says what is wrong in its `strerror`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_own(Path(folder))
+    ...     os.chmod(folder, 0o777)
+    ...     check_own(Path(folder))
+    Traceback (most recent call last):
+        ...
+    PermissionError: [Errno 13] others own it or can write to it
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        what = "a link is in its place" if stat.S_ISLNK(found.st_mode) else "not a folder"
+        raise NotADirectoryError(errno.ENOTDIR, what)
+    if not hasattr(os, "geteuid") or not _of_others(found):
+        return
+    with tempfile.TemporaryFile(dir=folder) as probe:  # nobody else's, and only its owner may write
+        if not _of_others(os.fstat(probe.fileno())):
+            raise PermissionError(errno.EACCES, "others own it or can write to it")

@@ -1,0 +1,285 @@
+"""Attacks of another account of the machine: its links, and folders that it owns or can write to.
+
+No file that is written goes where such a link leads, and states are kept in no such folder.
+"""
+
+import os
+import stat
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hopfed._lib.others import check_own
+from hopfed._lib.outputs import check_folder, check_outputs, replacing
+from hopfed.errors import ArgumentError, HopfedError, RunFileError
+from hopfed.federation import states
+from hopfed.federation.states import StateMap, StateStore
+
+LINK = "a link of somebody else"
+OPEN = [  # rights of a folder, and whether another account owns it
+    (0o777, False),
+    (0o775, False),
+    (0o1777, False),
+    (0o755, True),
+    (0o1777, True),
+]
+
+
+@pytest.fixture
+def theirs(monkeypatch):
+    """Let files and links belong to another account, as far as this process can see."""
+    held = {}
+
+    def seen_by(real):
+        def look(*arguments, **options):
+            found = real(*arguments, **options)
+            owner = held.get((found.st_dev, found.st_ino), found.st_uid)
+            return os.stat_result((*found[:4], owner, *found[5:10]))
+
+        return look
+
+    def give(path, owner=None):
+        found = lstat(path)
+        held[found.st_dev, found.st_ino] = os.geteuid() + 1 if owner is None else owner
+        return path
+
+    lstat = os.lstat
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(os, name, seen_by(getattr(os, name)))
+    return give
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A folder of one's own, with a file that is dear."""
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o755)
+    (folder / "rows.csv").write_text("precious")
+    return folder
+
+
+def shared(tmp_path, mode=0o777):
+    """A folder where others can leave links."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(mode)
+    return folder
+
+
+def linked(place, to):
+    place.symlink_to(to)
+    return place
+
+
+# Links
+
+
+@pytest.mark.parametrize(("mode", "foreign"), OPEN)
+@pytest.mark.parametrize("through", ["rows.csv", "folder/rows.csv", "folder/new/rows.csv"])
+def test_no_link_of_others_is_followed_where_they_can_leave_one(
+    tmp_path, home, theirs, mode, foreign, through
+):
+    folder = shared(tmp_path, mode)
+    theirs(linked(folder / "rows.csv", home / "rows.csv"))
+    theirs(linked(folder / "folder", home))
+    (home / "new").mkdir()
+    if foreign:
+        theirs(folder)
+    for path in (folder / through, linked(tmp_path / "mine", folder) / through):
+        with pytest.raises(ArgumentError, match=LINK):
+            check_outputs(("--out", path, (".csv",)))
+        with pytest.raises(RunFileError, match=LINK), replacing(path) as temporary:
+            temporary.write_text("rows")
+        if through != "rows.csv":
+            with pytest.raises(ArgumentError, match=f"--keep must be .*{LINK}"):
+                check_folder(path.parent, "--keep")
+    assert (home / "rows.csv").read_text() == "precious"
+    assert sorted(os.listdir(home)) == ["new", "rows.csv"]
+    assert not list((home / "new").iterdir())
+
+
+@pytest.mark.parametrize(("mode", "foreign"), OPEN)
+def test_links_of_ones_own_and_of_root_are_followed(tmp_path, home, theirs, mode, foreign):
+    folder = shared(tmp_path, mode)
+    linked(folder / "mine", home)
+    theirs(linked(folder / "system", "mine"), owner=0)
+    if foreign:
+        theirs(folder)
+    path = folder / "system" / ".." / "home" / "rows.csv"
+    check_outputs(("--out", path, (".csv",)))
+    assert check_folder(folder / "system" / "new") == home.resolve() / "new"
+    with replacing(path) as temporary:
+        temporary.write_text("rows")
+    assert (home / "rows.csv").read_text() == "rows"
+
+
+def test_a_link_in_a_closed_folder_is_its_owners(tmp_path, home, theirs):
+    """Nobody else can have put it there, whoever it belongs to."""
+    path = theirs(linked(shared(tmp_path, 0o755) / "rows.csv", home / "rows.csv"))
+    with replacing(path) as temporary:
+        temporary.write_text("rows")
+    assert (home / "rows.csv").read_text() == "rows"
+
+
+SWEEP = ("sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid", "N=40")
+FEDERATION = ("--clients", 2, "--rounds", 1, "--models", "mlp:4")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("recover", "x.csv", "--out", "shared/link/r.h5"),
+        ("theory", "phase", "--N", 40, "--M", 160, "--r", 0.5, "--figure", "shared/link/f.png"),
+        ("run", "mp", "--preset", "quick", "--out", "shared/link/run.h5"),
+        (*SWEEP, "--out", "shared/link"),
+        (*SWEEP, "--out", "shared/link/new"),
+        ("certs", "shared/link", "--clients", 1),
+        ("certs", "shared/link/new", "--clients", 1),
+        ("fl", "run", "fedavg", *FEDERATION, "--keep", "shared/link"),
+        ("fl", "run", "fedavg", *FEDERATION, "--tensorboard", "shared/link/new"),
+        ("run", "fl", "--preset", "quick", "--set", "models=mlp:4", "--set", "keep=shared/link"),
+    ],
+)
+def test_no_command_writes_where_a_link_of_others_leads(
+    hopfed, tmp_path, home, theirs, monkeypatch, command
+):
+    if "fl" in command:
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("1,0,1,1\n0,1,1,0\n" * 25)
+    theirs(linked(shared(tmp_path) / "link", home))
+    status, _, words = hopfed(*command)
+    assert (status, words.count("\n")) == (2, 1)
+    assert LINK in words
+    assert [p.name for p in home.iterdir()] == ["rows.csv"]
+    assert [p.name for p in (tmp_path / "shared").iterdir()] == ["link"]
+
+
+def test_links_that_come_during_a_run_are_not_followed(tmp_path, home, theirs, monkeypatch):
+    pytest.importorskip("torch")
+    from hopfed.experiments.shared import callbacks, keeping
+
+    folder = shared(tmp_path)
+    made = []
+    monkeypatch.setattr(callbacks, "_summary_writer", lambda: made.append)
+    board = callbacks.TensorBoard(folder)
+    theirs(linked(folder / "seed-0", home))
+    with pytest.raises(HopfedError, match=f"tensorboard: .*{LINK}"):
+        board(0, 0, {})
+    assert not made
+    theirs(linked(folder / "link", home))
+    config = SimpleNamespace(keep=str(folder / "link"), method="fedavg")
+    with pytest.raises(RunFileError, match=LINK):
+        keeping.keep(config, 0, 0, {"validation": np.ones(2)}, None, None)
+    assert [p.name for p in home.iterdir()] == ["rows.csv"]
+
+
+# Folders
+
+
+@pytest.mark.parametrize(("mode", "foreign"), OPEN)
+def test_keys_are_made_in_no_folder_that_others_can_change(hopfed, tmp_path, theirs, mode, foreign):
+    """Whoever can put other public keys there takes the place of clients."""
+    folder = shared(tmp_path, mode)
+    if foreign:
+        theirs(folder)
+    status, _, words = hopfed("certs", folder, "--clients", 1)
+    assert (status, words.count("\n")) == (2, 1)
+    assert "folder must be yours alone to write (others own it or can write to it)" in words
+    assert not list(folder.iterdir())
+    folder.chmod(0o755)
+    theirs(folder, os.geteuid())
+    assert hopfed("certs", folder, "--clients", 1)[0] == 0
+
+
+def test_nobody_else_can_write_to_a_new_folder_of_keys(hopfed, tmp_path):
+    before = os.umask(0)
+    try:
+        assert hopfed("certs", tmp_path / "keys", "--clients", 1)[0] == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o755
+
+
+def test_where_a_file_system_knows_no_owners_folders_are_taken(tmp_path, monkeypatch):
+    """Such as that of a stick: whatever is made there, is shown as everybody's."""
+    folder = shared(tmp_path)
+    with pytest.raises(PermissionError):
+        check_own(folder)
+    real = os.fstat
+
+    def everybodys(handle):
+        found = real(handle)
+        return os.stat_result((found.st_mode | 0o777, *found[1:10]))
+
+    monkeypatch.setattr(os, "fstat", everybodys)
+    check_own(folder)
+    assert not list(folder.iterdir())
+
+
+# States of clients
+
+
+def some():
+    return StateMap.of({0: {"w": np.zeros(10)}})
+
+
+@pytest.mark.parametrize(("mode", "foreign"), OPEN)
+def test_states_are_kept_in_no_folder_that_others_can_change(tmp_path, theirs, mode, foreign):
+    folder = shared(tmp_path, mode)
+    if foreign:
+        theirs(folder)
+    with pytest.raises(RunFileError, match="others own it or can write to it"):
+        StateStore(folder)
+    folder.rename(tmp_path / "for later")
+    store = StateStore(folder, budget=0)
+    (tmp_path / "for later").rename(folder)  # just before the first state is written
+    with pytest.raises(RunFileError, match="others own it or can write to it"):
+        store.keep(some())
+    (folder / "00000001.state").touch()
+    store.close()
+    assert [p.name for p in folder.iterdir()] == ["00000001.state"]
+
+
+def test_a_link_that_comes_in_the_place_of_states_leads_nowhere(tmp_path):
+    store = StateStore(tmp_path / "states", budget=0)
+    mine = tmp_path / "states of another run"
+    mine.mkdir(mode=0o700)
+    (mine / "00000001.state").write_text("mine")
+    linked(tmp_path / "states", mine)
+    with pytest.raises(RunFileError, match="a link is in its place"):
+        store.keep(some())
+    store.close()
+    assert (mine / "00000001.state").read_text() == "mine"
+
+
+def test_a_link_that_comes_in_the_place_of_a_state_is_replaced(tmp_path, home, monkeypatch):
+    store, path = StateStore(tmp_path / "states", budget=0), tmp_path / "states" / "00000001.state"
+
+    def late(arrays):
+        linked(path, home / "rows.csv")
+        return pieces(arrays)
+
+    pieces = states.chunks
+    monkeypatch.setattr(states, "chunks", late)
+    held = some()
+    store.keep(held)
+    assert (home / "rows.csv").read_text() == "precious"
+    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+    assert stat.S_ISREG(path.lstat().st_mode)
+    assert not held[0]["w"].any()
+
+
+@pytest.mark.parametrize("kind", ["a folder for all", "a link"])
+def test_a_run_does_not_begin_beside_states_of_others(hopfed, tmp_path, home, kind):
+    folder = tmp_path / "run.h5.states"
+    if kind == "a link":
+        folder.symlink_to(home)
+    else:
+        shared(tmp_path).rename(folder)
+    command = ("run", "mp", "--preset", "quick", "--set", "seeds=1")
+    status, _, words = hopfed(*command, "--out", tmp_path / "run.h5")
+    assert (status, words.count("\n")) == (2, 1)
+    assert "run.h5.states" in words
+    assert not (tmp_path / "run.h5").exists()
