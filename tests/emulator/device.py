@@ -232,7 +232,8 @@ class Emulated:
         sizes = (ctypes.c_int * 2)(*grid)
         library = _library(module)
         library.set_order(self.order)
-        getattr(library, f"launch_{name}")(sizes, threads, shared, pointers)
+        if not getattr(library, f"launch_{name}")(sizes, threads, shared, pointers):
+            raise BackendError(f"{name}: some threads wait at a barrier that others passed by")
 
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b); int8 in int32, with the strides that cuBLAS asks for."""
