@@ -46,6 +46,9 @@ def test_the_longer_of_moving_and_computing_binds():
     assert bound(Cost(100, {"float32": 30}), CEILING) == (3.0, "float32")
     assert bound(Cost(0, {"float32": 1, "words": 4}), {**CEILING, "words": 1.0}) == (4.1, "words")
     assert bound(Cost(100, {"words": 1}), CEILING) is None
+    tensor = {**CEILING, "words": 1.0, "b1": 256.0, "int8": 64.0}  # 128 operations for a word
+    assert bound(Cost(0, {"words": 4}), tensor) == (2.0, "b1")
+    assert bound(Cost(0, {"words": 4}), {**tensor, "b1": 1.0}) == (4.0, "words")
 
 
 def test_rows():
@@ -159,7 +162,7 @@ def test_calls_are_taken_in_turn():
 
 def test_ceilings_of_the_cpu(monkeypatch):
     monkeypatch.setattr("hopfed.bench.harness.ceilings.COPY_BYTES", 1 << 20)
-    monkeypatch.setattr("hopfed.bench.harness.ceilings.SIDE", {"cpu": 64})
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.SIDE", 64)
     monkeypatch.setattr("hopfed.bench.harness.ceilings.PASSES", 4)
     monkeypatch.setattr("hopfed.bench.harness.ceilings.BUDGET", 0.0)
     found = ceilings(CPU)

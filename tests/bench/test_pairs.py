@@ -1,11 +1,13 @@
 """Every pair at sizes of no interest: its ways agree, and its counts are those of a hand."""
 
+from shutil import which
 from types import SimpleNamespace
 
 import pytest
+from emulator.device import Emulated
 
 from hopfed.bench import PAIRS, load
-from hopfed.bench.harness.devices import CPU
+from hopfed.bench.harness.devices import CPU, Device
 from hopfed.bench.harness.measure import measure_point
 
 CEILING = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
@@ -51,6 +53,26 @@ def test_ways_agree(name):
         if way.tolerance is not None and row.gap is not None:
             assert row.gap <= way.tolerance
     assert rows[1].ratio == 1.0
+
+
+ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
+
+
+@pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
+@pytest.mark.parametrize("name", [name for name in PAIRS if load(name).cuda])
+def test_ways_agree_on_a_device(name):
+    there = Emulated()
+    device = Device("cuda", there.xp, there.synchronize, there)
+    rows = measure_point(load(name), TINY[name], device, CEILING, 0.0)
+    assert {(name, row.way) for row in rows if row.absent} <= ON_THE_HOST
+    assert not rows[0].absent
+    for row in rows:
+        assert row.absent or (row.device, row.share > 0) == ("cuda", True)
+
+
+def test_pairs_that_no_device_runs_are_those_of_the_processor():
+    left = {name for name in PAIRS if not load(name).cuda}
+    assert left == {"round", "train", "neighbours", "recall", "serial"}
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,7 @@ class Device:
     name: str  # "cpu" or "cuda"
     xp: ModuleType  # NumPy or CuPy
     synchronise: Callable[[], Any]  # waits until the device has finished all work
+    there: Any = None  # as the kernels see it, `hopfed.kernels.cuda.device.Cuda`
 
     def put(self, data: Data) -> dict[str, Any]:
         """Move the arrays of `data` to the device, and add the array library as "xp"."""
@@ -60,4 +61,4 @@ def named(word: str) -> Device:
     device, why = cuda(ordinal)
     if device is None:
         raise BackendError(f"device {word}: {why}")
-    return device
+    return replace(device, there=place(word).open())
