@@ -64,8 +64,9 @@ def _krylov_route_cost(M: int, N: int, products: int) -> Cost:
     """Cost of products with the operator, and of orthogonalising twice against all blocks."""
     one = product_cost(M, N, WIDTH)
     pairs_of_blocks = products * (products - 1) / 2
-    flops = products * one.operations["float32"] + 8 * N * WIDTH**2 * pairs_of_blocks
-    return Cost(products * one.bytes + 16 * N * WIDTH * pairs_of_blocks, {"float32": flops})
+    signed, flops = products * one.operations["signed"], 8 * N * WIDTH**2 * pairs_of_blocks
+    moved = products * one.bytes + 16 * N * WIDTH * pairs_of_blocks
+    return Cost(moved, {"signed": signed, "float32": flops})
 
 
 def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-ONE, MINUS_ONE = 0x3F80, 0xBF80  # as uint16
+SIDE = 8  # of which sides of matrices should be multiples: 16 bytes
 
 
 def rounded(x: Any) -> Any:
@@ -27,3 +27,18 @@ def rounded(x: Any) -> Any:
 def widened(x: Any) -> Any:
     """Return uint16 as the float32 numbers that they stand for, exactly."""
     return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+def split(xp: Any, x: Any) -> Any:
+    """Return finite float32 (n, k) as three terms that add up to it, (n, 3 k) uint16 and padding.
+
+    A term has 8 of the 24 digits, so that the sum is exact but for numbers below 1e-33. The first k
+    columns are the largest terms; zeros fill the last ones up to a multiple of `SIDE`.
+    """
+    n, k = x.shape
+    terms = xp.zeros((n, -(-3 * k // SIDE) * SIDE), np.uint16)
+    for i in range(3):
+        term = rounded(x)
+        terms[:, i * k : (i + 1) * k] = term
+        x = x - widened(term)
+    return terms

@@ -24,34 +24,39 @@ extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32*
     }
 }
 
-#define UNPACKED 4  // entries of a thread, so that the row is found by one division for all
-
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.
 // `pieces` blocks of threads for each row.
-template <class T>
-__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, T* out) {
+template <class U>
+__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
+    const int each = 8 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
-    i64 first = (i64)(blockIdx.x % pieces) * UNPACKED * blockDim.x + threadIdx.x;
+    i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
     words += row * stride;
     out += row * width;
 #pragma unroll
-    for (int i = 0; i < UNPACKED; ++i) {
-        i64 j = first + i * (i64)blockDim.x;
-        if (j < width) out[j] = j < n ? (T)spin_at(words, j) : (T)0;
+    for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
+        if (first >= width) return;
+        u64 up = first < n ? words[first / 64] >> (first % 64) : 0;
+        u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
+        spread(up, there, width - first, width % each == 0, out + first);
     }
 }
 
 extern "C" __global__ void unpack_int8(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u8*>(out));
+}
+extern "C" __global__ void unpack_bf16(
+    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
     unpack(words, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float32(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(words, stride, pieces, n, width, out);
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u32*>(out));
 }
 extern "C" __global__ void unpack_float64(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(words, stride, pieces, n, width, out);
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // One warp turns a block of 64 x 64 bits: out (n, ceil(m / 64)) from words (m, n_words).
@@ -101,6 +106,7 @@ extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int*
 
 EXPORT(pack_rows)
 EXPORT(unpack_int8)
+EXPORT(unpack_bf16)
 EXPORT(unpack_float32)
 EXPORT(unpack_float64)
 EXPORT(transpose_bits)

@@ -49,6 +49,10 @@ def test_the_longer_of_moving_and_computing_binds():
     tensor = {**CEILING, "words": 1.0, "b1": 256.0, "int8": 64.0}  # 128 operations for a word
     assert bound(Cost(0, {"words": 4}), tensor) == (2.0, "b1")
     assert bound(Cost(0, {"words": 4}), {**tensor, "b1": 1.0}) == (4.0, "words")
+    both = {"signed": 20, "float32": 10}
+    assert bound(Cost(0, both), CEILING) == (3.0, "float32")
+    assert bound(Cost(0, both), {**CEILING, "bf16": 240.0}) == (1.5, "float32")
+    assert bound(Cost(0, {"signed": 20}), {**CEILING, "bf16": 240.0}) == (0.5, "bf16")
 
 
 def test_rows():

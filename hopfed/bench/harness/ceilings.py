@@ -25,9 +25,9 @@ SIDE = 2048  # of the multiplied matrices
 ROWS, WORDS = 4, 496  # two such sets of rows take 31 kB
 PASSES = 4000
 BUDGET, ROUNDS = 0.7, 4  # seconds and samples; the longer of the two applies
-# What does the work of a unit as well, and how many of its operations that takes: 64 products and
-# additions for a word.
-INSTEAD = {"words": {"b1": 128.0, "int8": 128.0}}
+# What does the work of a unit, and how many of its operations that takes: 64 products and additions
+# for a word; an addition for a signed one, or products of three terms of 16 bits and additions.
+INSTEAD = {"words": {"b1": 128.0, "int8": 128.0}, "signed": {"float32": 1.0, "bf16": 6.0}}
 
 
 def ceilings(device: Device) -> dict[str, float]:
@@ -49,25 +49,21 @@ def bound(cost: Cost, ceiling: dict[str, float]) -> tuple[float, str] | None:
     """Return the seconds that `cost` takes at the ceilings, and the name of the limiting ceiling.
 
     Memory traffic and arithmetic overlap, so the longer of the two counts. Operations of different
-    units run one after the other, so their times are added. None if a unit has no ceiling. Words
-    are counted by the instruction that is fastest at it, of those that the device has.
+    units run one after the other, so their times are added, each by what is fastest at it of all
+    that the device has. None if nothing has a ceiling.
     """
-    if not set(cost.operations) <= set(ceiling):
-        return None
-    moving = cost.bytes / ceiling["copy"]
-    parts = dict(_fastest(unit, count, ceiling) for unit, count in cost.operations.items())
-    computing = sum(parts.values())
+    parts: dict[str, float] = {}
+    for unit, count in cost.operations.items():
+        ways = {unit: 1.0, **INSTEAD.get(unit, {})}
+        times = {way: each * count / ceiling[way] for way, each in ways.items() if way in ceiling}
+        if not times:
+            return None
+        best = min(times, key=lambda way: times[way])
+        parts[best] = parts.get(best, 0.0) + times[best]
+    moving, computing = cost.bytes / ceiling["copy"], sum(parts.values())
     if moving >= computing:
         return moving, "copy"
     return computing, max(parts, key=lambda unit: parts[unit])
-
-
-def _fastest(unit: str, count: float, ceiling: dict[str, float]) -> tuple[str, float]:
-    """Return the unit that is fastest at so many operations of `unit`, and its seconds."""
-    ways = {unit: 1.0, **INSTEAD.get(unit, {})}
-    times = {way: each * count / ceiling[way] for way, each in ways.items() if way in ceiling}
-    best = min(times, key=lambda way: times[way])
-    return best, times[best]
 
 
 def _best(task: Callable[[], object]) -> float:
