@@ -161,6 +161,10 @@ class Cuda:
             times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
         return min(times)
 
+    def synchronize(self) -> None:
+        """Wait until all work of the device is done."""
+        self.xp.cuda.Device(self.ordinal).synchronize()
+
     def current(self) -> Any:
         """Context in which new arrays lie on this device."""
         return self.xp.cuda.Device(self.ordinal)

@@ -8,7 +8,7 @@ from emulator.device import Emulated
 
 from hopfed.bench.harness.ceilings import ceilings
 from hopfed.bench.harness.device_ceilings import Sizes, measures
-from hopfed.bench.harness.devices import Device
+from hopfed.bench.harness.devices import of
 from hopfed.kernels.cuda.bf16 import rounded, widened
 
 pytestmark = pytest.mark.skipif(
@@ -22,8 +22,7 @@ FEW = Sizes(copy=300, side=24, loops=2, repeats=1)
 
 @pytest.fixture(scope="module")
 def emulated():
-    there = Emulated()
-    return Device("cuda", there.xp, there.synchronize, there)
+    return of(Emulated())
 
 
 def test_ceilings_of_a_device(emulated, monkeypatch):

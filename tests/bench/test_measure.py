@@ -2,17 +2,18 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hopfed.bench.harness.ceilings import bound, ceilings
-from hopfed.bench.harness.devices import CPU, Device, cuda
+from hopfed.bench.harness.devices import CPU, Device, gpu
 from hopfed.bench.harness.measure import Row, measure_point
 from hopfed.bench.harness.record import Cost, Pair, Sweep, Target, Way, cross
 from hopfed.bench.harness.report import exponents, measure_pair, steps
 from hopfed.bench.harness.timing import best_seconds
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError, BackendError, HopfedError
 
 CEILING = {"copy": 100.0, "float32": 10.0}
 
@@ -174,7 +175,13 @@ def test_ceilings_of_the_cpu(monkeypatch):
     assert all(rate > 0 for rate in found.values())
 
 
-def test_absence_of_a_gpu_has_a_reason():
-    device, word = cuda()
-    assert word
-    assert device is None or device.name == "cuda"
+def test_absence_of_a_gpu_has_a_reason(monkeypatch):
+    assert gpu()[1]
+    monkeypatch.setattr("hopfed.kernels.cuda.device.cuda", lambda n: SimpleNamespace(name="a chip"))
+    assert gpu() == (True, "a chip")
+    monkeypatch.setattr("hopfed.kernels.cuda.device.cuda", missing)
+    assert gpu() == (False, "no chip")
+
+
+def missing(ordinal):
+    raise BackendError("no chip")

@@ -7,7 +7,7 @@ import pytest
 from emulator.device import Emulated
 
 from hopfed.bench import PAIRS, load
-from hopfed.bench.harness.devices import CPU, Device
+from hopfed.bench.harness.devices import CPU, of
 from hopfed.bench.harness.measure import measure_point
 
 CEILING = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
@@ -61,9 +61,7 @@ ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-
 @pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
 @pytest.mark.parametrize("name", [name for name in PAIRS if load(name).cuda])
 def test_ways_agree_on_a_device(name):
-    there = Emulated()
-    device = Device("cuda", there.xp, there.synchronize, there)
-    rows = measure_point(load(name), TINY[name], device, CEILING, 0.0)
+    rows = measure_point(load(name), TINY[name], of(Emulated()), CEILING, 0.0)
     assert {(name, row.way) for row in rows if row.absent} <= ON_THE_HOST
     assert not rows[0].absent
     for row in rows:
