@@ -39,7 +39,7 @@ LIMITS = {
     "kernels": 240,
     "recovery": 300,
     "neural": 150,
-    "bench": 420,
+    "bench": 540,
     "sanitizer": 420,
 }  # seconds
 OTHER_LIMIT = 120  # of a script
