@@ -1,27 +1,37 @@
 // Packing of +-1 into 64-bit words and back, transposes, column sums and row counts of packed bits.
 #include "common.cu"
 
-// One warp makes one word of `words` (m, n_words) from 64 entries of x (m, n).
-// *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else does.
+// 0x80 in each byte of x that is 0, 0 in the others.
+BOTH u64 zero_bytes(u64 x) {
+    const u64 low = 0x7f7f7f7f7f7f7f7full;
+    return ~(((x & low) + low) | x | low);
+}
+
+// A thread makes one byte of `words` (m, n_words) from 8 entries of x (m, n), read at once where
+// rows start at multiples of 8. *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else.
 extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32* seen) {
-    i64 n_words = (n + 63) / 64;
-    i64 id = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    int lane = threadIdx.x % 32;
-    if (id >= m * n_words) return;  // the whole warp
-    i64 row = id / n_words, first = id % n_words * 64;
-    u32 half[2], found = 0;
-    for (int part = 0; part < 2; ++part) {
-        i64 j = first + 32 * part + lane;
-        int value = j < n ? x[row * n + j] : 3;
-        half[part] = __ballot_sync(FULL, value == 1);
-        found |= __ballot_sync(FULL, value == 0) ? 1 : 0;
-        found |= __ballot_sync(FULL, value == -1) ? 2 : 0;
-        found |= __ballot_sync(FULL, value != 0 && value != 1 && value != -1 && j < n) ? 4 : 0;
+    i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    bool zero = false, minus = false, other = false;
+    if (id < m * bytes) {
+        i64 row = id / bytes, first = id % bytes * 8, left = n - first;
+        const i8* from = x + row * n + first;
+        u64 there = left >= 8 ? ~0ull : left > 0 ? (1ull << (8 * left)) - 1 : 0, eight = 0;
+        if (n % 8 == 0 && reinterpret_cast<u64>(x) % 8 == 0) {
+            if (left > 0) eight = *reinterpret_cast<const u64*>(from);
+        } else
+            for (int k = 0; k < 8 && k < left; ++k) eight |= (u64)(u8)from[k] << (8 * k);
+        const u64 every = 0x0101010101010101ull;
+        u64 ones = zero_bytes(eight ^ every) & there;
+        u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
+        zero = none != 0;
+        minus = down != 0;
+        other = (ones | none | down) != (there & (every << 7));
+        // Bit 8 k of the first factor comes to bit 56 + k.
+        reinterpret_cast<u8*>(words)[id] = (u8)((ones >> 7) * 0x0102040810204080ull >> 56);
     }
-    if (lane == 0) {
-        words[id] = half[0] | (u64)half[1] << 32;
-        if (found & ~*seen) atomicOr(seen, found);
-    }
+    u32 found = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                (__ballot_sync(FULL, other) ? 4 : 0);
+    if (threadIdx.x % 32 == 0 && found & ~*seen) atomicOr(seen, found);
 }
 
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.

@@ -86,7 +86,7 @@ def pack(x: Any) -> DevicePacked:
     if x.size:
         seen = xp.zeros(1, np.uint32)
         args = (as_int8(x, xp), np.int64(m), np.int64(n), words, seen)
-        device.launch("bits", "pack_rows", blocks(words.size, WARPS), args)
+        device.launch("bits", "pack_rows", blocks(8 * words.size), args)
         found = int(seen[0])
         if found & 4 or found & 3 == 3:
             raise _bad_value(x)

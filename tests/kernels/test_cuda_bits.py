@@ -12,7 +12,7 @@ from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
 from hopfed.kernels.cuda import bf16, bits, gram, products, scoring
 
-SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (0, 5), (70, 0)]
+SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (7, 72), (0, 5), (70, 0)]
 
 
 def signs(shape, seed=0):
@@ -44,6 +44,27 @@ def test_packing_any_dtype_and_strides(device, dtype):
     x = x if dtype == np.bool_ else x.astype(dtype)
     got = bits.pack(device.xp.asarray(x)[::2, ::-3])
     np.testing.assert_array_equal(got.words.get(), kernels.pack(x[::2, ::-3]).words)
+
+
+@pytest.mark.parametrize("first", range(9))
+def test_packing_where_memory_is_not_aligned(device, first):
+    flat = signs(9 + 5 * 72)
+    x = device.xp.asarray(flat)[first : first + 5 * 72].reshape(5, 72)
+    wanted = kernels.pack(flat[first : first + 5 * 72].reshape(5, 72))
+    np.testing.assert_array_equal(bits.pack(x).words.get(), wanted.words)
+
+
+@pytest.mark.parametrize("width", [72, 75])  # rows whose entries are read eight at a time, or not
+def test_every_byte_is_told_from_every_other(device, width):
+    for value in range(-128, 128):
+        x = np.ones((2, width), np.int8)
+        x[1, (8, 15, 71, width - 1)[value % 4]] = value
+        there = device.xp.asarray(x)
+        if value in (-1, 0, 1):
+            np.testing.assert_array_equal(bits.pack(there).words.get(), kernels.pack(x).words)
+            continue
+        with pytest.raises(ArgumentError, match=f"got {value} at row 1"):
+            bits.pack(there)
 
 
 def test_packing_refuses_what_the_cpu_refuses(device):
