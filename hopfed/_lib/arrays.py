@@ -67,6 +67,32 @@ def to_host(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
+def all_to_host(*arrays: Array) -> tuple[np.ndarray, ...]:
+    """Return arrays of one device as NumPy arrays, in one copy; those of the host as they are.
+
+    Parameters
+    ----------
+    arrays : of any shapes and types, all of one library.
+
+    Examples
+    --------
+    >>> x = np.zeros(2)
+    >>> all_to_host(x, np.ones(3, np.int8))[0] is x
+    True
+    """
+    if not hasattr(arrays[0], "get"):
+        return tuple(to_host(x) for x in arrays)
+    xp = namespace(*arrays)
+    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].itemsize)  # so that all are aligned
+    parts = [xp.reshape(arrays[i], (-1,)).view(xp.uint8) for i in order]
+    held, found, start = to_host(xp.concat(parts)), {}, 0
+    for i in order:
+        part = held[start : start + arrays[i].nbytes]
+        found[i] = part.view(arrays[i].dtype).reshape(arrays[i].shape)
+        start += arrays[i].nbytes
+    return tuple(found[i] for i in range(len(arrays)))
+
+
 def like(x: np.ndarray, other: Array) -> Array:
     """Return host array `x` in the library and on the device of `other`: itself on the host.
 

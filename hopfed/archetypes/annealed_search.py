@@ -11,7 +11,7 @@ the operator, which makes everything left easier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -127,7 +127,7 @@ def search_candidates(
     >>> np.abs(found @ xi.T / 100).round(1).max(axis=0)
     array([1., 1.])
     """
-    space = replace(space, held=None)  # the heat bath is on the host: nothing goes to and fro
+    space = space.on_host()  # as the heat bath: nothing goes to and fro
     found = np.zeros((0, space.n_sites), np.int8) if known is None else known
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())

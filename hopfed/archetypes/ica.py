@@ -23,7 +23,7 @@ def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
 
-    none = np.zeros((0, space.n_sites), dtype=np.int8)
+    none, space = np.zeros((0, space.n_sites), dtype=np.int8), space.on_host()
     centred = space.vectors - space.vectors.mean(axis=0)
     if space.dim == 0 or np.linalg.matrix_rank(centred) < space.dim:  # it divides by the smallest
         return none

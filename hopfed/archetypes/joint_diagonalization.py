@@ -29,8 +29,10 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import SLACK, merge
-from hopfed.archetypes.subspace import Subspace
+from hopfed.archetypes.dynamics import judged, polished, refined
+from hopfed.archetypes.held import Held
+from hopfed.archetypes.selection import SLACK, joined, rested
+from hopfed.archetypes.subspace import SWEEPS, Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.reread import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
@@ -150,28 +152,64 @@ def joint_candidates(
     for _ in range(config.starts):
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, config.steps)
-        states = space.polish(np.where((space.vectors @ (lift @ U)).T >= 0, 1, -1))
-        states = _fitted(space, np.vstack([found, states]))
+        fresh = _tried(space, lift @ U, found)
         before = len(found)
-        found = merge(space, found, states)
+        found = joined(space, found, fresh) if len(fresh) else found
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
         if len(found) == before or rest.shape[1] < 2:
             break
     return found
 
 
-def _fitted(space: Subspace, states: np.ndarray) -> np.ndarray:
-    """Accepted ones of `states` as they are or after the common fit, whichever scores higher.
+def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Patterns (C, N) to which a basis leads beside those found, at rest, best first.
 
-    The fit takes mixtures apart, and blurs an archetype of few examples among heavy ones.
+    They are fitted to the operator together, which takes mixtures apart, and blurs an archetype of
+    few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
     """
+    if space.held is not None:
+        return _tried_there(space, space.held, basis, found)
+    states = space.polish(np.where((space.vectors @ basis).T >= 0, 1, -1))
+    states = np.vstack([found, states])
     fitted = space.refine(states)
-    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
-    slack = SLACK / np.sqrt(space.n_sites)
+    good, better = _taken(space.judged(states), space.judged(fitted), space.n_sites)
+    return rested(space, np.where(better[:, None], fitted, states)[good])
+
+
+def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """`_tried` on a device, with one copy each way, and one more up for what was found before.
+
+    All patterns come to rest there, and the host leaves those out that are not accepted.
+    """
+    N, V, xp = space.n_sites, held.basis, namespace(held.basis)
+    small = like(np.column_stack([basis, space.signal, space.overlaps]), held.vectors)
+    basis, signal, overlaps = small[:, :-2], xp.astype(small[:, -2], V.dtype), small[:, -1]
+    states = xp.where((held.vectors @ basis).T >= 0, np.float32(1), np.float32(-1))
+    states = polished(V, states, SWEEPS)
+    if len(found):
+        states = xp.concat([held.put(found), states])
+    fitted = refined(V, signal, states, SWEEPS)
+    before, after = (judged(x @ V, overlaps, N) for x in (states, fitted))
+    good, better = _taken(before, after, N)
+    states = polished(V, xp.where(better[:, None], fitted, states), SWEEPS)
+    fresh, good, scores = held.fetch(states, good, xp.where(better, after[0], before[0]))
+    return fresh[good][np.argsort(-scores[good], kind="stable")]
+
+
+def _taken(
+    states: tuple[Array, Array], fitted: tuple[Array, Array], n_sites: int
+) -> tuple[Array, Array]:
+    """Which patterns are accepted (C,), and which of them fitted: those that score higher then.
+
+    Parameters
+    ----------
+    states, fitted : scores of the patterns as they are and fitted, and what theory expects.
+    """
+    (before, promised), (after, hoped) = states, fitted
+    slack = SLACK / np.sqrt(n_sites)
     good, better = before >= promised - slack, after >= hoped - slack
-    better &= ~good | (after > before)
-    found: np.ndarray = np.where(better[:, None], fitted, states)[good | better]
-    return found
+    better = better & (~good | (after > before))
+    return good | better, better
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:

@@ -39,9 +39,18 @@ def merge(
     genuine ones that are alike; and near the threshold, where the whitened metric is noisy, the
     plain overlap keeps apart what differs. With `duplicate` = 1 only exact copies go.
     """
-    if len(new) == 0:
-        return kept
-    fresh = space.polish(new[np.argsort(-space.scores(new), kind="stable")])
+    return joined(space, kept, rested(space, new), duplicate) if len(new) else kept
+
+
+def rested(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """The states to which patterns fall, best pattern first."""
+    return space.polish(patterns[np.argsort(-space.scores(patterns), kind="stable")])
+
+
+def joined(
+    space: Subspace, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
+) -> np.ndarray:
+    """Do what `merge` does with patterns that are at rest, and sorted."""
     both = distinct(np.vstack([kept, fresh]))
     overlap = _likeness(space, both)
     duplicate = min(duplicate, 1 - 1e-9)

@@ -8,13 +8,17 @@ operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, like, to_host
+from hopfed.archetypes.dynamics import judged, polished, refined
+from hopfed.archetypes.held import Held
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+
+SWEEPS = 30  # of the dynamics at most
 
 
 @dataclass(frozen=True)
@@ -23,20 +27,23 @@ class Subspace:
 
     Attributes
     ----------
-    vectors : (N, K) orthonormal.
+    vectors : (N, K) orthonormal, on the host or on the device where they were computed.
     strengths : (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes.
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
     floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
-    held : the vectors where they were computed, if that is another place: patterns come from the
-        host and their scores go back there, but products are made on the device. Dynamics there
-        never asks whether it has come to rest, for which it would have to wait.
+    held : the vectors, if they are on a device: patterns come from the host and go back there, and
+        products are made on the device.
     """
 
-    vectors: np.ndarray = field(repr=False)
+    vectors: Array = field(repr=False)
     strengths: np.ndarray
     overlaps: np.ndarray
     floor: float = 0.0
-    held: Array | None = field(default=None, repr=False)
+    held: Held | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        held = None if isinstance(self.vectors, np.ndarray) else Held(self.vectors)
+        object.__setattr__(self, "held", held)
 
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
@@ -45,8 +52,11 @@ class Subspace:
         theta = rank.variance * rank.strengths[:k]
         gamma = np.clip(rank.overlaps[:k], 1e-6, 1.0)
         floor = rank.variance * float(np.sqrt(spectrum.aspect))
-        vectors = spectrum.vectors[:, :k]
-        return cls(to_host(vectors), theta, gamma, floor, vectors)
+        return cls(spectrum.vectors[:, :k], theta, gamma, floor)
+
+    def on_host(self) -> Subspace:
+        """The subspace with its vectors on the host, where all work on it is done then."""
+        return self if self.held is None else replace(self, vectors=to_host(self.vectors))
 
     @property
     def n_sites(self) -> int:
@@ -66,14 +76,23 @@ class Subspace:
 
     def coefficients(self, patterns: np.ndarray) -> np.ndarray:
         """``V^T sigma`` of every pattern: (C, K)."""
-        V = self._basis
-        return to_host(namespace(V).astype(like(patterns, V), V.dtype) @ V)
+        if self.held is not None:
+            return self.held.coefficients(patterns)
+        found: np.ndarray = self._put(patterns) @ self._basis
+        return found
 
     @property
     def _basis(self) -> Array:
         """The vectors in float32, where products are made."""
-        V = self.vectors if self.held is None else self.held
-        return namespace(V).astype(V, np.float32)
+        return self.vectors.astype(np.float32) if self.held is None else self.held.basis
+
+    def _put(self, patterns: np.ndarray) -> Array:
+        """Patterns in float32, where products are made."""
+        return patterns.astype(np.float32) if self.held is None else self.held.put(patterns)
+
+    def _fetch(self, states: Array) -> np.ndarray:
+        """Patterns from where products are made, int8."""
+        return states.astype(np.int8) if self.held is None else self.held.fetch(states)[0]
 
     @property
     def metric(self) -> np.ndarray:
@@ -105,30 +124,16 @@ class Subspace:
 
     def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`scores` and `predicted_scores`, (C,) both, from one product."""
-        a = self.coefficients(patterns)
-        a2 = a.astype(np.float64) ** 2
-        total = np.maximum(a2.sum(axis=1), 1e-300)
-        predicted: np.ndarray = total / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
-        return (a**2).sum(axis=1) / self.n_sites, predicted
+        return judged(self.coefficients(patterns), self.overlaps, self.n_sites)
 
-    def polish(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
+    def polish(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
 
         Source: theory/NOTES.md, "Heat bath and self-field".
         """
-        V = self._basis
-        xp = namespace(V)
-        own = (V * V).sum(axis=1)
-        states = xp.astype(like(patterns, V), V.dtype)
-        for _ in range(sweeps):
-            fields = (states @ V) @ V.T - own * states
-            new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-            if _at_rest(new, states):
-                break
-            states = new
-        return to_host(xp.astype(states, np.int8))
+        return self._fetch(polished(self._basis, self._put(patterns), sweeps))
 
-    def refine(self, patterns: np.ndarray, sweeps: int = 30) -> np.ndarray:
+    def refine(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Fit all patterns to the operator together: each is cleared of what the others explain.
 
         Lowers ``|| S - sum_c p_c sigma_c sigma_c^T ||`` off the diagonal, where
@@ -152,48 +157,8 @@ class Subspace:
         >>> bool((space.refine(np.stack([mixture, xi[1]])) == xi).all())
         True
         """
+        if len(patterns) == 0:
+            return patterns.astype(np.int8)
         V = self._basis
-        xp, N = namespace(V), self.n_sites
         signal = like(self.signal.astype(np.float32), V)
-        own = (V * V) @ signal
-        states = last = xp.astype(like(patterns, V), V.dtype)
-        for _ in range(sweeps if len(patterns) else 0):
-            a, overlaps = states @ V, states @ states.T
-            p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
-            fields = (a * signal) @ V.T - (overlaps * p) @ states
-            fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
-            new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-            if _at_rest(new, states, last):
-                break
-            states, last = _next(new, states, last)
-        return to_host(xp.astype(states, np.int8))
-
-
-def _at_rest(new: Array, *before: Array) -> bool:
-    """Whether `new` is one of the states before it; on a device that is never asked."""
-    return isinstance(new, np.ndarray) and any(np.array_equal(new, x) for x in before)
-
-
-def _next(new: Array, states: Array, last: Array) -> tuple[Array, Array]:
-    """States and those before them; on a device they stay where `_at_rest` would have ended."""
-    if isinstance(new, np.ndarray):
-        return new, states
-    xp = namespace(new)
-    rest = xp.all(new == states) | xp.all(new == last)
-    return xp.where(rest, states, new), xp.where(rest, last, states)
-
-
-def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
-    """Weights (C,) that fit an operator by patterns, over pairs of different sites.
-
-    Parameters
-    ----------
-    overlaps : (C, C) ``sigma_c . sigma_d``.
-    energies : (C,) sum of the operator over the pairs, times ``sigma_i sigma_j``.
-    """
-    xp = namespace(overlaps)
-    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
-    # Two copies of one pattern share its weight.
-    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
-    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
-    return xp.maximum(weights, xp.zeros_like(weights))
+        return self._fetch(refined(V, signal, self._put(patterns), sweeps))

@@ -38,7 +38,7 @@ def _gram(M: int, N: int) -> tuple[Way, ...]:
 def _products(M: int, N: int, k: int) -> tuple[Way, ...]:
     one = product_cost(M, N, k)
     bits = 2 * 8 * M * -(-N // 64)
-    two = Cost(one.bytes + bits, {"float32": 2 * one.operations["float32"]})
+    two = Cost(one.bytes + bits, {"signed": 2 * one.operations["signed"]})
 
     def apply(held: Any) -> Any:
         return held[0].matmat(held[1])

@@ -33,7 +33,7 @@ def gram_cost(M: int, N: int) -> Cost:
 
 def product_cost(M: int, N: int, k: int) -> Cost:
     """Each of the two products reads the bits once and only adds, which is half the work."""
-    return Cost(2 * 8 * M * -(-N // 64) + _thin(M, N, k), {"float32": 2 * M * N * k})
+    return Cost(2 * 8 * M * -(-N // 64) + _thin(M, N, k), {"signed": 2 * M * N * k})
 
 
 def _thin(M: int, N: int, k: int) -> int:

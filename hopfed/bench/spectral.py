@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hopfed._lib.arrays import namespace, to_host
 from hopfed.bench.common import examples, factors, float32, packed, relative_distance, signs
 from hopfed.bench.harness.record import Cost, Data, Pair, Way, cross, doubling
 from hopfed.bench.kernels import gram_cost, product_cost
@@ -48,8 +49,8 @@ def _svds(x: np.ndarray, K: int) -> Pairs:
 
 
 def _svd(x: np.ndarray, K: int) -> Pairs:
-    _, s, vectors = np.linalg.svd(x, full_matrices=False)
-    return Pairs(s[:K] ** 2 / len(x), vectors[:K].T)
+    _, s, vectors = namespace(x).linalg.svd(x, full_matrices=False)
+    return Pairs(to_host(s[:K]) ** 2 / len(x), vectors[:K].T)
 
 
 def gram_route_cost(M: int, N: int, K: int) -> Cost:
@@ -63,8 +64,9 @@ def _krylov_route_cost(M: int, N: int, products: int) -> Cost:
     """Cost of products with the operator, and of orthogonalising twice against all blocks."""
     one = product_cost(M, N, WIDTH)
     pairs_of_blocks = products * (products - 1) / 2
-    flops = products * one.operations["float32"] + 8 * N * WIDTH**2 * pairs_of_blocks
-    return Cost(products * one.bytes + 16 * N * WIDTH * pairs_of_blocks, {"float32": flops})
+    signed, flops = products * one.operations["signed"], 8 * N * WIDTH**2 * pairs_of_blocks
+    moved = products * one.bytes + 16 * N * WIDTH * pairs_of_blocks
+    return Cost(moved, {"signed": signed, "float32": flops})
 
 
 def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
@@ -94,7 +96,7 @@ def _eig(M: int, N: int, K: int) -> tuple[Way, ...]:
 def _missed(a: Pairs, b: Pairs) -> float:
     """Distance of the values, or the missed part of the subspace, whichever is larger."""
     values = np.abs(a.values - b.values).max() / a.values[0]
-    missed = 1 - np.sum((a.vectors.T @ b.vectors) ** 2) / len(a.values)
+    missed = 1 - np.sum((to_host(a.vectors).T @ to_host(b.vectors)) ** 2) / len(a.values)
     return float(max(values, missed))
 
 
@@ -103,8 +105,8 @@ def _columns(rng: np.random.Generator, M: int, N: int) -> Data:
 
 
 def _solve(x: np.ndarray, X: np.ndarray) -> np.ndarray:
-    J, t = x.T @ x / x.size, STEPS * EPS
-    return np.linalg.solve(np.eye(len(J)) + t * J, (1 + t) * (J @ X))
+    J, t, xp = x.T @ x / x.size, STEPS * EPS, namespace(x)
+    return xp.linalg.solve(xp.eye(len(J)) + t * J, (1 + t) * (J @ X))
 
 
 def _iterate(x: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -145,14 +147,18 @@ def _factor_form(operator: FactorOperator) -> np.ndarray:
     return null_eigenvalues([operator], repeats=REPEATS, null="signs", seed=0)
 
 
-def _scrambled(x: Any) -> np.ndarray:
+def _single(data: Data) -> Data:
+    return {**data, "x": float32(data)}
+
+
+def _scrambled(data: Data) -> np.ndarray:
     """Multiply entries by random signs; return the top eigenvalues by the smaller Gram matrix."""
-    rng = np.random.default_rng(0)
-    tops = []
+    x, xp = data["x"], data["xp"]
+    rng, tops = xp.random.default_rng(0), []
     for _ in range(REPEATS):
         y = x * (2 * rng.integers(0, 2, x.shape, dtype=np.int8) - 1).astype(np.float32)
         G = y @ y.T if len(y) <= y.shape[1] else y.T @ y
-        tops.append(np.linalg.eigvalsh(G)[-1] / len(y))
+        tops.append(float(xp.linalg.eigvalsh(G)[-1]) / len(y))
     return np.array(tops)
 
 
@@ -168,7 +174,7 @@ def _shuffle(M: int, N: int) -> tuple[Way, ...]:
     return (
         Way("factor form", _factor_form, thin, factors),
         # The gap compares means of four eigenvalues, each with about one percent of noise.
-        Way("NumPy, float32", _scrambled, dense, float32, tolerance=0.05),
+        Way("NumPy, float32", _scrambled, dense, _single, tolerance=0.05),
     )
 
 
@@ -188,6 +194,7 @@ PAIRS = (
         cross(
             {"M": 1_000, "N": 25_000, "K": 20}, N=doubling(6_250, 100_000), M=doubling(250, 2_000)
         ),
+        cuda=True,
     ),
     Pair(
         "dream",
@@ -197,6 +204,7 @@ PAIRS = (
         relative_distance,
         cross({"M": 200, "N": 1_000}, N=doubling(250, 2_000), M=doubling(50, 400)),
         cross({"M": 200, "N": 4_000}, N=doubling(250, 16_000), M=doubling(125, 1_000)),
+        cuda=True,
     ),
     Pair(
         "shuffle",
@@ -206,5 +214,6 @@ PAIRS = (
         _distance_of_means,
         cross({"M": 250, "N": 4_000}, N=doubling(1_000, 8_000), M=doubling(125, 500)),
         cross({"M": 1_000, "N": 10_000}, N=doubling(2_500, 40_000), M=doubling(250, 2_000)),
+        cuda=True,
     ),
 )

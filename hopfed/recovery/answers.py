@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.archetypes.votes import best_overlaps
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.reread import Reread, Sums
@@ -35,10 +35,11 @@ def _nearest_of(part: Any, patterns: np.ndarray) -> Sums:
     products = times(part, like(patterns.T.astype(np.float32), held(part)))
     xp = namespace(products)
     nearest = xp.eye(len(patterns), dtype=xp.float32)[products.argmax(axis=1)]
-    best = to_host(products.max(axis=1)).astype(np.float64)
+    sums = transposed_times(part, nearest)
+    best, counts, sums = all_to_host(products.max(axis=1), nearest.sum(axis=0), sums)
+    best = best.astype(np.float64)
     moments = np.array([len(best), best.sum(), (best**2).sum()])
-    counts = to_host(nearest.sum(axis=0)).astype(np.float64)
-    return Sums((moments, counts, to_host(transposed_times(part, nearest)).T.astype(np.float64)))
+    return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64)))
 
 
 def some(operator: FactorOperator, fits: Callable[[Any], np.ndarray]) -> FactorOperator | None:

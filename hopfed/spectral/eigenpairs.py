@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -158,43 +159,48 @@ def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
     root = xp.sqrt(operator.weights / operator.mass)
     G = inner_products(operator.rows)
     G *= root[:, None] * root[None, :]
-    values, small, iterated = _leading(G, wanted)
-    lift = root[:, None] * small / like(np.sqrt(values[: small.shape[1]]), small)
-    vectors = transposed_times(operator.rows, lift)
-    return _checked(operator, values, vectors, "gram", iterated)
+    found = _leading(G, wanted)
+    lift = root[:, None] * found.vectors / xp.sqrt(found.there)
+    return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
-    C = explicit(operator)
-    values, vectors, iterated = _leading(C, wanted)
-    if isinstance(vectors, np.ndarray):
-        vectors = np.ascontiguousarray(vectors)
-    return _checked(operator, values, vectors, "dense", iterated)
+    found = _leading(explicit(operator), wanted)
+    here = isinstance(found.vectors, np.ndarray)
+    vectors = np.ascontiguousarray(found.vectors) if here else found.vectors
+    return _checked(operator, found, vectors, "dense")
 
 
-def _leading(A: Array, wanted: Wanted) -> tuple[np.ndarray, Array, str | None]:
-    """Eigenvalues of `A`, descending, and the eigenvectors of those wanted.
+class _Leading(NamedTuple):
+    """Eigenpairs of a small matrix."""
 
-    All eigenvalues and None up to FULL_LIMIT; beyond, the leading ones by block Krylov on A, and
-    its status.
-    """
+    values: np.ndarray  # on the host, descending
+    there: Array  # (k,) those of the vectors, where these are
+    vectors: Array  # of the k that are wanted
+    iterated: str | None = None  # status of an iteration; None where all values were computed
+
+
+def _leading(A: Array, wanted: Wanted) -> _Leading:
+    """Eigenpairs of `A`: all eigenvalues up to FULL_LIMIT, beyond the leading ones by Krylov."""
     n = A.shape[0]
     if n > FULL_LIMIT:
         whole = DenseOperator(n, 1.0, 1.0, A)
         found = block_krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
-        return found.values, found.vectors, found.status
+        there = like(found.values[: found.vectors.shape[1]], found.vectors)
+        return _Leading(found.values, there, found.vectors, found.status)
     if not isinstance(A, np.ndarray):
-        return *_all(A, wanted), None
+        return _all(A, wanted)
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
         reduced = Tridiagonal.of(A)
         values = reduced.values()
-        return values, reduced.vectors(_count(wanted, values, True)), None
+        vectors = reduced.vectors(_count(wanted, values, True))
+    return _Leading(values, values[: vectors.shape[1]], vectors)
 
 
-def _all(A: Array, wanted: Wanted) -> tuple[np.ndarray, Array]:
-    """Eigenvalues and wanted eigenvectors by a library that gives all vectors or none."""
+def _all(A: Array, wanted: Wanted) -> _Leading:
+    """Eigenpairs by a library that gives all vectors or none."""
     xp = namespace(A)
     if wanted == 0:
         ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
@@ -202,22 +208,17 @@ def _all(A: Array, wanted: Wanted) -> tuple[np.ndarray, Array]:
         ascending, vectors = xp.linalg.eigh(A)
     values = np.maximum(to_host(ascending)[::-1], 0.0)
     count = _count(wanted, values, True)
-    return values, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1)
+    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0, being wanted
+    return _Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
 
 
-def _checked(
-    operator: HebbianOperator,
-    values: np.ndarray,
-    vectors: Array,
-    route: str,
-    iterated: str | None,
-) -> Spectrum:
+def _checked(operator: HebbianOperator, found: _Leading, vectors: Array, route: str) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
-    vectors = canonical_gauge(vectors)
-    found = like(values[: vectors.shape[1]], vectors)
-    xp = namespace(vectors)
-    missed = xp.linalg.vector_norm(operator.matmat(vectors) - vectors * found, axis=0)
-    residuals = to_host(missed)
+    vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
+    xp, residuals = namespace(vectors), np.zeros(0)
+    if vectors.shape[1]:
+        missed = operator.matmat(vectors) - vectors * found.there
+        residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
     status = iterated or "converged"
     # Not "any above": a solver that failed on a device leaves NaN.
     limit = 1e-4 if operator.home.dtype == xp.float32 else 1e-6

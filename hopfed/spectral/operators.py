@@ -390,7 +390,10 @@ def explicit(operator: HebbianOperator) -> Array:
     if isinstance(operator.rows, Reread):
         return DenseOperator.from_examples(operator.rows).matrix / operator.mass
     if not hasattr(operator.rows, "dtype"):
-        return kernels.second_moment(operator.rows, operator.weights) / operator.mass
+        # Where they and their squares add up to the number of rows, all weights are 1.
+        ones = operator.mass == operator.sum_sq_weights == operator.rows.shape[0]
+        weights = None if ones else operator.weights
+        return kernels.second_moment(operator.rows, weights) / operator.mass
     xp = namespace(operator.rows)
     rows = xp.astype(operator.rows, xp.float64)
     return (rows.T * (operator.weights / operator.mass)) @ rows

@@ -1,57 +1,72 @@
 // Packing of +-1 into 64-bit words and back, transposes, column sums and row counts of packed bits.
 #include "common.cu"
 
-// One warp makes one word of `words` (m, n_words) from 64 entries of x (m, n).
-// *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else does.
-extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32* seen) {
-    i64 n_words = (n + 63) / 64;
-    i64 id = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    int lane = threadIdx.x % 32;
-    if (id >= m * n_words) return;  // the whole warp
-    i64 row = id / n_words, first = id % n_words * 64;
-    u32 half[2], found = 0;
-    for (int part = 0; part < 2; ++part) {
-        i64 j = first + 32 * part + lane;
-        int value = j < n ? x[row * n + j] : 3;
-        half[part] = __ballot_sync(FULL, value == 1);
-        found |= __ballot_sync(FULL, value == 0) ? 1 : 0;
-        found |= __ballot_sync(FULL, value == -1) ? 2 : 0;
-        found |= __ballot_sync(FULL, value != 0 && value != 1 && value != -1 && j < n) ? 4 : 0;
-    }
-    if (lane == 0) {
-        words[id] = half[0] | (u64)half[1] << 32;
-        if (found & ~*seen) atomicOr(seen, found);
-    }
+// 0x80 in each byte of x that is 0, 0 in the others.
+BOTH u64 zero_bytes(u64 x) {
+    const u64 low = 0x7f7f7f7f7f7f7f7full;
+    return ~(((x & low) + low) | x | low);
 }
 
-#define UNPACKED 4  // entries of a thread, so that the row is found by one division for all
+// A thread makes one byte of `words` (m, n_words) from 8 entries of x (m, n), read at once where
+// rows start at multiples of 8. *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else.
+extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32* seen) {
+    i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    bool zero = false, minus = false, other = false;
+    if (id < m * bytes) {
+        i64 row = id / bytes, first = id % bytes * 8, left = n - first;
+        const i8* from = x + row * n + first;
+        u64 there = left >= 8 ? ~0ull : left > 0 ? (1ull << (8 * left)) - 1 : 0, eight = 0;
+        if (n % 8 == 0 && reinterpret_cast<u64>(x) % 8 == 0) {
+            if (left > 0) eight = *reinterpret_cast<const u64*>(from);
+        } else
+            for (int k = 0; k < 8 && k < left; ++k) eight |= (u64)(u8)from[k] << (8 * k);
+        const u64 every = 0x0101010101010101ull;
+        u64 ones = zero_bytes(eight ^ every) & there;
+        u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
+        zero = none != 0;
+        minus = down != 0;
+        other = (ones | none | down) != (there & (every << 7));
+        // Bit 8 k of the first factor comes to bit 56 + k.
+        reinterpret_cast<u8*>(words)[id] = (u8)((ones >> 7) * 0x0102040810204080ull >> 56);
+    }
+    u32 found = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                (__ballot_sync(FULL, other) ? 4 : 0);
+    if (threadIdx.x % 32 == 0 && found & ~*seen) atomicOr(seen, found);
+}
 
 // out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.
 // `pieces` blocks of threads for each row.
-template <class T>
-__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, T* out) {
+template <class U>
+__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
+    const int each = 8 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
-    i64 first = (i64)(blockIdx.x % pieces) * UNPACKED * blockDim.x + threadIdx.x;
+    i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
     words += row * stride;
     out += row * width;
 #pragma unroll
-    for (int i = 0; i < UNPACKED; ++i) {
-        i64 j = first + i * (i64)blockDim.x;
-        if (j < width) out[j] = j < n ? (T)spin_at(words, j) : (T)0;
+    for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
+        if (first >= width) return;
+        u64 up = first < n ? words[first / 64] >> (first % 64) : 0;
+        u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
+        spread(up, there, width - first, width % each == 0, out + first);
     }
 }
 
 extern "C" __global__ void unpack_int8(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u8*>(out));
+}
+extern "C" __global__ void unpack_bf16(
+    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
     unpack(words, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float32(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(words, stride, pieces, n, width, out);
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u32*>(out));
 }
 extern "C" __global__ void unpack_float64(
     const u64* words, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(words, stride, pieces, n, width, out);
+    unpack(words, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // One warp turns a block of 64 x 64 bits: out (n, ceil(m / 64)) from words (m, n_words).
@@ -101,6 +116,7 @@ extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int*
 
 EXPORT(pack_rows)
 EXPORT(unpack_int8)
+EXPORT(unpack_bf16)
 EXPORT(unpack_float32)
 EXPORT(unpack_float64)
 EXPORT(transpose_bits)

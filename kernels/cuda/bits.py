@@ -14,7 +14,7 @@ from hopfed.kernels.bits import WORD, PackedBits, as_int8, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
-UNPACKED = 4  # entries of a thread that unpacks, as in bits.cu
+UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
 UNPACKED_TYPES = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
 
 
@@ -86,7 +86,7 @@ def pack(x: Any) -> DevicePacked:
     if x.size:
         seen = xp.zeros(1, np.uint32)
         args = (as_int8(x, xp), np.int64(m), np.int64(n), words, seen)
-        device.launch("bits", "pack_rows", blocks(words.size, WARPS), args)
+        device.launch("bits", "pack_rows", blocks(8 * words.size), args)
         found = int(seen[0])
         if found & 4 or found & 3 == 3:
             raise _bad_value(x)
@@ -119,22 +119,24 @@ def unpack_into(
 ) -> None:
     """Write the entries of some rows and words as +-1 into contiguous `out`, the rest of it 0.
 
-    out : (rows, width), int8, float32 or float64; columns beyond the last of `p` become 0.
+    out : (rows, width), int8, float32, float64, or uint16, which is bfloat16; columns beyond the
+        last of `p` become 0.
     seen : where an entry is there, all when None; the others become 0.
     """
     if out.size == 0:
         return
     count, width = rows.stop - rows.start, out.shape[1]
     entries = max(0, min(p.n - WORD * words.start, WORD * (words.stop - words.start), width))
-    planes = [
+    held = [
         plane.words[rows.start :, words.start :] if entries else plane.words
         for plane in ((p,) if seen is None else (p, seen))
     ]
-    pieces = -(-width // (UNPACKED * BLOCK))
+    pieces = -(-width // (UNPACKED // out.itemsize * BLOCK))
     stride = np.int64(p.words.shape[1])
-    args = (*planes, stride, np.uint32(pieces), np.int64(entries), np.int64(width), out)
-    module, kind = ("bits", "") if seen is None else ("planes", "planes_")
-    p.device.launch(module, f"unpack_{kind}{out.dtype.name}", (count * pieces, 1), args)
+    args = (*held, stride, np.uint32(pieces), np.int64(entries), np.int64(width), out)
+    module, planes = ("bits", "") if seen is None else ("planes", "planes_")
+    kind = "bf16" if out.dtype == np.uint16 else out.dtype.name
+    p.device.launch(module, f"unpack_{planes}{kind}", (count * pieces, 1), args)
 
 
 def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:

@@ -74,6 +74,7 @@ class Cuda:
         self.name = properties["name"].decode()
         self.capability = 10 * properties["major"] + properties["minor"]
         self.shared_limit = int(properties["sharedMemPerBlockOptin"])
+        self.processors = int(properties["multiProcessorCount"])
         self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
@@ -109,8 +110,9 @@ class Cuda:
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b) by cuBLAS without any allocation, so that it can be captured.
 
-        Row-major matrices whose rows may be apart (last stride one element); float32, float64, or
-        int8 to int32, the last with sides and pitches that are multiples of 4.
+        Row-major matrices whose rows may be apart (last stride one element); float32, float64, int8
+        to int32, with sides and pitches that are multiples of 4, or uint16 to float32, which stands
+        for bfloat16 (`hopfed.kernels.cuda.bf16`).
         """
         from cupy_backends.cuda.libs import cublas
 
@@ -119,14 +121,15 @@ class Cuda:
         lead = [_pitch(x) for x in (b, a, out)]
         # cuBLAS is column-major: it is asked for the transpose, op(b)^T op(a)^T.
         shape = (int(tb), int(ta), n, m, k)
-        one = np.array(1, np.int32 if a.dtype == np.int8 else a.dtype)
-        beta = np.array(int(add), one.dtype)
+        one = np.array(1, out.dtype)
+        beta = np.array(int(add), out.dtype)
         handle = self.xp.cuda.device.get_cublas_handle()
-        if a.dtype == np.int8:
+        if a.dtype in _MIXED:
+            given, made, compute = _MIXED[a.dtype]
             cublas.gemmEx(
-                handle, *shape, one.ctypes.data, b.data.ptr, _INT8, lead[0], a.data.ptr, _INT8,
-                lead[1], beta.ctypes.data, out.data.ptr, _INT32, lead[2],
-                cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT,
+                handle, *shape, one.ctypes.data, b.data.ptr, given, lead[0], a.data.ptr, given,
+                lead[1], beta.ctypes.data, out.data.ptr, made, lead[2],
+                getattr(cublas, compute), cublas.CUBLAS_GEMM_DEFAULT,
             )  # fmt: skip
             return
         product = cublas.sgemm if a.dtype == np.float32 else cublas.dgemm
@@ -157,6 +160,10 @@ class Cuda:
             stop.synchronize()
             times.append(self.xp.cuda.get_elapsed_time(start, stop) / 1e3)
         return min(times)
+
+    def synchronize(self) -> None:
+        """Wait until all work of the device is done."""
+        self.xp.cuda.Device(self.ordinal).synchronize()
 
     def current(self) -> Any:
         """Context in which new arrays lie on this device."""
@@ -241,7 +248,11 @@ def _direct_gemm(dtype: Any, handle: int, *args: int) -> None:
     _succeed(call(ctypes.c_void_p(handle), *values))
 
 
-_INT8, _INT32 = 3, 10  # CUDA_R_8I, CUDA_R_32I of library_types.h
+# Types of what is given and made, CUDA_R_* of library_types.h, and that of the arithmetic.
+_MIXED = {
+    np.dtype(np.int8): (3, 10, "CUBLAS_COMPUTE_32I"),  # 8I, 32I
+    np.dtype(np.uint16): (14, 0, "CUBLAS_COMPUTE_32F"),  # 16BF, 32F
+}
 
 
 @lru_cache(maxsize=16)

@@ -4,7 +4,6 @@
 #include "common.cu"
 
 #define MISSING -128
-#define UNPACKED 4  // entries of a thread, so that the row is found by one division for all
 #define TILE 64     // rows of a and of b in a block of gram_planes
 #define DEPTH 8     // words staged at a time, of both planes
 
@@ -37,34 +36,40 @@ extern "C" __global__ void pack_planes(
 }
 
 // As `unpack` of bits.cu: 0 where there is no entry.
-template <class T>
+template <class U>
 __device__ void unpack(
-    const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, T* out) {
+    const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
+    const int each = 8 / sizeof(U);
     i64 row = blockIdx.x / pieces;
-    i64 first = (i64)(blockIdx.x % pieces) * UNPACKED * blockDim.x + threadIdx.x;
+    i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
     signs += row * stride;
     seen += row * stride;
     out += row * width;
 #pragma unroll
-    for (int i = 0; i < UNPACKED; ++i) {
-        i64 j = first + i * (i64)blockDim.x;
-        if (j >= width) continue;
-        bool there = j < n && (seen[j >> 6] >> (j & 63)) & 1;
-        out[j] = there ? (T)spin_at(signs, j) : (T)0;
+    for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
+        if (first >= width) return;
+        u64 up = first < n ? signs[first / 64] >> (first % 64) : 0;
+        u64 there = first < n ? seen[first / 64] >> (first % 64) : 0;
+        if (first < n && n - first < each) there &= (1ull << (n - first)) - 1;
+        spread(up, there, width - first, width % each == 0, out + first);
     }
 }
 
 extern "C" __global__ void unpack_planes_int8(
     const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(signs, seen, stride, pieces, n, width, reinterpret_cast<u8*>(out));
+}
+extern "C" __global__ void unpack_planes_bf16(
+    const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
     unpack(signs, seen, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_planes_float32(
     const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(signs, seen, stride, pieces, n, width, out);
+    unpack(signs, seen, stride, pieces, n, width, reinterpret_cast<u32*>(out));
 }
 extern "C" __global__ void unpack_planes_float64(
     const u64* signs, const u64* seen, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(signs, seen, stride, pieces, n, width, out);
+    unpack(signs, seen, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // out (ma, mb) += a b^T, as `gram_popcount` of gram.cu: signs that agree less signs that differ,
@@ -120,6 +125,7 @@ extern "C" __global__ void __launch_bounds__(256) gram_planes(
 
 EXPORT(pack_planes)
 EXPORT(unpack_planes_int8)
+EXPORT(unpack_planes_bf16)
 EXPORT(unpack_planes_float32)
 EXPORT(unpack_planes_float64)
 EXPORT(gram_planes)

@@ -2,17 +2,18 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hopfed.bench.harness.ceilings import bound, ceilings
-from hopfed.bench.harness.devices import CPU, Device, cuda
+from hopfed.bench.harness.devices import CPU, Device, gpu
 from hopfed.bench.harness.measure import Row, measure_point
 from hopfed.bench.harness.record import Cost, Pair, Sweep, Target, Way, cross
 from hopfed.bench.harness.report import exponents, measure_pair, steps
 from hopfed.bench.harness.timing import best_seconds
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError, BackendError, HopfedError
 
 CEILING = {"copy": 100.0, "float32": 10.0}
 
@@ -46,6 +47,13 @@ def test_the_longer_of_moving_and_computing_binds():
     assert bound(Cost(100, {"float32": 30}), CEILING) == (3.0, "float32")
     assert bound(Cost(0, {"float32": 1, "words": 4}), {**CEILING, "words": 1.0}) == (4.1, "words")
     assert bound(Cost(100, {"words": 1}), CEILING) is None
+    tensor = {**CEILING, "words": 1.0, "b1": 256.0, "int8": 64.0}  # 128 operations for a word
+    assert bound(Cost(0, {"words": 4}), tensor) == (2.0, "b1")
+    assert bound(Cost(0, {"words": 4}), {**tensor, "b1": 1.0}) == (4.0, "words")
+    both = {"signed": 20, "float32": 10}
+    assert bound(Cost(0, both), CEILING) == (3.0, "float32")
+    assert bound(Cost(0, both), {**CEILING, "bf16": 240.0}) == (1.5, "float32")
+    assert bound(Cost(0, {"signed": 20}), {**CEILING, "bf16": 240.0}) == (0.5, "bf16")
 
 
 def test_rows():
@@ -159,7 +167,7 @@ def test_calls_are_taken_in_turn():
 
 def test_ceilings_of_the_cpu(monkeypatch):
     monkeypatch.setattr("hopfed.bench.harness.ceilings.COPY_BYTES", 1 << 20)
-    monkeypatch.setattr("hopfed.bench.harness.ceilings.SIDE", {"cpu": 64})
+    monkeypatch.setattr("hopfed.bench.harness.ceilings.SIDE", 64)
     monkeypatch.setattr("hopfed.bench.harness.ceilings.PASSES", 4)
     monkeypatch.setattr("hopfed.bench.harness.ceilings.BUDGET", 0.0)
     found = ceilings(CPU)
@@ -167,7 +175,13 @@ def test_ceilings_of_the_cpu(monkeypatch):
     assert all(rate > 0 for rate in found.values())
 
 
-def test_absence_of_a_gpu_has_a_reason():
-    device, word = cuda()
-    assert word
-    assert device is None or device.name == "cuda"
+def test_absence_of_a_gpu_has_a_reason(monkeypatch):
+    assert gpu()[1]
+    monkeypatch.setattr("hopfed.kernels.cuda.device.cuda", lambda n: SimpleNamespace(name="a chip"))
+    assert gpu() == (True, "a chip")
+    monkeypatch.setattr("hopfed.kernels.cuda.device.cuda", missing)
+    assert gpu() == (False, "no chip")
+
+
+def missing(ordinal):
+    raise BackendError("no chip")

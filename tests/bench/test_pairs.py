@@ -1,11 +1,13 @@
 """Every pair at sizes of no interest: its ways agree, and its counts are those of a hand."""
 
+from shutil import which
 from types import SimpleNamespace
 
 import pytest
+from emulator.device import Emulated
 
 from hopfed.bench import PAIRS, load
-from hopfed.bench.harness.devices import CPU
+from hopfed.bench.harness.devices import CPU, of
 from hopfed.bench.harness.measure import measure_point
 
 CEILING = {"copy": 1e10, "float32": 1e11, "float64": 5e10, "words": 4e10}
@@ -53,6 +55,24 @@ def test_ways_agree(name):
     assert rows[1].ratio == 1.0
 
 
+ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
+
+
+@pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
+@pytest.mark.parametrize("name", [name for name in PAIRS if load(name).cuda])
+def test_ways_agree_on_a_device(name):
+    rows = measure_point(load(name), TINY[name], of(Emulated()), CEILING, 0.0)
+    assert {(name, row.way) for row in rows if row.absent} <= ON_THE_HOST
+    assert not rows[0].absent
+    for row in rows:
+        assert row.absent or (row.device, row.share > 0) == ("cuda", True)
+
+
+def test_pairs_that_no_device_runs_are_those_of_the_processor():
+    left = {name for name in PAIRS if not load(name).cuda}
+    assert left == {"round", "train", "neighbours", "recall", "serial"}
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_sizes_vary_more_than_one_letter(name):
     pair = load(name)
@@ -78,14 +98,14 @@ BY_HAND = [
     ("build", {"M": 128, "N": 2}, 0, 256 + 4 * 32 + 64, {"words": 3 * 2}),
     ("build", {"M": 128, "N": 2}, 1, 256 * 9 + 16, {"float32": 2 * 3 * 128}),
     # 10 x 64 bits are 80 bytes, read twice; X and C X 64 x 3, eta X 10 x 3 out and in, in float32.
-    ("products", {"M": 10, "N": 64, "k": 3}, 0, 160 + 4 * 444, {"float32": 2 * 1920}),
+    ("products", {"M": 10, "N": 64, "k": 3}, 0, 160 + 4 * 444, {"signed": 2 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 1, 2 * 2560 + 4 * 444, {"float32": 4 * 1920}),
     ("products", {"M": 10, "N": 64, "k": 3}, 2, 13 * 640 + 4 * 444, {"float32": 4 * 1920}),
     # Twice the bits, and twice the counting or adding.
     ("gaps-pack", {"M": 2, "N": 65}, 0, 130 + 2 * 32, {}),
     ("gaps-pack", {"M": 2, "N": 65}, 1, 130 + 32, {}),
     ("gaps-gram", {"M": 2, "N": 65}, 0, 2 * 32 + 16, {"words": 12}),
-    ("gaps-products", {"M": 10, "N": 64, "k": 3}, 0, 320 + 4 * 444, {"float32": 4 * 1920}),
+    ("gaps-products", {"M": 10, "N": 64, "k": 3}, 0, 320 + 4 * 444, {"signed": 4 * 1920}),
     # 2 x 3 layers of 10 spins: 60 in and out; five times a factor of 10 x 5 float32, two products
     # of 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
     (
@@ -144,6 +164,6 @@ def test_cost_of_a_spectrum_by_hand():
     assert gram.operations["words"] == 16 * 17 / 2
     assert gram.operations["float64"] == pytest.approx(2 * 4 / 3 * 16**3 + 6 * 16 * 64 * 2)
     one, three = (ways["Krylov route"].cost(SimpleNamespace(products=n)) for n in (1, 3))
-    assert one.operations["float32"] == 2 * 16 * 64 * 64
+    assert one.operations == {"signed": 2 * 16 * 64 * 64, "float32": 0}
     # Three pairs of blocks, each twice through Q^T B and Q times that.
-    assert three.operations["float32"] == 3 * one.operations["float32"] + 3 * 8 * 64 * 64 * 64
+    assert three.operations == {"signed": 3 * 2 * 16 * 64 * 64, "float32": 3 * 8 * 64 * 64 * 64}

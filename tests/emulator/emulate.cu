@@ -4,7 +4,8 @@
 // operations; blocks follow one another. Between two barriers a thread runs alone, in the order that
 // `set_order` chose, and shared memory is poisoned before every block, so a barrier that is missing
 // shows in the numbers. It tests indices, barriers and arithmetic, and knows nothing of speed.
-// Blocks are one-dimensional, of whole warps, and no thread may return before the last barrier.
+// Blocks are one-dimensional, of whole warps. A thread that returns before the last barrier leaves
+// the others there for ever, which a launch answers with 0.
 #include "common.cu"
 
 #if !defined(__CUDACC__) && !defined(HOPFED_EMULATE)
@@ -53,6 +54,7 @@ static std::vector<double> shared;
 static Gate block;
 static jmp_buf scheduler;
 static int current;
+static i64 moves;  // arrivals at barriers, departures from them, and ends of threads
 // In which the threads of a block run: 0 forward, 1 reversed, 2 strided, all of them in turn; 3 and
 // 4 warp by warp, each as far as it can without the others, from the first or from the last.
 static int order;
@@ -74,6 +76,7 @@ static void yield() {
 }
 static void wait(Gate& gate, int members) {
     int generation = gate.generation;
+    ++moves;
     if (++gate.arrived == members) {
         gate.arrived = 0;
         ++gate.generation;
@@ -83,6 +86,7 @@ static void wait(Gate& gate, int members) {
         yield();
     }
     fibres[current].held = false;
+    ++moves;
 }
 static void wait_warp() { wait(warps[current / 32], 32); }
 
@@ -102,6 +106,7 @@ struct Launch {
     static void enter() {
         apply(kernel, args);
         fibres[current].done = true;
+        ++moves;
         _longjmp(scheduler, 1);
     }
 };
@@ -131,20 +136,22 @@ static int turns(int first, int number, int threads) {
     return left;
 }
 
-// Turns of a warp until its threads wait for the other warps, or end.
+// Turns of a warp until its threads wait for the other warps, for one that has ended, or end.
 static int advance(int first, int threads) {
     for (;;) {
+        i64 before = moves;
         int left = turns(first, 32, threads), held = 0;
         for (int turn = first; turn < first + 32; ++turn) {
             const Fibre& f = fibres[place(turn, threads)];
             held += f.held && !f.done;
         }
-        if (held == left) return left;
+        if (held == left || moves == before) return left;
     }
 }
 
+// Whether all threads came to their end: one that left others at a barrier is waited for in vain.
 template <class K>
-static void run_block(int threads) {
+static bool run_block(int threads) {
     poison();
     for (int i = 0; i < threads; ++i) {
         Fibre& f = fibres[i];
@@ -157,15 +164,18 @@ static void run_block(int threads) {
     }
     int together = order < 3 ? threads : 32;
     for (int left = threads; left;) {
+        i64 before = moves;
         left = 0;
         for (int first = 0; first < threads; first += together)
             left += order < 3 ? turns(first, together, threads) : advance(first, threads);
+        if (moves == before) return false;
     }
+    return true;
 }
 
 // Same arguments as cuLaunchKernel: the kernel's own come as pointers to their values.
 template <class K>
-static void launch(K kernel, const int* grid, int threads, int bytes, void** args) {
+static bool launch(K kernel, const int* grid, int threads, int bytes, void** args) {
     Launch<K>::kernel = kernel;
     Launch<K>::args = args;
     fibres.resize(threads);
@@ -180,16 +190,17 @@ static void launch(K kernel, const int* grid, int threads, int bytes, void** arg
     for (unsigned y = 0; y < gridDim.y; ++y)
         for (unsigned x = 0; x < gridDim.x; ++x) {
             blockIdx = {x, y, 0};
-            run_block<K>(threads);
+            if (!run_block<K>(threads)) return false;
         }
+    return true;
 }
 }  // namespace emu
 
 extern "C" void set_order(int order) { emu::order = order; }
 
 #define EXPORT(name)                                                                       \
-    extern "C" void launch_##name(const int* grid, int threads, int bytes, void** args) { \
-        emu::launch(name, grid, threads, bytes, args);                                     \
+    extern "C" int launch_##name(const int* grid, int threads, int bytes, void** args) {  \
+        return emu::launch(name, grid, threads, bytes, args);                              \
     }
 
 static inline void __syncthreads() { emu::wait(emu::block, blockDim.x); }

@@ -10,11 +10,11 @@ itself. Without a device a stage is skipped and says so; with HOPFED_REQUIRE=cup
 Needed: hopfed and its dependencies (`pip install -e '.[cuda13,test]'`, or `cuda12`): numpy, scipy,
 numba, h5py, click, rich, matplotlib, scikit-learn, pyarrow, array-api-compat, threadpoolctl,
 cupy-cuda13x with CUDA's libraries; pytest and hypothesis for the stage `tests`. Where torch is
-installed too, the stage `neural`, the ceiling bf16 and the copies of `recovery` are measured, and
-where compute-sanitizer is, the stage `sanitizer`. A C++ compiler is for `--emulate` alone.
+installed too, the stage `neural` and the copies of `recovery` are measured, and where
+compute-sanitizer is, the stage `sanitizer`. A C++ compiler is for `--emulate` alone.
 
-`--emulate` rehearses the stages `kernels` and `recovery` on the device of tests/emulator with small
-sizes; its times mean nothing. A stage may also be the path of a script.
+`--emulate` rehearses the stages `ceilings`, `kernels` and `recovery` on the device of
+tests/emulator with small sizes; its times mean nothing. A stage may also be the path of a script.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIMITS = {
     "kernels": 240,
     "recovery": 300,
     "neural": 150,
-    "bench": 420,
+    "bench": 540,
     "sanitizer": 420,
 }  # seconds
 OTHER_LIMIT = 120  # of a script

@@ -10,9 +10,9 @@ from emulator.device import Emulated
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
-from hopfed.kernels.cuda import bits, gram, products, scoring
+from hopfed.kernels.cuda import bf16, bits, gram, products, scoring
 
-SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (0, 5), (70, 0)]
+SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (7, 72), (0, 5), (70, 0)]
 
 
 def signs(shape, seed=0):
@@ -44,6 +44,27 @@ def test_packing_any_dtype_and_strides(device, dtype):
     x = x if dtype == np.bool_ else x.astype(dtype)
     got = bits.pack(device.xp.asarray(x)[::2, ::-3])
     np.testing.assert_array_equal(got.words.get(), kernels.pack(x[::2, ::-3]).words)
+
+
+@pytest.mark.parametrize("first", range(9))
+def test_packing_where_memory_is_not_aligned(device, first):
+    flat = signs(9 + 5 * 72)
+    x = device.xp.asarray(flat)[first : first + 5 * 72].reshape(5, 72)
+    wanted = kernels.pack(flat[first : first + 5 * 72].reshape(5, 72))
+    np.testing.assert_array_equal(bits.pack(x).words.get(), wanted.words)
+
+
+@pytest.mark.parametrize("width", [72, 75])  # rows whose entries are read eight at a time, or not
+def test_every_byte_is_told_from_every_other(device, width):
+    for value in range(-128, 128):
+        x = np.ones((2, width), np.int8)
+        x[1, (8, 15, 71, width - 1)[value % 4]] = value
+        there = device.xp.asarray(x)
+        if value in (-1, 0, 1):
+            np.testing.assert_array_equal(bits.pack(there).words.get(), kernels.pack(x).words)
+            continue
+        with pytest.raises(ArgumentError, match=f"got {value} at row 1"):
+            bits.pack(there)
 
 
 def test_packing_refuses_what_the_cpu_refuses(device):
@@ -132,12 +153,66 @@ def test_products(device, monkeypatch, shape, dtype):
             assert got.dtype == wanted.dtype
             tolerance = 1e-4 if dtype == np.float32 else 1e-10
             np.testing.assert_allclose(got.get(), wanted, rtol=tolerance, atol=10 * tolerance)
+        if dtype == np.float32:
+            ways = [products.matmat(p, device.xp.asarray(X), method=m) for m in products.METHODS]
+            np.testing.assert_allclose(ways[1].get(), ways[0].get(), rtol=1e-4, atol=1e-3)
+            turned = products.rmatmat(p, device.xp.asarray(U), method="bf16").get()
+            np.testing.assert_allclose(turned, kernels.rmatmat(host, U), rtol=1e-4, atol=1e-3)
     vector = products.matmat(p, device.xp.ones(shape[1], dtype))
     np.testing.assert_allclose(vector.get(), x.sum(axis=1))
     with pytest.raises(ArgumentError, match="X must be"):
         products.matmat(p, device.xp.ones((shape[1] + 1, 2)))
     with pytest.raises(ArgumentError, match="a CuPy array"):
         products.matmat(p, np.ones((shape[1], 2)))
+
+
+def test_three_terms_of_sixteen_bits_are_the_number(device):
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((50, 7)) * 10.0 ** rng.integers(-20, 20, (50, 7))).astype(np.float32)
+    terms = bf16.split(device.xp, device.xp.asarray(x)).get()
+    assert (terms.dtype, terms.shape) == (np.uint16, (50, 24))  # 3 x 7, and zeros
+    first, second, third = (bf16.widened(terms[:, i : i + 7]).astype(float) for i in (0, 7, 14))
+    np.testing.assert_array_equal(first + second + third, x)
+    assert (abs(second) <= 2**-8 * abs(first)).all()
+    assert (terms[:, 21:] == 0).all()
+
+
+class Chip(Emulated):
+    """A device on which products of 16 bits take so long, and keep so many digits."""
+
+    def __init__(self, seconds, digits):
+        super().__init__(ordinal=100)
+        self.taken, self.digits = seconds, digits
+
+    def seconds(self, work, repeats=1):
+        self.launches.clear()
+        work()
+        return self.taken if "unpack_bf16" in self.launches else 1.0
+
+    def gemm(self, a, b, out, *, ta, tb, add):
+        super().gemm(a, b, out, ta=ta, tb=tb, add=add)
+        if a.dtype == np.uint16:
+            out[...] = out.astype(np.float64).round(self.digits).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "digits", "way"), [(0.5, 9, "bf16"), (2.0, 9, "float32"), (0.5, 1, "float32")]
+)
+def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, seconds, digits, way):
+    monkeypatch.setattr(products, "_fastest", {})
+    chip = Chip(seconds, digits)
+    assert [products.fastest(chip, k) for k in (1, 17)] == [way, way]
+    p, X = bits.pack(chip.xp.asarray(signs((9, 70)))), chip.xp.ones((70, 3), np.float32)
+    chip.launches.clear()
+    found = kernels.matmat(p, X)
+    assert ("unpack_bf16" in chip.launches) is (way == "bf16")
+    np.testing.assert_array_equal(found[:, 0].get(), kernels.unpack(p).get().sum(axis=1))
+    chip.launches.clear()
+    kernels.matmat(p, X.astype(np.float64))
+    assert "unpack_bf16" not in chip.launches
+    chip.capability = 75
+    monkeypatch.setattr(products, "_fastest", {})
+    assert products.fastest(chip, 1) == "float32"
 
 
 def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
@@ -155,6 +230,7 @@ def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
             return empty(shape, dtype)
 
     short = (1, 2) if device.name != "emulated device" else ()
+    products.fastest(device, 2)  # beforehand: that is measured
     kept, limit = device.xp, 2000
     ones = device.xp.ones((100, 2))
     monkeypatch.setattr(device, "xp", Scarce())

@@ -100,10 +100,13 @@ def test_the_public_functions(device):
         kernels.gram_accumulate(device.xp.zeros((3, 3), np.int32), p)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, "bf16"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_products(device, monkeypatch, shape, dtype):
     monkeypatch.setattr("hopfed.kernels.cuda.products.BYTES", 1 << 15)  # several tiles
+    if dtype == "bf16":
+        dtype = np.float32
+        monkeypatch.setattr("hopfed.kernels.cuda.products.fastest", lambda device, k: "bf16")
     x, rng = gappy(shape), np.random.default_rng(0)
     X, U = (rng.integers(-9, 9, (n, 5)).astype(dtype) for n in shape[::-1])
     p, there = packed(device, x), (x != 0).astype(int)

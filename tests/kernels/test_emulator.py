@@ -115,18 +115,40 @@ def test_the_number_of_active_blocks_is_that_of_those_that_go_on(order):
     assert not cleared.any()
 
 
-def test_a_barrier_less_is_noticed(monkeypatch):
+@pytest.fixture
+def without(monkeypatch):
+    """Leave out a barrier, named as by `barriers`."""
+
+    def leave_out(barrier):
+        monkeypatch.setenv(WITHOUT, barrier)
+        emulator._library.cache_clear()
+
+    yield leave_out
+    emulator._library.cache_clear()
+
+
+def test_a_barrier_less_is_noticed(without):
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
     from hopfed.kernels.cuda import bits, gram
 
-    monkeypatch.setenv(WITHOUT, "gram:0")
-    emulator._library.cache_clear()
-    try:
-        device = Emulated()
-        found = gram.gram(bits.pack(device.xp.asarray(x)), "popcount").get()
-    finally:
-        emulator._library.cache_clear()
+    without("gram:0")
+    found = gram.gram(bits.pack(Emulated().xp.asarray(x)), "popcount").get()
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_threads_that_pass_a_barrier_by_are_an_error(without, order):
+    """Without the last barrier of a sweep the counts are reset before all have read them."""
+    from hopfed.kernels.cuda import layered
+
+    rng, device = np.random.default_rng(0), Emulated(order=order)
+    state = device.xp.asarray(rng.choice(np.array([-1, 1], np.int8), (1, 2, 40)))
+    W = device.xp.asarray(rng.integers(-8, 9, (40, 5)) / 32)
+    run = layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
+    assert run.updates.get() == [2]  # it goes on after the first
+    without("sweep:6")
+    with pytest.raises(BackendError, match="layered_sweep: some threads wait at a barrier"):
+        layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
 
 
 @pytest.mark.slow

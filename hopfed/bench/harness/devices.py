@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -12,7 +11,7 @@ import numpy as np
 
 from hopfed.bench.harness.record import Data
 from hopfed.errors import BackendError
-from hopfed.kernels.place import place
+from hopfed.kernels.place import Place, place
 
 
 @dataclass(frozen=True)
@@ -22,6 +21,7 @@ class Device:
     name: str  # "cpu" or "cuda"
     xp: ModuleType  # NumPy or CuPy
     synchronise: Callable[[], Any]  # waits until the device has finished all work
+    there: Any = None  # as the kernels see it, `hopfed.kernels.cuda.device.Cuda`
 
     def put(self, data: Data) -> dict[str, Any]:
         """Move the arrays of `data` to the device, and add the array library as "xp"."""
@@ -32,19 +32,17 @@ class Device:
 CPU = Device("cpu", np, lambda: None)
 
 
-def cuda(ordinal: int = 0) -> tuple[Device | None, str]:
-    """Return a CUDA device and its name, or None and the reason why there is none."""
-    if importlib.util.find_spec("cupy") is None:
-        return None, "CuPy is not installed"
-    import cupy
+def of(there: Any) -> Device:
+    """Return a CUDA device that the kernels know as `there`."""
+    return Device("cuda", there.xp, there.synchronize, there)
 
+
+def gpu() -> tuple[bool, str]:
+    """Tell whether there is a CUDA device, and its name or the reason why there is none."""
     try:
-        if cupy.cuda.runtime.getDeviceCount() <= ordinal:
-            return None, f"CuPy {cupy.__version__} finds no CUDA device {ordinal}"
-        name = cupy.cuda.runtime.getDeviceProperties(ordinal)["name"].decode()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return None, f"CuPy {cupy.__version__} finds no CUDA device ({error})"
-    return Device("cuda", cupy, cupy.cuda.Device(ordinal).synchronize), name
+        return True, Place(0).open().name
+    except BackendError as error:
+        return False, str(error)
 
 
 def named(word: str) -> Device:
@@ -54,10 +52,5 @@ def named(word: str) -> Device:
     ------
     BackendError : it is not there.
     """
-    ordinal = place(word).ordinal
-    if ordinal is None:
-        return CPU
-    device, why = cuda(ordinal)
-    if device is None:
-        raise BackendError(f"device {word}: {why}")
-    return device
+    there = place(word).open()
+    return CPU if there is None else of(there)

@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-from hopfed.bench.harness.devices import cuda
+from hopfed.bench.harness.devices import gpu
 from hopfed.kernels.cpu.threads import thread_count
 from hopfed.runs import provenance
 
@@ -23,14 +23,14 @@ def describe() -> dict[str, str]:
         f"{p['internal_api']} {p.get('version') or ''}, threads: {p['num_threads']}" for p in pools
     }
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    device, word = cuda()
+    there, word = gpu()
     return {
         "processor": _processor(),
         "cores": str(cores or 1),
         "kernel threads": str(thread_count()),
         "memory": f"{_memory() / 2**30:.0f} GiB",
         "BLAS": "; ".join(sorted(blas)) or "unknown",
-        "GPU": word if device else f"not yet measured: {word}",
+        "GPU": word if there else f"not yet measured: {word}",
         **{k: v for k, v in provenance().items() if k != "machine"},
     }
 

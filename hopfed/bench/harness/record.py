@@ -20,8 +20,9 @@ class Cost:
     ----------
     bytes : bytes read and written by every pass over an input, output or array-sized temporary. If
         the array stays in a cache, a pass may be faster than copy bandwidth.
-    operations : unit -> number. Units are "float32" and "float64" (additions and multiplications)
-        and "words" (one exclusive-or and population count of 64 bits).
+    operations : unit -> number. Units are "float32" and "float64" (additions and multiplications),
+        "signed" (additions of float32 numbers, each with a sign), and "words" (one exclusive-or and
+        population count of 64 bits).
     """
 
     bytes: float

@@ -94,16 +94,24 @@ def _gram(t: Timer) -> None:
 
 def _products(t: Timer) -> None:
     """Products with thin matrices; the bits are read once, the operations those of the numbers."""
+    from hopfed.kernels.cuda import products
+
     M, N = t.sizes["M"], t.sizes["N"]
-    p = host.pack(t.signs(M, N))
-    for kind, widths in ((np.float32, (1, 20, 64, 128)), (np.float64, (20,))):
-        name = np.dtype(kind).name
+    p, many = host.pack(t.signs(M, N)), (1, 20, 64, 128)
+    for name, widths in (("float32", many), ("bf16", many), ("float64", (20,))):
+        kind = np.float64 if name == "float64" else np.float32
+        terms = 3.0 if name == "bf16" else 1.0
         for k in widths:
             X, U = t.normal(N, k, dtype=kind), t.normal(M, k, dtype=kind)
             moved = M * N / 8 + np.dtype(kind).itemsize * k * (M + N)
-            counts = {name: 2.0 * M * N * k}
-            t.time(f"matmat {name} k = {k}", partial(host.matmat, p, X), moved, **counts)
-            t.time(f"rmatmat {name} k = {k}", partial(host.rmatmat, p, U), moved, **counts)
+            counts = {name: 2.0 * terms * M * N * k}
+            more = {} if name == "float64" else {"fastest": products.fastest(t.device, k)}
+            matmat, rmatmat = (
+                partial(work, p, Y, method=name)
+                for work, Y in ((products.matmat, X), (products.rmatmat, U))
+            )
+            t.time(f"matmat {name} k = {k}", matmat, moved, more, **counts)
+            t.time(f"rmatmat {name} k = {k}", rmatmat, moved, more, **counts)
 
 
 def _spectra(t: Timer) -> None:

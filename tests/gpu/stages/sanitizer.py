@@ -35,7 +35,11 @@ def work(rows: Rows) -> None:
 def touch(device) -> None:
     """Run every kernel on shapes that are no multiples of anything."""
     from hopfed import kernels
-    from hopfed.kernels.cuda import gram, layered_run
+    from hopfed.bench.harness.device_ceilings import Sizes, measures
+    from hopfed.kernels.cuda import gram, layered_run, products
+
+    for measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).values():
+        measure()
 
     rng = np.random.default_rng(0)
 
@@ -54,6 +58,9 @@ def touch(device) -> None:
             for dtype in (np.int8, np.float32, np.float64):
                 kernels.unpack(p, dtype)
             kernels.matmat(p, real(shape[1], 3)), kernels.rmatmat(p, real(shape[0], 3))
+            planes = (p.signs, p.seen) if hasattr(p, "seen") else (p,)
+            X = real(shape[1], 3).astype(np.float32)
+            products.matmat(planes[0], X, *planes[1:], method="bf16")
         for method in gram.available(device):
             gram.gram(kernels.pack(x), method)
         for null in ("signs", "permute"):

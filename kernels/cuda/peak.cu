@@ -1,5 +1,4 @@
-// Loops of nothing but the instructions whose rate bounds the kernels. They are compiled with
-// common.cu of the kernels put in.
+// Loops of nothing but the instructions whose rate bounds the kernels.
 #include "common.cu"
 
 #define CHAINS 8  // independent results of a warp, so that one does not wait for the last
