@@ -193,7 +193,8 @@ def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarr
     good, better = _taken(before, after, N)
     states = polished(V, xp.where(better[:, None], fitted, states), SWEEPS)
     fresh, good, scores = held.fetch(states, good, xp.where(better, after[0], before[0]))
-    return fresh[good][np.argsort(-scores[good], kind="stable")]
+    kept: np.ndarray = fresh[good][np.argsort(-scores[good], kind="stable")]
+    return kept
 
 
 def _taken(
