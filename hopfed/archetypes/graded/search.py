@@ -14,6 +14,7 @@ from hopfed.archetypes.graded.splitting import halves
 from hopfed.archetypes.graded.starts import joint_start, kmeans_start
 
 QUALITY = 0.5  # at which patterns of +-1 enter
+MISSES = 2  # starts with one more class that gain nothing, in a row, before they end
 HOPE = 3.0  # times what a trial gained lately it may still gain
 
 
@@ -23,7 +24,8 @@ class Search:
 
     Attributes
     ----------
-    starts : k-means starts, beside the one from joint diagonalisation.
+    starts : k-means starts with a class for each direction of the spectrum, beside the one from
+        joint diagonalisation and those with more classes.
     short, long : exchanges of a trial, and of the fit that is kept.
     exchanges : after which no further merge or split is tried.
     most : classes at most.
@@ -114,16 +116,25 @@ def begin(
     """Best of all starts, by evidence, after a short fit each; that one is fitted on."""
     fits = [single(owners, prior)]
     root = np.sqrt(variances)[:, None]
+    V, unwhiten = U / root, U * root
     size = min(U.shape[1], search.most)
+
+    def of_means(size: int, draw: int) -> Fit:
+        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
+        return iterate(owners, sums, prior, search.short)
+
     if size > 1:
-        V, unwhiten = U / root, U * root
-        for draw in range(search.starts):
-            sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
-            fits.append(iterate(owners, sums, prior, search.short))
+        fits += [of_means(size, draw) for draw in range(search.starts)]
         start = joint_start(owners, V, unwhiten, prior)
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
     best = max(fits, key=lambda f: f.evidence)
+    misses = 0
+    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
+        size += 1
+        larger = of_means(size, search.starts + misses)
+        misses = 0 if larger.evidence > best.evidence else misses + 1
+        best = max(best, larger, key=lambda f: f.evidence)
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
