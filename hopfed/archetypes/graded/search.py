@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, expect, improve, iterate
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, label_gain
 from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.splitting import halves
+from hopfed.archetypes.graded.splitting import Halves, halves, without_tails
 from hopfed.archetypes.graded.starts import joint_start, kmeans_start
 
 QUALITY = 0.5  # at which patterns of +-1 enter
@@ -194,18 +195,28 @@ def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
     """
     if fit.size >= search.most:
         return None
-    parts = halves(owners, fit, draw)
-    order = np.argsort(-parts.gains)
-    sure = order[parts.gains[order] > 0][: search.most - fit.size]
-    choices = [sure] if len(sure) > 1 else []
-    choices += [order[:1], order[1:2]]
-    for chosen in choices:
-        if len(chosen) == 0 or owners.exchanges >= search.exchanges:
-            continue
-        trial = _persistent(owners, parts.sums(chosen), fit, search)
-        if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
-            return trial
+    for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
+        parts = parted(owners, fit)
+        for chosen in _promising(parts, search.most - fit.size, most):
+            if owners.exchanges >= search.exchanges:
+                return None
+            trial = _persistent(owners, parts.sums(chosen), fit, search)
+            if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
+                return trial
     return None
+
+
+def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
+    """Which classes to split together, in the order in which that is tried.
+
+    Parameters
+    ----------
+    room : classes that may be split at once.
+    alone : classes that are tried one by one.
+    """
+    order = np.argsort(-parts.gains)
+    sure = order[parts.gains[order] > 0][:room]
+    return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
 
 
 def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:
