@@ -26,6 +26,7 @@ from hopfed.archetypes.graded.owners import (
     standardised,
     total,
 )
+from hopfed.archetypes.graded.weaker import weaker
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
 
@@ -147,7 +148,7 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
     -------
     by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
     the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
-    `leaning`, the gain in nats where rows may lie off their class.
+    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker.
     Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
     """
     answers = ask_together(worlds, row_sums, [{}] * len(worlds))
@@ -158,4 +159,5 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
         "certainty": s[2],
         "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
         "leaning": leaning(worlds, sums),
+        "weaker": weaker(worlds, sums),
     }

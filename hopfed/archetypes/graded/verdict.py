@@ -50,6 +50,7 @@ ROW_TESTS = (
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
     ("leaning", 1.0, 0.0, 4 / 3),
+    ("weaker", 1.0, 0.0, 4 / 3),
 )
 
 
@@ -353,6 +354,7 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
     says = {
         "certainty": between,
         "leaning": between,
+        "weaker": "rows are weaker than their class, all alike",
         "spread": "rows fit their class {} evenly than rows of classes do",
         "overlap spread": "the likeness of rows to their class varies {} than in classes",
     }
