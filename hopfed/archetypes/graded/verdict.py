@@ -6,8 +6,9 @@ Two tests, both against replicas of the fitted classes (`replicas`):
   depend on each other within classes, and the leading eigenvectors say which.
 - *rows*: rows between classes make the surest responsibility lower than classes would, and the
   likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
-  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps otherwise than rows of a class
-  do. Second moments do not see this: a trait cut into enough classes leaves white residuals.
+  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
+  otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
+  leaves white residuals.
 
 Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
 that span fewer directions than their number needs must also be ones that rows are sure of.
