@@ -5,11 +5,13 @@ What owners and server say to each other, each line one kind of exchange (`Owner
 1. column sums up;
 2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
    sums over the nearest rows up; K x K sums of random groups up;
-3. classes down; per class the count, the N sums and numbers of observed entries, and one
-   log-likelihood up. This is a step of expectation maximisation, and most exchanges are it;
-4. for each class a direction down, its product with the class's residual moment up (splitting);
-5. the verdict: the same of the residuals of all rows, and sums over rows, five and six; of the
-   rows and of replicas that the owners draw themselves.
+3. classes down; per class the count, the N sums and numbers of observed entries, per pair of
+   classes how often rows may be of both, and one log-likelihood up. This is a step of expectation
+   maximisation, and most exchanges are it;
+4. for each class a direction down, its product with the class's residual moment up, and the sums
+   over its rows that are explained well (splitting);
+5. the verdict: the same of the residuals of all rows, and sums over rows, five, six and twenty; of
+   the rows and of replicas that the owners draw themselves.
 
 The operator, from which the whitened spectrum comes, travels before that, as in
 `hopfed.recovery.one_round`.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, class_sums
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, sums_and_pairs
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.federation.messages import Message
 
@@ -49,7 +49,7 @@ def told(classes: Mixture) -> tuple[Message, Message]:
 
 def expect(owners: Owners, classes: Mixture, prior: Prior) -> Fit:
     """Ask for the sums over given classes: one exchange."""
-    sums = prior.collect(owners.ask(class_sums, *told(classes)))
+    sums = prior.collect(owners.ask(sums_and_pairs, *told(classes)))
     owners.heard = classes
     prior = prior.fitted(sums)
     return Fit(classes, sums, prior, prior.evidence(classes, sums))
@@ -66,7 +66,8 @@ def maximise(fit: Fit) -> Mixture:
     sums = fit.sums
     kept = sums.counts.sum(axis=0) >= EMPTY
     if not kept.all() and kept.any():
-        sums = ClassSums(sums.counts[:, kept], sums.signed[kept], sums.seen[kept])
+        pairs = None if sums.pairs is None else sums.pairs[np.ix_(kept, kept)]
+        sums = ClassSums(sums.counts[:, kept], sums.signed[kept], sums.seen[kept], pairs=pairs)
     return fit.prior.mixture(sums)
 
 

@@ -15,7 +15,8 @@ exact where every row is sure of its class::
 and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
-share, is averaged over as well, by Laplace's method.
+share, is averaged over as well, by Laplace's method. Where rows are unsure of their class the
+evidence is higher, by `hopfed.archetypes.graded.unsure`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from scipy.special import betaln, gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, Question, total
+from hopfed.archetypes.graded.unsure import ALIKE, Unsure
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.reread import Reread
@@ -67,12 +69,14 @@ class ClassSums:
     signed : (K, N) observed entries added up.
     seen : (K, N) number of observed entries.
     log_likelihood : of all that is observed, for the classes that were asked about.
+    pairs : (K, K) products of two responsibilities added up; None where they were not asked for.
     """
 
     counts: np.ndarray
     signed: np.ndarray
     seen: np.ndarray
     log_likelihood: float = float("nan")
+    pairs: np.ndarray | None = None
 
     @property
     def plus(self) -> np.ndarray:
@@ -89,7 +93,9 @@ class ClassSums:
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
         fold = np.eye(into.max() + 1)[into]
-        return ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
+        pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
+        sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
+        return replace(sums, pairs=pairs)
 
 
 def column_sums(owner: Owner, _: Message) -> Message:
@@ -111,6 +117,14 @@ def class_sums(owner: Owner, told: Message) -> Message:
     owner.learn(told["means"], told["shares"])
     likelihood = owner.log_densities.sum()
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+def sums_and_pairs(owner: Owner, told: Message) -> Message:
+    """The same, and how often rows may be of one class as well as of another."""
+    if isinstance(owner.rows, Reread):
+        return added(owner, owner.rows, sums_and_pairs, told)
+    sums, weights = class_sums(owner, told), owner.weights
+    return {**sums, "pairs": weights.T @ weights}
 
 
 def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
@@ -217,14 +231,22 @@ class Prior:
             total(scaled, "signed"),
             total(scaled, "seen"),
             float(likelihood),
+            total(scaled, "pairs") if "pairs" in scaled[0] else None,
         )
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        found = concentration(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+        found = concentration(
+            sums.plus, sums.minus, self.rates, self.concentration, self.part, self._unsure(sums)
+        )
         return replace(self, concentration=found)
+
+    def _unsure(self, sums: ClassSums) -> Unsure | None:
+        if sums.pairs is None or len(sums.pairs) == 1:
+            return None
+        return Unsure.of(sums.counts.sum(axis=0), sums.pairs, self.observed, 1 - self.part)
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
@@ -266,6 +288,9 @@ class Prior:
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
         value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
+        unsure = self._unsure(sums)
+        if unsure is not None:
+            value += max(0.0, unsure.evidence(self.concentration) - ALIKE * (K - 1))
         return float(value + gammaln(K + 1))  # classes have no order
 
 
@@ -275,6 +300,7 @@ def concentration(
     rates: np.ndarray,
     near: float = 2.0,
     part: np.ndarray | None = None,
+    unsure: Unsure | None = None,
 ) -> float:
     """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
 
@@ -283,17 +309,21 @@ def concentration(
     plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
     near : where to begin.
     part : (N,) what a column is of its variable's columns, 0 for one of its own.
+    unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
     """
     part = np.zeros(len(rates)) if part is None else part
     columns = np.linspace(0, len(rates) - 1, min(COLUMNS, len(rates))).astype(int)
     part = part[columns]
     plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+    unsure = None if unsure is None else unsure.at(columns)
 
     @cache
     def value(i: int) -> float:
         if not 0 <= i < len(CONCENTRATIONS):
             return -np.inf
-        return float(_gain(plus, minus, rates, CONCENTRATIONS[i], part).sum())
+        c = float(CONCENTRATIONS[i])
+        unsaid = 0.0 if unsure is None else unsure.evidence(c)
+        return float(_gain(plus, minus, rates, c, part).sum()) + unsaid
 
     i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
     while (best := max((i - 1, i, i + 1), key=value)) != i:

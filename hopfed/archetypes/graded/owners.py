@@ -106,6 +106,31 @@ def log_joint(
     return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
+def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
+    """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
+
+    What a row of the class is expected to have with the row's gaps is taken off, and its standard
+    deviation is the unit.
+
+    Parameters
+    ----------
+    rows, means : as in `log_joint`.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, 1], [-1, 0]], np.float32)
+    >>> standardised(rows, np.array([[0.6, 0.6]])).round(3).tolist()
+    [[0.7070000171661377], [-2.0]]
+    """
+    home, odds = held(rows), np.arctanh(means)
+    A, centre, variance = (
+        like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
+    )
+    xp = namespace(A)
+    z = times(rows, A) - seen_times(rows, centre)
+    return z / xp.sqrt(xp.clip(seen_times(rows, variance), 1e-6, None))
+
+
 Question = Callable[[Owner, Message], Message]
 
 

@@ -19,7 +19,14 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.leaning import leaning
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
+from hopfed.archetypes.graded.owners import (
+    Owner,
+    Owners,
+    ask_together,
+    standardised,
+    total,
+)
+from hopfed.archetypes.graded.weaker import weaker
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
 
@@ -118,18 +125,12 @@ def row_sums(owner: Owner, _: Message) -> Message:
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
     class (once and squared).
     """
-    home = held(owner.rows)
-    odds = np.arctanh(owner.means)
-    A = like(odds.T.astype(np.float32), home)
-    centre = like((owner.means * odds).T.astype(np.float32), home)
-    variance = like(((1 - owner.means**2) * odds**2).T.astype(np.float32), home)
-    size = like((owner.means**2).T.astype(np.float32), home)
-    xp, R = namespace(A), owner.weights
-    z = times(owner.rows, A) - seen_times(owner.rows, centre)
-    z = z / xp.sqrt(xp.clip(seen_times(owner.rows, variance), 1e-6, None))
-    z = xp.astype((R * z).sum(axis=1), xp.float64)
+    home, R = held(owner.rows), owner.weights
+    xp = namespace(R)
+    z = xp.astype((R * standardised(owner.rows, owner.means)).sum(axis=1), xp.float64)
     means = like(owner.means.T.astype(np.float32), home)
-    seen = seen_times(owner.rows, xp.ones_like(A[:, :1]))
+    size = like((owner.means**2).T.astype(np.float32), home)
+    seen = seen_times(owner.rows, xp.ones_like(means[:, :1]))
     norms = xp.sqrt(xp.clip(seen * seen_times(owner.rows, size), 1e-6, None))
     cosine = xp.astype(xp.max(times(owner.rows, means) / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
@@ -147,7 +148,7 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
     -------
     by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
     the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
-    `leaning`, the gain in nats where rows may lie off their class.
+    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker.
     Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
     """
     answers = ask_together(worlds, row_sums, [{}] * len(worlds))
@@ -158,4 +159,5 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
         "certainty": s[2],
         "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
         "leaning": leaning(worlds, sums),
+        "weaker": weaker(worlds, sums),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -10,10 +11,11 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, expect, improve, iterate
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, label_gain
 from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.splitting import halves
+from hopfed.archetypes.graded.splitting import Halves, halves, without_tails
 from hopfed.archetypes.graded.starts import joint_start, kmeans_start
 
 QUALITY = 0.5  # at which patterns of +-1 enter
+MISSES = 2  # starts with one more class that gain nothing, in a row, before they end
 HOPE = 3.0  # times what a trial gained lately it may still gain
 
 
@@ -23,7 +25,8 @@ class Search:
 
     Attributes
     ----------
-    starts : k-means starts, beside the one from joint diagonalisation.
+    starts : k-means starts with a class for each direction of the spectrum, beside the one from
+        joint diagonalisation and those with more classes.
     short, long : exchanges of a trial, and of the fit that is kept.
     exchanges : after which no further merge or split is tried.
     most : classes at most.
@@ -114,16 +117,25 @@ def begin(
     """Best of all starts, by evidence, after a short fit each; that one is fitted on."""
     fits = [single(owners, prior)]
     root = np.sqrt(variances)[:, None]
+    V, unwhiten = U / root, U * root
     size = min(U.shape[1], search.most)
+
+    def of_means(size: int, draw: int) -> Fit:
+        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
+        return iterate(owners, sums, prior, search.short)
+
     if size > 1:
-        V, unwhiten = U / root, U * root
-        for draw in range(search.starts):
-            sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
-            fits.append(iterate(owners, sums, prior, search.short))
+        fits += [of_means(size, draw) for draw in range(search.starts)]
         start = joint_start(owners, V, unwhiten, prior)
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
     best = max(fits, key=lambda f: f.evidence)
+    misses = 0
+    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
+        size += 1
+        larger = of_means(size, search.starts + misses)
+        misses = 0 if larger.evidence > best.evidence else misses + 1
+        best = max(best, larger, key=lambda f: f.evidence)
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
@@ -183,18 +195,28 @@ def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
     """
     if fit.size >= search.most:
         return None
-    parts = halves(owners, fit, draw)
-    order = np.argsort(-parts.gains)
-    sure = order[parts.gains[order] > 0][: search.most - fit.size]
-    choices = [sure] if len(sure) > 1 else []
-    choices += [order[:1], order[1:2]]
-    for chosen in choices:
-        if len(chosen) == 0 or owners.exchanges >= search.exchanges:
-            continue
-        trial = _persistent(owners, parts.sums(chosen), fit, search)
-        if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
-            return trial
+    for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
+        parts = parted(owners, fit)
+        for chosen in _promising(parts, search.most - fit.size, most):
+            if owners.exchanges >= search.exchanges:
+                return None
+            trial = _persistent(owners, parts.sums(chosen), fit, search)
+            if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
+                return trial
     return None
+
+
+def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
+    """Which classes to split together, in the order in which that is tried.
+
+    Parameters
+    ----------
+    room : classes that may be split at once.
+    alone : classes that are tried one by one.
+    """
+    order = np.argsort(-parts.gains)
+    sure = order[parts.gains[order] > 0][:room]
+    return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
 
 
 def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:

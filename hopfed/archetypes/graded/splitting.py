@@ -4,6 +4,9 @@ Within a true class the columns are independent. In a class that stands for two,
 the difference of the two; the leading eigenvector of the class's standardised residuals shows it,
 found by a few products for all classes at once. Rows are then halved by the sign of their
 projection, and the evidence of the halves, which is known from their sums, ranks the classes.
+
+A class of few rows that is counted in another moves no leading direction. But its rows fit badly:
+the rows of lowest likelihood are the other way to part a class.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.em import Fit, remind
 from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.mixture import ClassSums, label_gain, weighted_sums
-from hopfed.archetypes.graded.owners import Owner, Owners, total
+from hopfed.archetypes.graded.owners import Owner, Owners, standardised, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
 
 STEPS = 6  # products; the direction need not be exact
+DEEP = -2.0  # standard deviations of its likelihood from which a row is among the badly explained
 QUIET = 0.05  # variance below which a column of a class is not scaled up further
 
 
@@ -71,6 +75,19 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
     w = leading(product, start, STEPS)[1][:, 0] * scale
     told = {"directions": w.astype(np.float32)}
     return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+
+
+def without_tails(owners: Owners, fit: Fit) -> Halves:
+    """Part every class from the rows that it explains worst: one exchange."""
+    remind(owners, fit)
+    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, {})))
+
+
+def well_explained_sums(owner: Owner, _: Message) -> Message:
+    """Sums over the rows of each class that are as likely as rows of it should be."""
+    R = owner.weights
+    well = standardised(owner.rows, owner.means) > DEEP
+    return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
 
 
 def scales(fit: Fit) -> np.ndarray:

@@ -5,9 +5,10 @@ Two tests, both against replicas of the fitted classes (`replicas`):
 - *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
   depend on each other within classes, and the leading eigenvectors say which.
 - *rows*: rows between classes make the surest responsibility lower than classes would, and the
-  likelihood gains where rows may lie off their class (`leaning`); rows of different quality, or
-  that depend on themselves, spread their likelihoods and overlaps otherwise than rows of a class
-  do. Second moments do not see this: a trait cut into enough classes leaves white residuals.
+  likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
+  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
+  otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
+  leaves white residuals.
 
 Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
 that span fewer directions than their number needs must also be ones that rows are sure of.
@@ -50,6 +51,7 @@ ROW_TESTS = (
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
     ("leaning", 1.0, 0.0, 4 / 3),
+    ("weaker", 1.0, 0.0, 4 / 3),
 )
 
 
@@ -353,6 +355,7 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
     says = {
         "certainty": between,
         "leaning": between,
+        "weaker": "part of the rows are weaker than their class, as of lower quality",
         "spread": "rows fit their class {} evenly than rows of classes do",
         "overlap spread": "the likeness of rows to their class varies {} than in classes",
     }

@@ -147,7 +147,7 @@ def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
 
 
 def test_too_few_rows_are_told_from_another_structure():
-    _, _, x = classes(12, 240, 720, 12, shape=(5, 5), missing=0.6)
+    _, _, x = classes(12, 240, 720, 20, shape=(5, 5), missing=0.7)
     white, owners = whiten([x]), Owners.of([x], 0)
     assert white.spectrum.vectors.shape[1] > 1
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())

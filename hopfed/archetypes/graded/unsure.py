@@ -1,0 +1,74 @@
+"""What rows that are unsure of their class leave unsaid about the classes.
+
+Sums over classes count a row by its responsibilities, as if each part of it were sure of its class.
+But a row that may be of one class as well as of another does not tell the two apart. Of column j,
+which a part ``f_j`` of the rows has, the information about the means of all classes is not
+``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
+a prior that weighs c rows, Laplace's method adds to the evidence of the sums
+
+    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
+
+which is 0 where rows are sure. It shows classes whose rows have few entries. And it holds the prior
+in its place, whose c is read from the same sums: without it classes are shrunk towards each other,
+their rows are less sure, and the next sums look as if there were less to tell apart, to the end.
+
+Source: theory/NOTES.md, "Starting the classes".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What is to be known of the responsibilities.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each class, were they sure.
+    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
+    observed : (N,) part of the entries of each column that is observed.
+    weights : (N,) of the columns: one, and less for the levels of a variable.
+
+    Examples
+    --------
+    >>> column = np.ones(1)
+    >>> sure = Unsure.of(np.array([3.0, 5.0]), np.diag([3.0, 5.0]), column, column)
+    >>> sure.evidence(2.0)
+    0.0
+    >>> rows = np.array([[0.5, 0.5]] * 8)  # of either class alike: both means are their sum
+    >>> coins = Unsure.of(rows.sum(axis=0), rows.T @ rows, column, column)
+    >>> float(np.exp(2 * coins.evidence(2.0)).round(9)) == (2 + 4) ** 2 / (2 * (2 + 4))
+    True
+    """
+
+    counts: np.ndarray
+    told: np.ndarray
+    observed: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
+    ) -> Unsure:
+        """Take counts (K,) and S (K, K)."""
+        return cls(counts, np.maximum(np.linalg.eigvalsh(pairs), 0.0), observed, weights)
+
+    def at(self, columns: np.ndarray) -> Unsure:
+        """The same of some columns (indices)."""
+        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
+
+    def evidence(self, c: float) -> float:
+        """What is added to the evidence of the sums, in nats.
+
+        Parameters
+        ----------
+        c : rows that the prior weighs.
+        """
+        sure, told = (np.log(c + np.outer(n, self.observed)) for n in (self.counts, self.told))
+        return float((sure.sum(axis=0) - told.sum(axis=0)) @ self.weights) / 2

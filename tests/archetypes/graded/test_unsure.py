@@ -1,0 +1,134 @@
+"""Rows that are unsure of their class: the evidence and the prior allow for it, and find more."""
+
+import numpy as np
+import pytest
+from graded_tables import classes, error, whiten
+
+from hopfed.archetypes.graded.em import expect, iterate
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, sums_and_pairs
+from hopfed.archetypes.graded.owners import Owners, standardised
+from hopfed.archetypes.graded.search import Search, find_classes
+from hopfed.archetypes.graded.splitting import DEEP, without_tails
+from hopfed.archetypes.graded.unsure import Unsure
+from hopfed.archetypes.graded.variables import Variables
+
+
+def found(x, patterns=None):
+    white, owners = whiten([x]), Owners.of([x], 0)
+    U, v = white.spectrum.vectors, white.variances
+    return find_classes(owners, U, v, Search(), patterns)
+
+
+def few_entries(seed, M=1000):
+    """Three classes of 150 columns, of which a row has thirty."""
+    return classes(3, 150, M, seed, shape=(5, 5), missing=0.8)
+
+
+def with_a_small_class(seed, K=6, N=200, few=8):
+    """600 rows, 8 of them of the last class, and the labels."""
+    rng = np.random.default_rng(seed)
+    T = 2 * rng.beta(1, 4, (K, N)) - 1
+    y = np.repeat(np.arange(K), [*np.full(K - 1, (600 - few) // (K - 1)), few])
+    return np.where(rng.random((len(y), N)) < (1 + T[y]) / 2, 1, -1), y
+
+
+def labelled(x, y, K, steps=60):
+    """Fit that starts from the true labels, and its owners."""
+    owners, member = Owners.of([x], 0), np.eye(K)[y]
+    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
+    return iterate(owners, sums, Prior.of(owners), steps), owners
+
+
+def test_the_evidence_is_that_of_the_determinants():
+    rng = np.random.default_rng(900)
+    R = rng.dirichlet(np.full(4, 0.5), 300)
+    observed, part = rng.random(7), np.array([0, 0, 0, 0, 1 / 3, 1 / 3, 1 / 3])
+    unsure = Unsure.of(R.sum(axis=0), R.T @ R, observed, 1 - part)
+    for c in (0.5, 20.0, 1e6):
+        by_hand = sum(
+            (1 - a) / 2 * np.log(c + f * R.sum(axis=0)).sum()
+            - (1 - a) / 2 * np.linalg.slogdet(c * np.eye(4) + f * R.T @ R)[1]
+            for f, a in zip(observed, part, strict=True)
+        )
+        assert unsure.evidence(c) == pytest.approx(by_hand, rel=1e-9, abs=1e-6)
+    assert unsure.at(np.array([1])).evidence(3.0) < unsure.evidence(3.0)
+
+
+def test_owners_add_up_what_their_rows_are_unsure_of():
+    x = few_entries(900)[2]
+    told = {"means": np.random.default_rng(0).uniform(-0.5, 0.5, (3, 150)).astype(np.float32)}
+    told["shares"] = np.array([0.5, 0.3, 0.2])
+    prior = Prior.of(Owners.of([x[:400], x[400:]], 0))
+    one = Prior.of(Owners.of([x], 0)).collect(Owners.of([x], 0).ask(sums_and_pairs, told))
+    two = prior.collect(Owners.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
+    np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
+    np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
+    joined = one.joined(np.array([0, 1, 1]))
+    assert joined.pairs[1, 1] == pytest.approx(one.pairs[1:, 1:].sum())
+
+
+def test_a_class_that_is_like_another_is_worth_nothing():
+    x = few_entries(900)[2]
+    owners = Owners.of([x], 0)
+    prior = Prior.of(owners)
+    mean = (x.sum(axis=0) / np.abs(x).sum(axis=0))[None]
+    one = expect(owners, Mixture(mean, np.ones((1, 1))), prior)
+    for K in (2, 10):
+        alike = Mixture(np.tile(mean, (K, 1)), np.full((1, K), 1 / K))
+        assert expect(owners, alike, prior).evidence < one.evidence
+
+
+@pytest.mark.parametrize("seed", [900, 901])
+def test_the_prior_of_unsure_rows_does_not_run_away(seed):
+    T, y, x = few_entries(seed, M=500)
+    fit, _ = labelled(x, y, 3)
+    assert fit.size == 3
+    assert fit.prior.concentration < 100  # the means were drawn at 10
+    assert error(fit.classes.means, T) < 0.28
+
+
+def test_classes_of_rows_with_few_entries_are_counted():
+    sizes = [found(few_entries(seed)[2]).size for seed in range(900, 906)]
+    assert sizes.count(3) >= 4, sizes
+    assert max(sizes) == 3
+
+
+def test_a_class_of_few_rows_is_found_by_what_the_others_explain_badly():
+    sizes = [found(with_a_small_class(seed)[0]).size for seed in (900, 905, 908, 909)]
+    assert sizes == [6, 6, 6, 6]
+
+
+def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
+    x, y = with_a_small_class(900)
+    fit, owners = labelled(x, np.minimum(y, 4), 5, steps=1)
+    parts, owner = without_tails(owners, fit), owners.members[0]
+    likely = standardised(owner.rows, owner.means)  # of each row in each class
+    worst = np.where(likely > DEEP, 0, owner.posterior)
+    np.testing.assert_allclose(parts.lower.counts[0], worst.sum(axis=0), atol=1e-2)
+    np.testing.assert_allclose(parts.upper.signed, ((owner.posterior - worst).T @ x), atol=0.05)
+    assert worst[y == 5].sum() > 4  # of eight rows
+    assert worst[y < 5].sum() < 0.05 * 592
+
+
+@pytest.mark.parametrize(("M", "N", "missing"), [(600, 60, 0.5), (1000, 150, 0.8), (300, 40, 0.0)])
+def test_independent_columns_with_gaps_stay_one_class(M, N, missing):
+    rng = np.random.default_rng(900)
+    for rates in (rng.random(N), np.full(N, 0.5), rng.beta(0.5, 3, N)):
+        x = np.where(rng.random((M, N)) < rates, 1, -1)
+        x[rng.random((M, N)) < missing] = 0
+        assert found(x).size == 1
+
+
+def test_patterns_of_noise_are_no_classes_of_complete_rows():
+    rng = np.random.default_rng(901)
+    x = np.where(rng.random((400, 50)) < rng.random(50), 1, -1)
+    V = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)[2][:8]
+    assert found(x, np.where(np.concatenate([V, -V, x[:3]]) < 0, -1, 1)).size == 1
+
+
+def test_levels_of_a_variable_are_told_apart_as_one_less():
+    groups = Variables.of([(0, 1, 2)], 4)
+    half = np.array([[4.0, 4.0], [4.0, 4.0]])
+    unsure = Unsure.of(np.full(2, 8.0), half, np.ones(4), 1 - groups.part)
+    alone = Unsure.of(np.full(2, 8.0), half, np.ones(1), np.ones(1))
+    assert unsure.evidence(5.0) == pytest.approx(3 * alone.evidence(5.0))
