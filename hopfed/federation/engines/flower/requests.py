@@ -39,6 +39,7 @@ _WORDS = {"activate-node": "joined", "deactivate-node": "left"}
 _STEPS = {_UPLOAD, _ANSWER, "pull-messages", "pull-object", "confirm-message-received"}
 _STEPS |= {"send-node-heartbeat", *_WORDS}
 _WORK = {_UPLOAD, _ANSWER, "pull-object", "confirm-message-received"}
+_NONE = {400, 500}  # how Flower, and what is before it, end a request with what is no answer
 _SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
 _TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
 _MOVES = 20  # times that a client comes or goes in an exchange and that is said
@@ -162,7 +163,11 @@ class RequestFilter:
         client, limits = f"client {self.clients[key]}", self.connections.limits
 
         async def listen(event: Any) -> None:
-            if event["type"] == "http.response.start" and event["status"] == 200:
+            if event["type"] == "http.response.start" and event["status"] != 200:
+                if step == _ANSWER and event["status"] in _NONE:
+                    self.refused[key] = "sent what is no answer"
+                    self._tell(f"refused: {client} {self.refused[key]}")
+            elif event["type"] == "http.response.start":
                 if step in _WORDS and self._moves[key] < _MOVES:
                     self.say(f"{client} {_WORDS[step]}")
                     self._moves[key] += 1

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from flwr.app import Message as FlowerMessage
 from flwr.app.error import Error
 from flwr.app.message import remove_content_from_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, TRANSPORT_TYPE_GRPC_RERE
+from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.supercore.error import http_error_translator
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
@@ -31,7 +32,9 @@ from flwr.superlink.grid import InMemoryGrid
 from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
 from flwr.superlink.routers.fleet.router import router
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.federation.contract import Method
@@ -322,6 +325,7 @@ def _fleet_app(link: Link) -> FastAPI:
             Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
             Middleware(ProtobufTranslationMiddleware),
             Middleware(NodeAuthMiddleware),
+            Middleware(BaseHTTPMiddleware, dispatch=_answers_only),
         ],
     )
     app.state.linkstate_factory = link.factory
@@ -329,6 +333,25 @@ def _fleet_app(link: Link) -> FastAPI:
     app.state.fleet_api_type = TRANSPORT_TYPE_GRPC_RERE
     app.include_router(router)
     return app
+
+
+async def _answers_only(request: Request, go_on: RequestResponseEndpoint) -> Response:
+    """Refuse messages of clients that are no answers; Flower would take them for the server's.
+
+    Whether there is such a question, and whether it is theirs, is looked up where it is stored.
+    """
+    sent = getattr(request.state, "protobuf_request", None)
+    if isinstance(sent, PushMessagesRequest) and not _is_answer(sent):
+        raise HTTPException(400)
+    return await go_on(request)
+
+
+def _is_answer(sent: PushMessagesRequest) -> bool:
+    """Whether this is one message, of its sender, in answer to another."""
+    if len(sent.messages_list) != 1 or len(sent.message_object_trees) != 1:
+        return False
+    said = sent.messages_list[0].metadata
+    return said.src_node_id == sent.node.node_id and bool(said.reply_to_message_id)
 
 
 def _bound(host: str, port: int) -> socket.socket:
