@@ -22,6 +22,7 @@ class Link:
     Attributes
     ----------
     factory, state : what Flower's own parts take, and the state itself.
+    objects : parts of messages.
     run : the run.
     """
 
@@ -29,7 +30,7 @@ class Link:
         # Its errors quote what was sent, as it was sent; ours are told by whoever asks.
         logging.getLogger("flwr").setLevel(logging.CRITICAL)
         objects = ObjectStoreFactory()
-        objects.store_instance = _Objects()
+        self.objects = objects.store_instance = Objects()
         self.factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), objects)
         self.state = self.factory.state()
         self.run_id = self.state.create_run(
@@ -48,7 +49,7 @@ class Link:
         TaskIdentity.node_id = SUPERLINK_NODE_ID
 
 
-class _Objects(InMemoryObjectStore):
+class Objects(InMemoryObjectStore):
     """Flower's store, which registers the objects of a message as one, and only what a message has.
 
     Equal objects of several messages are kept once. Registered one by one, an object that another
@@ -82,3 +83,16 @@ class _Objects(InMemoryObjectStore):
                 for child in entry.child_object_ids:
                     self.store[child].ref_count -= 1
                 left += entry.child_object_ids
+
+    def available(self, object_id: str) -> int:
+        """Return how many of an object and those below it are here."""
+        with self.lock_store:
+            found: dict[str, bool] = {}
+            left = [object_id]
+            while left:
+                name = left.pop()
+                entry = self.store.get(name)
+                if entry is not None and name not in found:
+                    found[name] = entry.is_available
+                    left += entry.child_object_ids
+            return sum(found.values())
