@@ -86,7 +86,8 @@ class Config:
     columns : N, columns of every client's file.
     clients : number of clients.
     rounds : number of rounds, among which clients divide their rows.
-    minimum : smallest number of clients that must answer in a round.
+    minimum : smallest number of clients that must answer in a round; 0 for more than half of them,
+        so that nobody is the whole federation by coming first.
     form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
     liars, claim, support, check : protection against lying clients, and against the broadcast of
         one person's data; see `hopfed.hopfield.settings`.
@@ -107,7 +108,7 @@ class Config:
     columns: int = 784
     clients: int = 3
     rounds: int = 1
-    minimum: int = 1
+    minimum: int = 0
     form: str = "smallest"
     width: int = 64
     discount: float = 1.0
@@ -140,8 +141,8 @@ class Config:
         check_types(self)
         for name in ("clients", "rounds", "most"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        least = 1 <= self.minimum <= self.clients
-        require(least, "minimum", f"1 to the {self.clients} clients", self.minimum)
+        fits = 0 <= self.minimum <= self.clients
+        require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         require(self.columns >= 2, "columns", "at least 2", self.columns)
         rule = f"at most {MOST_CLIENTS}"
         require(self.clients <= MOST_CLIENTS, "clients", rule, self.clients)
@@ -149,6 +150,17 @@ class Config:
         require(1 <= self.persistence <= self.rounds, "persistence", rule, self.persistence)
         require(self.seeds == 1, "seeds", "1: these data are there once", self.seeds)
         self.make()
+
+    @property
+    def least(self) -> int:
+        """Smallest number of clients that must answer in a round.
+
+        Examples
+        --------
+        >>> [Config(clients=L).least for L in (1, 2, 3, 10)], Config(clients=10, minimum=1).least
+        ([1, 2, 2, 6], 1)
+        """
+        return self.minimum or self.clients // 2 + 1
 
     def make(self, source: Source | None = None) -> ServedMethod:
         """Return the method; without a source the examples are on other machines."""
@@ -227,7 +239,7 @@ def play(
             start["secret"] = np.array(secrets.randbits(62))
         state = FederationState(start)
     settings: dict[str, Any] = {"seed": seed, "clients": config.clients, "engine": engine}
-    played = play_round(method, state, t, minimum=config.minimum, **settings)
+    played = play_round(method, state, t, minimum=config.least, **settings)
     arrays = _arrays(config, played)
     if hasattr(engine, "remark"):
         engine.remark(t, remarks(arrays))

@@ -28,7 +28,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @click.option("--columns", type=int, help="Columns of every client's file.")
 @click.option("--clients", type=int, help="Number of clients. [default: 3]")
 @click.option("--rounds", type=int, help="Rounds that clients deal their rows out to. [default: 1]")
-@click.option("--minimum", type=int, help="Clients without whom no round goes on. [default: 1]")
+@click.option("--minimum", type=int, help="Clients that a round needs. [default: more than half]")
 @click.option("--epsilon", type=float, help="Ask for releases with noise of this epsilon.")
 @click.option("--delta", type=float, help="Its delta. [default: 1e-05]")
 @click.option(
@@ -64,8 +64,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
     This process runs Flower's Fleet API and the rounds. Whoever does not answer in time is left
-    out of that round, as long as --minimum clients are heard; the run file is written after every
-    round.
+    out of that round, as long as --minimum clients are heard, by default more than half of all: who
+    comes first would else be the whole federation. The run file is written after every round.
 
     Clients are asked for operators, and nothing else. With --questions they are asked for group
     projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
@@ -105,7 +105,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
-            server.wait(config.minimum, options["wait"])
+            server.wait(config.least, options["wait"])
         try:
             run = execute(
                 experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
@@ -214,6 +214,8 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         given += ASKING
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
+    least = options["minimum"] is None or options["minimum"] >= 1
+    require(least, "minimum", f"1 to the {config.clients} clients", options["minimum"])
     if options["questions"] and config.epsilon < float("inf"):
         rule = "left out with --epsilon: clients release operators with noise, and nothing else"
         raise ArgumentError("--questions", rule, "both")

@@ -33,6 +33,7 @@ class Context:
     round, exchange : counted from 0.
     client : index of the client, None at the server.
     ages : at the server, rounds that a message was under way, for those that came late.
+    asked : at the server, clients that were asked in this round, whether they answered or not.
 
     Examples
     --------
@@ -46,6 +47,7 @@ class Context:
     exchange: int
     client: int | None = None
     ages: Mapping[int, int] = field(default_factory=dict)
+    asked: int = 0
 
     def rng(self, *purpose: str | int) -> np.random.Generator:
         """Stream of this step for a `purpose`; no engine, order or resumption changes its draws."""

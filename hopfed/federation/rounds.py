@@ -264,6 +264,7 @@ class _Round:
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
         self.server_metrics: Metrics = {}
+        self.asked = 0
 
     def cohort(self) -> list[int]:
         """Those asked this round: drawn, and not still at work on an earlier message."""
@@ -273,6 +274,7 @@ class _Round:
                 self.faults.add(c, Fault.LATE, f"message of round {self.late[c].sent} under way")
             elif c not in asked:
                 self.faults.add(c, Fault.ABSENT)
+        self.asked = len(asked)
         return sorted(asked)
 
     def collect(
@@ -310,7 +312,7 @@ class _Round:
 
         What it says is kept until the clients fetch it; the senders of the others are at fault.
         """
-        context = Context(self.seed, self.t, exchange, None, ages)
+        context = Context(self.seed, self.t, exchange, None, ages, self.asked)
         answer = guarded(self.method, self.server, context)
         useful, (state, down, metrics), culprits = usable(answer, messages)
         for c, error in culprits.items():

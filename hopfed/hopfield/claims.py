@@ -9,11 +9,16 @@ two clients, the one that claims more does not choose the bound.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hopfed.federation.messages import Message
+
+MOST_LIARS = 0.4999  # share of the clients
+Wary = TypeVar("Wary", bound=Any)  # a method with a setting `liars`
 
 SUMS = ("counts", "sketch", "columns")  # arrays of a message that grow with the examples
 
@@ -60,6 +65,27 @@ def suspects(liars: float, heard: int) -> int:
     [0, 1, 1, 2, 3]
     """
     return max(min(ceil(liars * heard - 1e-9), heard - 1), 0)
+
+
+def wary(method: Wary, heard: int, asked: int) -> Wary:
+    """Return a method for which all that may lie of those `asked` are among those `heard`.
+
+    Who lies is never late: counted from those heard, liars would be more than are reckoned with
+    as soon as others are missing. It stays below one half, where nobody can know who lies.
+
+    Examples
+    --------
+    >>> from hopfed.data.batches import Elsewhere
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.settings import HopfieldSettings
+    >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)
+    >>> careful.suspects(16), wary(careful, heard=16, asked=30).suspects(16)
+    (2, 3)
+    """
+    if not 0 < heard < asked or method.liars == 0:
+        return method
+    share = min(suspects(method.liars, asked) / heard, MOST_LIARS)
+    return replace(method, liars=max(method.liars, share))
 
 
 def _scaled(message: Message, limit: float) -> Message:

@@ -16,6 +16,7 @@ from hopfed._lib.random import derive
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield import client, possible, server
+from hopfed.hopfield.claims import wary
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.kernels import PackedBits
 
@@ -109,7 +110,11 @@ class HopfieldFederation(HopfieldSettings):
             "projections": server.hear_projections,
             "votes": server.hear_votes,
         }
-        return hear[self.steps[context.exchange]](self, state, messages, context)
+        step = self.steps[context.exchange]
+        # Archetypes that are found with the projections of some are those of all operators.
+        heard = server.operators_of(state) if step == "projections" else messages
+        method = wary(self, len(heard), context.asked)
+        return hear[step](method, state, messages, context)
 
     def _weigh(
         self, state: State, rows: PackedBits, down: Message, context: Context

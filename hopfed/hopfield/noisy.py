@@ -39,7 +39,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.claims import median_bound, suspects
+from hopfed.hopfield.claims import median_bound, suspects, wary
 from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import MOST, lower, symmetric
 from hopfed.hopfield.memory.blending import Counted
@@ -189,6 +189,11 @@ class PrivateFederation:
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Add the releases to those of earlier rounds, and recover what they show."""
+        return wary(self, len(messages), context.asked)._added(state, messages, context)
+
+    def _added(
+        self, state: State, messages: Mapping[int, Message], context: Context
+    ) -> tuple[State, Mapping[int, Message], Metrics]:
         N, heard = self.n_sites, self._heard(messages)
         mass = float(state.get("mass", 0.0)) + sum(r.examples for r in heard.values())
         releases = float(state.get("releases", 0.0)) + sum(r.scale**2 for r in heard.values())

@@ -90,7 +90,9 @@ def hear_projections(
         groups = projected(messages, believed, counted)
     if method.liars > 0:
         silent = {
-            c: method.encoding.decode(m) for c, m in _heard(state).items() if c not in messages
+            c: method.encoding.decode(m)
+            for c, m in operators_of(state).items()
+            if c not in messages
         }
         groups = both(groups, apart(silent, weights, counted))
     state, found = remember(method, state, counted, groups, context)
@@ -101,7 +103,7 @@ def hear_votes(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], _: Context
 ) -> Answer:
     """Add the votes of a round to the archetypes it broadcast."""
-    memory, heard = _memory(method, state), _heard(state)
+    memory, heard = _memory(method, state), operators_of(state)
     told = np.flatnonzero(told_of(method, memory, _behind(memory, silent=True)))
     examples = {c: float(m["examples"]) for c, m in heard.items()}
     shape = len(told), method.n_sites
@@ -149,9 +151,9 @@ def remember(
     memory, rank = _memory(method, state), counted.rank
     seed = context.derive("factorize")
     found = _factored(method, memory, counted, groups, seed)
-    liars = method.suspects(len(_heard(state)))
+    liars = method.suspects(len(operators_of(state)))
     if liars and method.robust.kind == "mean":
-        operators = {c: method.encoding.decode(m) for c, m in _heard(state).items()}
+        operators = {c: method.encoding.decode(m) for c, m in operators_of(state).items()}
 
         def without(out: Sequence[int]) -> Archetypes:
             others = {c: op for c, op in operators.items() if c not in out}
@@ -202,7 +204,7 @@ def _alone(
     method: HopfieldSettings, state: State, operators: Mapping[int, HebbianOperator]
 ) -> tuple[Counted, Groups | None]:
     """Spectrum of the fresh operators of some clients, and each of them along it."""
-    weights, heard = _weights(state), _heard(state)
+    weights, heard = _weights(state), operators_of(state)
     told = {c: w for c, w in weights.items() if c in operators}
     fresh = method.robust.pooled(operators, heard, told)
     evidence = Evidence(method.encoding).extend(fresh)
@@ -212,7 +214,7 @@ def _alone(
 
 def _mean_example(method: HopfieldSettings, state: State) -> np.ndarray:
     """Mean (N,) of all examples; where some clients may lie, of this round without the extremes."""
-    heard = _heard(state)
+    heard = operators_of(state)
     cut = min(method.suspects(len(heard)), (len(heard) - 1) // 2)
     if cut <= 0:
         return np.asarray(state["evidence/columns"] / state["evidence/mass"][0])
@@ -236,7 +238,7 @@ def _confirmed(
     method: HopfieldSettings, state: State, memory: Remembered, counted: Counted, t: int
 ) -> tuple[Remembered, Metrics]:
     """Note which patterns the operators of this round support; drop what they never did."""
-    heard = _heard(state)
+    heard = operators_of(state)
     if len(memory) == 0 or not heard:
         return memory, {}
     weights = _weights(state)
@@ -365,7 +367,7 @@ def expected_projections(
     method: HopfieldSettings, state: State, client: int | None
 ) -> np.ndarray | None:
     """What the operator of a client gives along the basis that it was sent, if it is exact."""
-    heard = _heard(state).get(-1 if client is None else client)
+    heard = operators_of(state).get(-1 if client is None else client)
     if heard is None or not method.encoding.exact:
         return None
     vectors = state["counted/vectors"]
@@ -375,7 +377,8 @@ def expected_projections(
     return projected * claim_of(state, client)
 
 
-def _heard(state: State) -> dict[int, Message]:
+def operators_of(state: State) -> dict[int, Message]:
+    """Messages of the first exchange of the round under way, by client."""
     heard: dict[int, Message] = {}
     for name, array in below(state, "heard").items():
         client, _, field = name.partition("/")

@@ -1,74 +1,22 @@
 """A client that has a key and does not behave, over TLS on loopback: the others go on."""
 
 import threading
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
 import pytest
-from flwr.app.message import remove_content_from_message
-from flwr.common.serde import message_to_proto
-from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import ObjectTree, PushObjectRequest
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_id,
     get_object_tree,
 )
+from members import CALLS, Answer, Rascal, started
 from rogue import part
 
-from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.engines.flower.keys import make_keys, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.faults import Fault
-from hopfed.federation.messages import Field
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Every client answers a thousand numbers."""
-
-    def client_start(self, client, seed):
-        return {}
-
-    def client_step(self, state, down, context):
-        return state, {"w": np.full(1000, float(context.client))}, {}
-
-    def expects(self, down, context):
-        return {"w": Field((1000,), "f")}
-
-
-class Rascal(ClientProcess):
-    """Answers as its trick says."""
-
-    trick: Any = None
-
-    def _push(self, client, reply, me, run):
-        reply.metadata.__dict__["_message_id"] = reply.object_id
-        self.trick(self, client, reply, me, run)
-
-    def announce(self, client, reply, me, tree):
-        bare = message_to_proto(remove_content_from_message(reply))
-        return client.PushMessages(
-            PushMessagesRequest(node=me, messages_list=[bare], message_object_trees=[tree])
-        )
-
-    def send(self, client, me, run, told, contents):
-        for name in told.objects_to_push:
-            if name in contents:
-                client.PushObject(
-                    PushObjectRequest(
-                        node=me,
-                        run_id=run,
-                        session_id=told.session_id,
-                        object_id=name,
-                        object_content=contents[name],
-                    )
-                )
 
 
 def contents_of(reply):
@@ -151,29 +99,10 @@ def keys(tmp_path):
     return tmp_path / "keys"
 
 
-def started(kind, keys, server, c):
-    folder = keys.parent / f"site-{c}"
-    folder.mkdir()
-    made = kind(
-        f"127.0.0.1:{server.port}",
-        (keys / "ca.pem").read_bytes(),
-        private_key(keys / f"client-{c}.key"),
-        Node(KeptStates(folder / "states"), trusted=None),
-        folder,
-        patience=20.0,
-        say=lambda words: None,
-    )
-    made.node.watch = lambda request, _: made.finished.set() if request.last else None
-    return made
-
-
-CALLS = [Call({}, {}, Context(0, 0, 0, c)) for c in range(3)]
-
-
 @pytest.mark.parametrize(
     ("trick", "fault"),
     [
-        (doubled, Fault.TIMED_OUT),
+        (doubled, Fault.MALFORMED),
         (never_whole, Fault.TIMED_OUT),
         (poisoned, Fault.TIMED_OUT),
         (bomb, Fault.MALFORMED),

@@ -13,6 +13,7 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
+from hopfed.hopfield.claims import wary
 from hopfed.hopfield.graded import client, server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
@@ -81,4 +82,5 @@ class GradedFederation(GradedSettings):
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Answer the clients."""
-        return server.hear(self, state, messages, context)
+        method = wary(self, len(messages), context.asked)
+        return server.hear(method, state, messages, context)

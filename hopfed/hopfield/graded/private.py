@@ -24,6 +24,7 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
+from hopfed.hopfield.claims import wary
 from hopfed.hopfield.graded import private_server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.noisy import UNITS, ClassNoise
@@ -161,7 +162,8 @@ class PrivateClasses:
         self, state: State, messages: Mapping[int, Message], context: Context
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Answer the clients."""
-        return private_server.hear(self, state, messages, context)
+        method = wary(self, len(messages), context.asked)
+        return private_server.hear(method, state, messages, context)
 
 
 def first_question(n_sites: int) -> Message:

@@ -6,6 +6,7 @@ engine : the steps of an exchange as messages through a Flower grid.
 simulation : nodes in this process, on Flower's in-memory link.
 link : Flower's link state, and a run in it.
 server : the server's side across machines: Flower's Fleet API, and nothing else, over TLS.
+grid : the messages of an exchange: who is asked, who is waited for, and how long.
 connections : the connections to it: how many, of whom, and for how long.
 requests : the requests in them: whose they are, how much comes in, and how fast.
 client : the client's side: one process that asks the server for work.

@@ -8,7 +8,7 @@ holds the name in its place, and so does the run file.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +23,8 @@ from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.wire import Reply, Request, read_reply, write_request
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.recipes import describe
+
+Late = Callable[[], list[FlowerMessage]]  # messages to those who came in since the last call
 
 HELD = "held"  # the entry of a state that is elsewhere: its name
 GRACE = 10.0  # seconds in which a client that is not there may still join an exchange
@@ -123,17 +125,38 @@ class FlowerEngine:
     def _send(
         self, requests: list[tuple[int, Request]], timeout: float | None
     ) -> dict[int, Reply | str]:
-        """Send requests once: replies, or why there is none."""
-        nodes = {i: self.node(_client(request)) for i, request in requests}
-        sent = {n: i for i, n in nodes.items() if n is not None}
-        messages = [self._message(r, n) for i, r in requests if (n := nodes[i]) is not None]
-        answers: dict[int, Reply | str] = dict.fromkeys(sent.values(), "it is silent")
-        if messages:
-            for message in self.grid.send_and_receive(messages, timeout=timeout):
-                i = sent.get(message.metadata.src_node_id)
-                if i is not None:
-                    answers[i] = _read(message)
+        """Send requests once, to everyone who is there: replies, or why there is none."""
+        sent: dict[int, int] = {}
+        answers: dict[int, Reply | str] = {}
+
+        def unsent() -> list[FlowerMessage]:
+            """Messages to those who are there, and were not asked, or went before they answered."""
+            found = []
+            for i, request in requests:
+                node = None if i in sent.values() else self.node(_client(request))
+                if node is not None:
+                    sent[node] = i
+                    answers[i] = "it is silent"
+                    found.append(self._message(request, node))
+            return found
+
+        messages = unsent()
+        for message in self._carried(messages, unsent, timeout) if messages else ():
+            node = message.metadata.src_node_id
+            if node in sent:
+                answers[sent[node]] = answer = _read(message)
+                if isinstance(answer, str):
+                    del sent[node]
         return answers
+
+    def _carried(
+        self,
+        messages: list[FlowerMessage],
+        late: Late,  # noqa: ARG002
+        timeout: float | None,
+    ) -> Iterable[FlowerMessage]:
+        """Answers to messages; where `late` can be asked, also to those whom it names meanwhile."""
+        return self.grid.send_and_receive(messages, timeout=timeout)
 
     def _message(self, request: Request, node: int) -> FlowerMessage:
         group = f"{request.context.round}.{request.context.exchange}"

@@ -13,6 +13,8 @@ from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectSto
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 
+from hopfed.federation.engines.flower.objects import check_tree
+
 
 class Link:
     """A link state in memory with one run that is under way.
@@ -20,6 +22,7 @@ class Link:
     Attributes
     ----------
     factory, state : what Flower's own parts take, and the state itself.
+    objects : parts of messages.
     run : the run.
     """
 
@@ -27,7 +30,7 @@ class Link:
         # Its errors quote what was sent, as it was sent; ours are told by whoever asks.
         logging.getLogger("flwr").setLevel(logging.CRITICAL)
         objects = ObjectStoreFactory()
-        objects.store_instance = _Objects()
+        self.objects = objects.store_instance = Objects()
         self.factory = LinkStateFactory(FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), objects)
         self.state = self.factory.state()
         self.run_id = self.state.create_run(
@@ -46,15 +49,50 @@ class Link:
         TaskIdentity.node_id = SUPERLINK_NODE_ID
 
 
-class _Objects(InMemoryObjectStore):
-    """Flower's store, which registers the objects of a message as one.
+class Objects(InMemoryObjectStore):
+    """Flower's store, which registers the objects of a message as one, and only what a message has.
 
     Equal objects of several messages are kept once. Registered one by one, an object that another
     message leaves behind at the same moment may be gone before its new owner is counted.
     """
 
     def preregister(self, run_id: int, object_tree: Any) -> list[str]:
-        """Register the objects of a message; the names of those that are missing."""
+        """Register the objects of a message; the names of those that are missing.
+
+        Raises
+        ------
+        ValueError : they are more, or further below one another, than those of a message.
+        """
+        check_tree(object_tree)
         with self.lock_store:
             names: list[str] = super().preregister(run_id, object_tree)
             return names
+
+    def delete(self, object_id: str) -> None:
+        """Delete an object, and what is below it that nothing else names, however far below."""
+        with self.lock_store:
+            left = [object_id]
+            while left:
+                name = left.pop()
+                entry = self.store.get(name)
+                if entry is None or entry.ref_count > 0:
+                    continue
+                del self.store[name]
+                for run in entry.runs:
+                    self.run_objects_mapping[run].discard(name)
+                for child in entry.child_object_ids:
+                    self.store[child].ref_count -= 1
+                left += entry.child_object_ids
+
+    def available(self, object_id: str) -> int:
+        """Return how many of an object and those below it are here."""
+        with self.lock_store:
+            found: dict[str, bool] = {}
+            left = [object_id]
+            while left:
+                name = left.pop()
+                entry = self.store.get(name)
+                if entry is not None and name not in found:
+                    found[name] = entry.is_available
+                    left += entry.child_object_ids
+            return sum(found.values())

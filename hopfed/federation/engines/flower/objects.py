@@ -62,6 +62,27 @@ def assembled(name: str, contents: Contents, limit: int) -> FlowerMessage | None
     return found
 
 
+def check_tree(tree: Any) -> None:
+    """Refuse what says which objects a message has, where no message has such.
+
+    Parameters
+    ----------
+    tree : of names, as Flower sends it before the objects.
+
+    Raises
+    ------
+    ValueError : it is deeper than a message, or has more parts.
+    """
+    level, parts = [tree], 0
+    for _ in _KINDS:
+        parts += len(level)
+        level = [child for each in level for child in each.children]
+        if parts + len(level) > OBJECTS:
+            raise ValueError(f"a message of more than {OBJECTS} parts")
+    if level:
+        raise ValueError(f"a message of parts more than {len(_KINDS)} deep")
+
+
 def _gathered(name: str, contents: Contents, limit: int) -> dict[str, bytes] | None:
     """Contents of an object and of all below it, each of a kind that may be where it is."""
     parts: dict[str, bytes] = {}

@@ -23,22 +23,24 @@ from flwr.common.constant import (
     TIMESTAMP_HEADER,
     TIMESTAMP_TOLERANCE,
 )
+from flwr.proto.message_pb2 import PullObjectRequest
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
 
 from hopfed.errors import shown
 from hopfed.federation.engines.flower.connections import Connections
+from hopfed.federation.engines.flower.objects import OBJECTS
 from hopfed.federation.engines.flower.uploads import SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
 PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of a request with a piece of an array
 
-_UPLOAD, _ANSWER = "push-object", "push-messages"
+_UPLOAD, _ANSWER, _FETCH = "push-object", "push-messages", "pull-object"
 _WORDS = {"activate-node": "joined", "deactivate-node": "left"}
-_STEPS = {_UPLOAD, _ANSWER, "pull-messages", "pull-object", "confirm-message-received"}
+_STEPS = {_UPLOAD, _ANSWER, _FETCH, "pull-messages", "confirm-message-received"}
 _STEPS |= {"send-node-heartbeat", *_WORDS}
-_WORK = {_UPLOAD, _ANSWER, "pull-object", "confirm-message-received"}
+_NONE = {400, 500}  # how Flower, and what is before it, end a request with what is no answer
 _SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
 _TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
 _MOVES = 20  # times that a client comes or goes in an exchange and that is said
@@ -71,7 +73,7 @@ class RequestFilter:
         self.connections = connections
         self.uploads = Uploads(self.connections.limits)
         self.refused: dict[bytes, str] = {}  # public key -> why its last answer was not taken
-        self.steps = 0  # of clients that fetch a question or send an answer
+        self.fetched: dict[bytes, set[str]] = {key: set() for key in clients}  # parts of questions
         self.joined: set[bytes] = set()  # public keys of those who came in since somebody looked
         self._keys = {key: bytes_to_public_key(key) for key in clients}
         self._sent: Counter[bytes] = Counter()
@@ -84,6 +86,8 @@ class RequestFilter:
         self._sent.clear()
         self._answers.clear()
         self._moves.clear()
+        for names in self.fetched.values():
+            names.clear()
         self.refused.clear()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -128,7 +132,7 @@ class RequestFilter:
         try:
             length = self._length(key, step, headers)
             async with self.uploads.taken(key, length, receive) as body:
-                answer = self._listened(send, step, key, close)
+                answer = self._listened(send, step, (key, body), close)
                 await self.inner(scope, _replayed(body), answer)
         except RefusedError as refusal:
             self.refused[key] = f"sent {refusal.words}"
@@ -157,18 +161,24 @@ class RequestFilter:
             raise RefusedError(413, f"more than {self.limit / 1e6:g} MB")
         return length
 
-    def _listened(self, send: Any, step: str, key: bytes, close: Any) -> Any:
+    def _listened(self, send: Any, step: str, sent: tuple[bytes, bytes], close: Any) -> Any:
         """Say who comes and goes; hand an answer on in pieces, no faster than they are taken."""
+        key, body = sent
         client, limits = f"client {self.clients[key]}", self.connections.limits
 
         async def listen(event: Any) -> None:
-            if event["type"] == "http.response.start" and event["status"] == 200:
+            if event["type"] == "http.response.start" and event["status"] != 200:
+                if step == _ANSWER and event["status"] in _NONE:
+                    self.refused[key] = "sent what is no answer"
+                    self._tell(f"refused: {client} {self.refused[key]}")
+            elif event["type"] == "http.response.start":
                 if step in _WORDS and self._moves[key] < _MOVES:
                     self.say(f"{client} {_WORDS[step]}")
                     self._moves[key] += 1
                 if step == "activate-node":
                     self.joined.add(key)
-                self.steps += step in _WORK
+                if step == _FETCH and len(self.fetched[key]) < OBJECTS:
+                    self.fetched[key].add(PullObjectRequest.FromString(body).object_id)
             size = len(event.get("body", b""))
             try:
                 async with asyncio.timeout(limits.seconds + size / limits.rate):

@@ -16,35 +16,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from flwr.app import Message as FlowerMessage
-from flwr.app.error import Error
-from flwr.app.message import remove_content_from_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, TRANSPORT_TYPE_GRPC_RERE
+from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.supercore.error import http_error_translator
-from flwr.supercore.inflatable.inflatable_object import (
-    get_all_nested_objects,
-    get_object_tree,
-)
 from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
-from flwr.superlink.grid import InMemoryGrid
 from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
 from flwr.superlink.routers.fleet.router import router
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 
-from hopfed.errors import ArgumentError, DataError, HopfedError
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.engines.flower.connections import Connections, Limits, Server, make_room
-from hopfed.federation.engines.flower.engine import UNREADABLE, FlowerEngine
+from hopfed.federation.engines.flower.engine import FlowerEngine, Late
+from hopfed.federation.engines.flower.grid import PULL, ServerGrid
 from hopfed.federation.engines.flower.link import Link
-from hopfed.federation.engines.flower.objects import assembled
 from hopfed.federation.engines.flower.private import check_private
 from hopfed.federation.engines.flower.requests import RequestFilter, Say
 from hopfed.federation.engines.flower.wire import LIMIT
 
-PULL = 0.05  # seconds between two looks for replies
 AGAIN = 15.0  # seconds of silence of all after which a client is asked again
 GOODBYE = 60.0  # seconds that the last word may take while clients fetch it
 
@@ -144,7 +139,7 @@ class FlowerServer:
 
     def engine(self, run: str, timeout: float) -> FlowerEngine:
         """Return the engine whose clients are those of this server."""
-        grid = _Grid(self._link, self.requests, self._keys)
+        grid = ServerGrid(self._link, self.requests, self._keys)
         return _Engine(grid, self._node, run, timeout=timeout, again=min(AGAIN, timeout / 3))
 
     def online(self) -> list[int]:
@@ -179,137 +174,20 @@ class FlowerServer:
 class _Engine(FlowerEngine):
     """The engine that tells its grid how long an exchange may take, whoever is still at it."""
 
-    grid: _Grid
+    grid: ServerGrid
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
-        self.grid.until = time.monotonic() + (self.timeout or 0.0)
+        self.grid.until = time.monotonic() + (self.timeout or math.inf)
         return super().step(method, calls)
 
     def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
         self.grid.until = time.monotonic() + GOODBYE
         super().tell(method, calls, timeout)
 
-
-class _Grid(InMemoryGrid):
-    """Flower's grid on a link whose messages are stored in objects, as clients fetch them.
-
-    Attributes
-    ----------
-    until : moment up to which clients are waited for that are fetching or sending.
-    """
-
-    def __init__(self, link: Link, requests: RequestFilter, keys: dict[int, bytes]):
-        super().__init__(link.factory, pull_interval=PULL)
-        self.set_run(link.run)
-        self._id, self.requests, self._keys = link.run_id, requests, keys
-        self._arriving: dict[str, FlowerMessage] = {}
-        self._asked: dict[str, FlowerMessage] = {}
-        self.until = 0.0
-
-    def send_and_receive(
-        self, messages: Iterable[FlowerMessage], *, timeout: float | None = None
+    def _carried(
+        self, messages: list[FlowerMessage], late: Late, timeout: float | None
     ) -> Iterable[FlowerMessage]:
-        """Send messages, and return the answers that came.
-
-        Who has not answered after `timeout` seconds in which nothing came in from anybody is given
-        up. Many clients send at once, and are done at about the same time: were they asked again
-        before, what they sent would be lost, and they would begin again, and so for ever.
-        """
-        waiting = set(self.push_messages(messages))
-        found: list[FlowerMessage] = []
-        quiet, steps = time.monotonic(), self.requests.steps
-        while waiting:
-            answers = list(self.pull_messages(waiting))
-            found += answers
-            waiting -= {answer.metadata.reply_to_message_id for answer in answers}
-            now = time.monotonic()
-            if steps != self.requests.steps and now < self.until:
-                quiet, steps = now, self.requests.steps
-            if not waiting or (timeout is not None and now - quiet > timeout):
-                break
-            time.sleep(self.pull_interval)
-        return found
-
-    def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
-        """Store messages for the nodes they are for; what they left unanswered is withdrawn."""
-        for asked in list(self._asked):
-            self._withdraw(asked)
-        # What else is there came unasked, or is the beginning of what never became whole.
-        self.state.delete_sessions_in_run(self._id)
-        self.state.object_store.clear()
-        self.requests.renew()
-        for message in messages:
-            message.metadata.__dict__["_message_id"] = message.object_id
-            self._store(message)
-        return list(self._asked)
-
-    def _store(self, message: FlowerMessage) -> None:
-        objects, tree = get_all_nested_objects(message), get_object_tree(message)
-        session = self.state.start_session(self._id)
-        bare = remove_content_from_message(message)
-        stored, missing = self.state.store_message_and_object_tree(bare, tree, session)
-        for name in missing:
-            self.state.store_object(self._id, session, name, objects[name].deflate())
-        if stored:
-            self._asked[message.object_id] = message
-
-    def _remind(self) -> None:
-        """Ask those again who came back without the message that they fetched before."""
-        joined = {self.requests.joined.pop() for _ in range(len(self.requests.joined))}
-        for asked, message in list(self._asked.items()):
-            if self._keys[message.metadata.dst_node_id] in joined:
-                self._withdraw(asked)
-                self._store(message)
-
-    def _withdraw(self, asked: str) -> None:
-        self.state.delete_messages({asked})
-        self.state.object_store.delete(asked)
-        self._arriving.pop(asked, None)
-        self._asked.pop(asked, None)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[FlowerMessage]:
-        """Replies that are here as a whole, or that will not come."""
-        self._remind()
-        # Asked of again, a reply on its way would be taken for one that never comes.
-        wanted = (set(message_ids) & set(self._asked)) - set(self._arriving)
-        for reply in self.state.get_message_res(message_ids=wanted, run_id=self._id):
-            self._arriving[reply.metadata.reply_to_message_id] = reply
-        silent = wanted - set(self._arriving)
-        done = [self._arrived(asked) for asked in list(self._arriving)]
-        refused = [self._refused(asked) for asked in silent]
-        return [message for message in (*done, *refused) if message is not None]
-
-    def _arrived(self, asked: str) -> FlowerMessage | None:
-        """Return the reply to `asked`, None while parts of it are missing."""
-        reply, store = self._arriving[asked], self.state.object_store
-        name = reply.metadata.message_id
-        if reply.has_error():
-            store.delete(name)
-            return self._closed(asked, reply)
-        try:
-            whole = assembled(name, store.get, self.requests.limit)
-        except DataError as error:
-            store.delete(name)
-            return self._error(asked, str(error))
-        if whole is None:
-            return self._refused(asked)
-        store.delete(name)
-        if not whole.has_content():
-            return self._error(asked, "a message without content")
-        # What is inside says who wrote it, too; that is known from the key.
-        return self._closed(asked, FlowerMessage(whole.content, reply_to=self._asked[asked]))
-
-    def _refused(self, asked: str) -> FlowerMessage | None:
-        words = self.requests.refused.get(self._keys[self._asked[asked].metadata.dst_node_id])
-        return None if words is None else self._error(asked, words)
-
-    def _error(self, asked: str, words: str) -> FlowerMessage:
-        reply = FlowerMessage(Error(UNREADABLE, words), reply_to=self._asked[asked])
-        return self._closed(asked, reply)
-
-    def _closed(self, asked: str, reply: FlowerMessage) -> FlowerMessage:
-        self._withdraw(asked)
-        return reply
+        return self.grid.send_and_receive(messages, timeout=timeout, late=late)
 
 
 def _fleet_app(link: Link) -> FastAPI:
@@ -322,6 +200,7 @@ def _fleet_app(link: Link) -> FastAPI:
             Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
             Middleware(ProtobufTranslationMiddleware),
             Middleware(NodeAuthMiddleware),
+            Middleware(BaseHTTPMiddleware, dispatch=_answers_only),
         ],
     )
     app.state.linkstate_factory = link.factory
@@ -329,6 +208,25 @@ def _fleet_app(link: Link) -> FastAPI:
     app.state.fleet_api_type = TRANSPORT_TYPE_GRPC_RERE
     app.include_router(router)
     return app
+
+
+async def _answers_only(request: Request, go_on: RequestResponseEndpoint) -> Response:
+    """Refuse messages of clients that are no answers; Flower would take them for the server's.
+
+    Whether there is such a question, and whether it is theirs, is looked up where it is stored.
+    """
+    sent = getattr(request.state, "protobuf_request", None)
+    if isinstance(sent, PushMessagesRequest) and not _is_answer(sent):
+        raise HTTPException(400)
+    return await go_on(request)
+
+
+def _is_answer(sent: PushMessagesRequest) -> bool:
+    """Whether this is one message, of its sender, in answer to another."""
+    if len(sent.messages_list) != 1 or len(sent.message_object_trees) != 1:
+        return False
+    said = sent.messages_list[0].metadata
+    return said.src_node_id == sent.node.node_id and bool(said.reply_to_message_id)
 
 
 def _bound(host: str, port: int) -> socket.socket:
