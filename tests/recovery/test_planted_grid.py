@@ -2,12 +2,13 @@
 
 Run as a program it prints a line for each seed: ``python tests/recovery/test_planted_grid.py 0 9``.
 
-Measured on seeds 900 to 979 with tables of up to 700,000 entries: K is exact in all 31 cases with
-at most half of the entries missing. With 80% missing it is exact in 17 of the 19 cases of that size of
-seeds 900 to 1099, and in 31 of the 40 of seeds 500 to 899 on which the evidence was made; with an
-evidence that takes rows for sure of their class it was 12 and 28. Of the 11 that are wrong, 8 have
-more evidence than the true classes; 3 are local optima, two of them with a spectrum that shows one
-direction. A table of 50 classes with 80% missing, of which the spectrum shows 12, is not exact.
+Measured on seeds 900 to 979 with tables of up to 700,000 entries: K is exact in all 31 cases
+with at most half of the entries missing. With 80% missing it is exact in 17 of the 19 cases of
+that size of seeds 900 to 1099, and in 31 of the 40 of seeds 500 to 899 on which the evidence
+was made; with an evidence that takes rows for sure of their class it was 12 and 28. Of the 11
+that are wrong, 8 have more evidence than the true classes; 3 are local optima, two of them with
+a spectrum that shows one direction. A table of 50 classes with 80% missing, of which the
+spectrum shows 12, is not exact.
 """
 
 import sys
