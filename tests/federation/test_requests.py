@@ -225,7 +225,8 @@ def test_a_sender_that_is_gone_or_finds_no_room_takes_none(monkeypatch):
         third = await asked(requests, PUSH, [b"x" * 20], c=1)
         return [events[0]["status"] for events in (first, second, third)]
 
-    assert asyncio.run(play()) == [400, 503, 200]
+    assert asyncio.run(play()) == [499, 503, 200]
+    assert list(requests.refused.values()) == ["sent when there was no room"]  # not who was killed
     assert requests.uploads.held == 0
 
 

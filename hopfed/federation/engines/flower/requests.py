@@ -31,7 +31,7 @@ from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_sig
 from hopfed.errors import shown
 from hopfed.federation.engines.flower.connections import Connections
 from hopfed.federation.engines.flower.objects import OBJECTS
-from hopfed.federation.engines.flower.uploads import SMALL, RefusedError, Uploads, drain
+from hopfed.federation.engines.flower.uploads import GONE, SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
 PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of a request with a piece of an array
@@ -135,7 +135,8 @@ class RequestFilter:
                 answer = self._listened(send, step, (key, body), close)
                 await self.inner(scope, _replayed(body), answer)
         except RefusedError as refusal:
-            self.refused[key] = f"sent {refusal.words}"
+            if refusal.status != GONE:  # who was killed while it sent is asked again
+                self.refused[key] = f"sent {refusal.words}"
             if refusal.status == 413:
                 await drain(receive, self.connections.limits.seconds)
             raise RefusedError(refusal.status, f"{client} sent {refusal.words}") from None

@@ -11,6 +11,7 @@ from typing import Any
 from hopfed.federation.engines.flower.connections import Limits
 
 SMALL = 1 << 16  # bytes of a body that carries no array
+GONE = 499  # status of a request whose sender is gone; nobody reads it
 _DRAINED = 1 << 24  # bytes of a refused body that are read
 _WAIT = 20.0  # seconds for room; a sender whose bytes nobody takes for 30 s gives up
 
@@ -100,7 +101,7 @@ async def _read(receive: Any, length: int) -> bytes:
     while more:
         event = await receive()
         if event["type"] == "http.disconnect":
-            raise RefusedError(400, "part of a message")
+            raise RefusedError(GONE, "part of a message")
         pieces.append(event.get("body", b""))
         size += len(pieces[-1])
         more = event.get("more_body", False)
