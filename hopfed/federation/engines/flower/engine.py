@@ -156,7 +156,8 @@ class FlowerEngine:
         timeout: float | None,
     ) -> Iterable[FlowerMessage]:
         """Answers to messages; where `late` can be asked, also to those whom it names meanwhile."""
-        return self.grid.send_and_receive(messages, timeout=timeout)
+        answers: Iterable[FlowerMessage] = self.grid.send_and_receive(messages, timeout=timeout)
+        return answers
 
     def _message(self, request: Request, node: int) -> FlowerMessage:
         group = f"{request.context.round}.{request.context.exchange}"
