@@ -58,6 +58,11 @@ class Config:
         require(0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
         require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
+    @property
+    def least_memory(self) -> int:
+        """Bytes of the examples of the largest point: a bit an entry, and no operator is dense."""
+        return max(n * m for n, m in zip(self.N, self.M, strict=True)) // 8
+
 
 PRESETS = {
     "quick": Config(N=(400, 4_000), M=(800, 400), archetypes=8, seeds=1),

@@ -133,13 +133,18 @@ def check_fits(config: Any) -> None:
 
     Parameters
     ----------
-    config : of an experiment.
+    config : of an experiment. One that holds no operator of N x N, or not all sizes with one
+        another, says what it needs at least: `least_memory`, in bytes.
     """
     require(config.seeds >= 1, "seeds", "at least 1", config.seeds)
     require(config.seeds <= MOST_SEEDS, "seeds", f"at most {MOST_SEEDS:,}", config.seeds)
     counts = {name: _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples")}
     units = _most(config.seeds) * max(1, _most(getattr(config, "rounds", 1)))
     require_memory(PER_UNIT * units, "results of all seeds and rounds")
+    least = getattr(config, "least_memory", None)
+    if least is not None:
+        require_memory(least, "the largest examples")
+        return
     require_memory(8 * counts["N"] ** 2, f"operators of N = {counts['N']} sites")
     rows = max(counts["M"], counts["clients"] * max(1, counts["examples"]))
     require_memory(rows * max(1, counts["N"]) // 8, f"{rows} examples of N = {counts['N']} sites")

@@ -3,9 +3,9 @@ import pytest
 from helpers import sample
 
 from hopfed._lib.settings import to_plain
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import load, scale
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner.execute import check_fits, execute
 from hopfed.figures import load as load_figure
 from hopfed.runs import Run
 
@@ -98,3 +98,10 @@ def test_scale_measures_a_process_of_its_own():
 def test_bad_settings(module, bad, message):
     with pytest.raises(ArgumentError, match=message):
         module.Config(**bad)
+
+
+@pytest.mark.parametrize("preset", scale.PRESETS)
+def test_every_size_fits_though_no_dense_operator_of_it_would(preset):
+    check_fits(scale.PRESETS[preset])
+    with pytest.raises(DataError, match="the largest examples"):
+        check_fits(scale.Config(N=(10**9,), M=(10**6,)))

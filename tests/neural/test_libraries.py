@@ -9,6 +9,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from torch import nn  # noqa: E402
 
+from hopfed.errors import HopfedError  # noqa: E402
+from hopfed.neural.models.foreign import own_code  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 
 
@@ -75,3 +77,18 @@ def test_encoders_of_libraries_by_name(monkeypatch, library, pretrained):
     assert model(torch.randn(2, 1, 8, 8)).shape == (2, 10)
     assert model.features.net.maps.in_channels == (1 if library == "timm" else 3)
     task_of.cache_clear()  # the next library is another
+
+
+@pytest.mark.parametrize(
+    "name", ["local-dir:/tmp/x", "hf-hub:some/net", "some/net", "..\\x", "a b"]
+)
+def test_timm_opens_no_folder_and_no_repository(monkeypatch, name):
+    """Some versions of it unpickle what lies there, and a file of settings may name it."""
+    opened = fake("timm", create_model=lambda *_, **__: pytest.fail("it was opened"))
+    monkeypatch.setitem(sys.modules, "timm", opened)
+    with pytest.raises(HopfedError, match="of timm itself: no folder, no repository"):
+        task_of(TaskSpec(models=(f"timm:{name}",), clients=2, examples=100))
+
+
+def test_a_folder_is_asked_for_though_a_library_would_read_it(tmp_path):
+    assert own_code(["hf:some/net", f"hf:{tmp_path}", "timm:vit", "lenet"]) == (f"hf:{tmp_path}",)

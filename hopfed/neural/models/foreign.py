@@ -43,14 +43,19 @@ def is_foreign(name: str) -> bool:
 
 
 def own_code(names: Iterable[str]) -> tuple[str, ...]:
-    """Those names that are code of a user, which somebody has to ask for.
+    """Those names that are code, or a folder, of a user, which somebody has to ask for.
 
     Examples
     --------
     >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224"])
     ('mine:Net',)
     """
-    return tuple(n for n in names if is_foreign(n) and _split(n)[0] not in LIBRARIES)
+
+    def own(name: str) -> bool:
+        source, rest = _split(name)
+        return source not in LIBRARIES or Path(rest).exists()
+
+    return tuple(name for name in names if is_foreign(name) and own(name))
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -150,6 +155,11 @@ def _called(factory: Any, name: str, shape: Shape) -> Any:
 
 def _of_library(source: str, name: str, shape: Shape, pretrained: bool) -> Any:
     library, maker = LIBRARIES[source]
+    # What timm reads from a folder or a repository some versions unpickle, and a file that somebody
+    # sent may name it.
+    plain = name.replace(".", "_").replace("-", "_").isidentifier()
+    if source == "timm" and not plain:
+        raise ArgumentError("models", "of timm itself: no folder, no repository", f"timm:{name}")
     try:
         module = importlib.import_module(library)
     except ImportError:
