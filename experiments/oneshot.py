@@ -211,11 +211,8 @@ class Config(Bench):
         ----------
         more : further settings of the read-out.
         """
-        own = f"filters={filters or self.filters},patch={self.patch}"
-        if self.fields != 2:
-            own = f"{own},fields={self.fields}"
-        if self.mirror:
-            own = f"{own},mirror=true"
+        own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
+        own = f"{own},mirror={self.mirror}"
         if row in READERS:
             own = f"{own},reader={READERS[row]}"
             return self.cell(section, row, at, method="frozen", options=own, **changes)
@@ -248,6 +245,7 @@ PRESETS = {
 }
 
 _ONCE = replace(PRESETS["default"], rounds=1, early=1)
+_PHOTOGRAPHS = replace(_ONCE, patch=6, fields=3, mirror=True, sections=(SAME,), seeds=3)
 # Parts of the question that a CPU finishes in hours, each a row of experiments/README.md.
 PRESETS |= {
     "ridge": replace(_ONCE, sections=(RIDGE,), seeds=3),
@@ -268,31 +266,21 @@ PRESETS |= {
         rows=tuple(READINGS),
     ),
     "pacs": replace(
-        _ONCE,
+        _PHOTOGRAPHS,
         data="pacs",
         partition="domain",
         clients=4,
         examples=3000,
-        patch=6,
-        fields=3,
-        mirror=True,
-        sections=(SAME,),
         partitions=("domain",),
         shift="iid",
-        seeds=3,
     ),
     "cifar100": replace(
-        _ONCE,
+        _PHOTOGRAPHS,
         data="cifar100",
         examples=10_000,
-        patch=6,
-        fields=3,
-        mirror=True,
         ridge="gcv",
-        sections=(SAME,),
         partitions=("dirichlet:0.3",),
         shift="pachinko",
-        seeds=3,
     ),
     "clients100": replace(
         _ONCE,

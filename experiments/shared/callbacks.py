@@ -110,7 +110,8 @@ class WandB:
             wandb = import_module("wandb")
         except ImportError:
             raise BackendError("--wandb needs wandb: pip install wandb") from None
-        _check_wandb()
+        for name in ("wandb", ".wandb"):  # it takes the hidden folder where there is one
+            _check_wandb(Path(os.environ.get("WANDB_DIR") or ".", name, "settings"))
         with _of("wandb"):
             self._run = wandb.init(project=project, config=config or {})
             self._run.define_metric("round")
@@ -128,12 +129,11 @@ class WandB:
             self._run.finish()
 
 
-def _check_wandb() -> None:
-    """Refuse a file of settings in the folder that says who gets the user's key.
+def _check_wandb(path: Path) -> None:
+    """Refuse a file of settings that says who gets the user's key.
 
-    wandb reads `wandb/settings` of the current folder, or of WANDB_DIR, whoever put it there.
+    wandb reads that of the current folder, or of WANDB_DIR, whoever put it there.
     """
-    path = Path(os.environ.get("WANDB_DIR") or ".", "wandb", "settings")
     try:
         words = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError as error:

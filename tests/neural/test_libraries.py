@@ -91,4 +91,5 @@ def test_timm_opens_no_folder_and_no_repository(monkeypatch, name):
 
 
 def test_a_folder_is_asked_for_though_a_library_would_read_it(tmp_path):
-    assert own_code(["hf:some/net", f"hf:{tmp_path}", "timm:vit", "lenet"]) == (f"hf:{tmp_path}",)
+    names = ["hf:some/net", f"hf:{tmp_path}", "timm:vit", "lenet", "hf:" + "x" * 5000, "hf:a\0b"]
+    assert own_code(names) == (f"hf:{tmp_path}",)

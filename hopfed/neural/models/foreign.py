@@ -7,6 +7,7 @@ A name is `module:Net` or `FILE.py:Net` for a class or function that returns a n
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import module_from_spec, spec_from_file_location
@@ -53,7 +54,8 @@ def own_code(names: Iterable[str]) -> tuple[str, ...]:
 
     def own(name: str) -> bool:
         source, rest = _split(name)
-        return source not in LIBRARIES or Path(rest).exists()
+        # Of the libraries, only that of Hugging Face reads folders here.
+        return source not in LIBRARIES or (source == "hf" and os.path.exists(rest))
 
     return tuple(name for name in names if is_foreign(name) and own(name))
 
