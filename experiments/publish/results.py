@@ -39,7 +39,7 @@ def fill(template: str, kept: Mapping[str, Any]) -> str:
 
     Raises
     ------
-    KeyError : there is no such key; the text names it.
+    HopfedError : there is no such key; the text names it.
     ValueError : a word after the bar has no meaning.
 
     Examples
@@ -224,7 +224,7 @@ def _value(key: str, kept: Mapping[str, Any]) -> Any:
     first, _, rest = key.partition("/")
     parent = kept["config"] if first == "config" else kept["summary"].get(first)
     if not isinstance(parent, Mapping) or rest not in parent:
-        raise KeyError(f"no {key!r} in the kept summary of {kept.get('kind')}")
+        raise HopfedError(f"no {key!r} in the kept summary of {kept.get('kind')}")
     return parent[rest]
 
 

@@ -79,7 +79,7 @@ def test_quotes(template, text):
 
 def test_quotes_that_cannot_be_filled():
     for template in ("{gian}", "{rates/tw_0.05}", "{config/seed}"):
-        with pytest.raises(KeyError, match="in the kept summary of toy"):
+        with pytest.raises(HopfedError, match="in the kept summary of toy"):
             fill(template, KEPT)
     with pytest.raises(ValueError, match="'men' says nothing"):
         fill("{gain|2 men}", KEPT)
