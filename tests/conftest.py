@@ -5,10 +5,17 @@ import pytest
 from helpers import DATA
 from hypothesis import settings
 
+from hopfed._lib import apart
 from hopfed.cli import main
 
 settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
 settings.load_profile("hopfed")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_patience():
+    """Readers that do not come to an end are given up after one second of the processor."""
+    apart.SECONDS = 1
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,7 @@ def working():
 
 
 def test_a_reader_that_works_for_longer_than_it_may_stand_still_is_not_ended(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS", 10)
     monkeypatch.setattr(module, "STILL", 1.0)
     assert list(apart(working, 0)) == [1]
 
