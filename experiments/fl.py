@@ -170,7 +170,7 @@ def run_round(
     """Play one round, and score every client."""
     arrays, after, method = play(config, seed, t, state, engine)
     if config.keep:
-        from hopfed.experiments.shared.keeping import keep
+        from hopfed.experiments.shared.kept_networks import keep
 
         keep(config, seed, t, arrays, method, after)
     return arrays, None if t + 1 == config.rounds else after

@@ -51,10 +51,10 @@ from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
+from hopfed.hopfield.site.limits import Limits
 
 ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
 

@@ -28,8 +28,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.data.readers import as_examples
 from hopfed.experiments import Arrays, Measure, Record, Table
+from hopfed.experiments.shared.baselines import METHODS, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
-from hopfed.experiments.shared.rivals import METHODS, Classes, Model
 from hopfed.recovery.recover import run_recovery, split
 
 TITLES = {  # of the printed tables, and how their numbers are written

@@ -1,4 +1,4 @@
-"""Features in a plane, one panel for each cell (`hopfed.experiments.shared.planes`)."""
+"""Features in a plane, one panel for each cell (`hopfed.experiments.shared.feature_planes`)."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.apart import apart, blocks, filled
+from hopfed._lib.guarded_reading import apart, blocks, filled
 from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.old_names import current_name, current_names
 from hopfed._lib.outputs import replacing
-from hopfed._lib.renamed import current_name, current_names
 from hopfed.errors import DataError, HopfedError, RunFileError
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array

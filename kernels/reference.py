@@ -158,7 +158,7 @@ def layered_step(
 
 
 def scores(patterns: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """``(1/N) |V^T sigma|^2``."""
+    """Score of each pattern sigma (C, N) in the span of V (N, K): ``(1/N) |V^T sigma|^2``."""
     return np.array([np.sum((V.T @ s) ** 2) / len(s) for s in patterns.astype(np.float64)])
 
 

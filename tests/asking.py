@@ -16,10 +16,10 @@ from hopfed.federation.recipes import describe
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.client import pack_patterns
-from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.released import Released
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
 
 N, M = 40, 120
 

@@ -5,7 +5,7 @@ import pytest
 from helpers import DATA
 from hypothesis import settings
 
-from hopfed._lib import apart
+from hopfed._lib import guarded_reading
 from hopfed.cli import main
 
 settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
@@ -15,7 +15,7 @@ settings.load_profile("hopfed")
 @pytest.fixture(scope="session", autouse=True)
 def short_patience():
     """Readers that do not come to an end are given up after one second of the processor."""
-    apart.SECONDS = 1
+    guarded_reading.SECONDS = 1
 
 
 @pytest.fixture(scope="session")

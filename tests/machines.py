@@ -28,7 +28,7 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.consent import Agreed
+from hopfed.hopfield.site.consent import Agreed
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
 Agreed.client_step = client_step

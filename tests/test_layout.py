@@ -1,6 +1,7 @@
 """The layout of the packages: who imports whom, what `import hopfed` costs, sizes of files."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -122,9 +123,9 @@ def test_every_package_is_listed_for_the_wheel():
     assert set(listed) == found
 
 
-def test_the_picture_in_contributing_shows_these_floors():
+def test_the_floors_in_contributing_are_these():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    lines = text.partition("```text\n")[2].partition("```")[0].strip().splitlines()
-    # Names stand left of the gap of three spaces that sets off what they are.
-    shown = [set(line.split("   ")[0].split()) for line in lines]
+    rows = re.findall(r"(?m)^\| (\d) \| (.+) \|$", text)
+    assert [int(number) for number, _ in rows] == list(range(len(FLOORS), 0, -1))
+    shown = [set(re.findall(r"`(\w+)`", row)) for _, row in rows]
     assert shown == [set(floor) for floor in FLOORS]

@@ -18,7 +18,7 @@ from hopfed._lib.settings import require, to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import ON_DEVICE, Arrays
 from hopfed.experiments.runner.ledger import Ledger
-from hopfed.experiments.runner.units import Job, feed, unit, workers_of
+from hopfed.experiments.runner.units import Job, feed, open_workers, unit
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.dask import DaskEngine
 from hopfed.federation.engines.local import LocalEngine
@@ -97,7 +97,7 @@ def execute(
     try:
         job = Job(experiment.__name__, config, ledger)
         if _by_seed(engine, workers, ledger):
-            with workers_of(str(engine), workers) as (pool, number):
+            with open_workers(str(engine), workers) as (pool, number):
                 feed(pool, [job], number, lambda: tell(*ledger.progress()))
         else:
             with _opened(engine, workers) as clients:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.others import followed
+from hopfed._lib.other_accounts import followed
 from hopfed._lib.outputs import remove_leftovers
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays

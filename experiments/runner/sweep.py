@@ -23,7 +23,7 @@ from hopfed.data.files import opened
 from hopfed.data.writers import text_cell
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner.execute import begun, check_fits, serial
-from hopfed.experiments.runner.units import Job, feed, workers_of
+from hopfed.experiments.runner.units import Job, feed, open_workers
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.states import BUDGET
 
@@ -240,7 +240,7 @@ def _carried_out(
                 except Exception as error:
                     failed(job, error)
         else:
-            with workers_of(engine, workers) as (pool, number):
+            with open_workers(engine, workers) as (pool, number):
                 feed(pool, list(paths), number, tell, failed)
     finally:
         for job in paths:

@@ -78,7 +78,7 @@ def unit(
 
 
 @contextmanager
-def workers_of(engine: str, workers: int) -> Iterator[tuple[Executor, int]]:
+def open_workers(engine: str, workers: int) -> Iterator[tuple[Executor, int]]:
     """Open worker processes, and say how many there are.
 
     Parameters

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.others import followed
+from hopfed._lib.other_accounts import followed
 from hopfed.errors import BackendError, HopfedError, shown
 from hopfed.experiments import Arrays
 

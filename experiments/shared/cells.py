@@ -26,7 +26,7 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require, with_settings
 from hopfed.experiments import Arrays, fl
-from hopfed.experiments.shared import planes as _planes
+from hopfed.experiments.shared import feature_planes as _planes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState

@@ -20,7 +20,7 @@ import numpy as np
 
 import hopfed
 from hopfed.errors import DataError
-from hopfed.tables.choices import Choices
+from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_tables
 
 OWNERS = 3

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2s
 from pathlib import Path
 
-from hopfed._lib.apart import apart
-from hopfed._lib.others import check_own, followed
+from hopfed._lib.guarded_reading import apart
+from hopfed._lib.other_accounts import check_own, followed
 from hopfed.errors import ArgumentError, RunFileError
 
 RUN = (".h5", ".hdf5")

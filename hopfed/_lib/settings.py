@@ -15,7 +15,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from hopfed._lib.renamed import current_name, current_names
+from hopfed._lib.old_names import current_name, current_names
 from hopfed.errors import ArgumentError
 
 C = TypeVar("C")

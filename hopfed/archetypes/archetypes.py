@@ -1,6 +1,6 @@
 """What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
 
-Each method is a function of another module: `assignment`, `export`, `storage` and `views`.
+Each method is a function of another module: `assignment`, `export`, `storage` and `display`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes import assignment, export, storage, views
+from hopfed.archetypes import assignment, display, export, storage
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.archetypes.graded.resolution import expected_overlaps
 from hopfed.tables.coding import Coding
@@ -168,11 +168,11 @@ class Archetypes:
 
     def summary(self) -> str:
         """Say in words what was found, and which columns tell each archetype from the rest."""
-        return views.summary(self)
+        return display.summary(self)
 
     def plot(self, shape: tuple[int, int] | None = None, path: str | Path | None = None) -> Any:
         """Draw the means: a heat map, or pictures of a `shape`; to a file at `path` as well."""
-        return views.plot(self, shape, path)
+        return display.plot(self, shape, path)
 
     def _repr_html_(self) -> str:
-        return views.html(self)
+        return display.html(self)

@@ -30,11 +30,11 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.dynamics import judged, polished, refined
-from hopfed.archetypes.held import Held
+from hopfed.archetypes.on_device import Held
 from hopfed.archetypes.selection import SLACK, joined, rested
 from hopfed.archetypes.subspace import SWEEPS, Subspace
 from hopfed.errors import ArgumentError
-from hopfed.spectral.reread import Reread, Sums
+from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
 
 DEALT = 1 << 20  # examples that are dealt to groups at once

@@ -14,7 +14,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, to_host
 from hopfed.archetypes.dynamics import judged, polished, refined
-from hopfed.archetypes.held import Held
+from hopfed.archetypes.on_device import Held
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 

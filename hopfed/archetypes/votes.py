@@ -16,7 +16,7 @@ import numpy as np
 
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed.archetypes.selection import SAME, SPREADS
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, held, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 

@@ -83,8 +83,9 @@ def _build(model: int) -> Any:
 
 def _train_by(way: str, data: Data) -> np.ndarray:
     """Losses of the clients after `STEPS` steps."""
-    from hopfed.neural.training.training import Job, Training, cross_entropy
-    from hopfed.neural.training.ways import train
+    from hopfed.neural.training.losses import cross_entropy
+    from hopfed.neural.training.stacked_or_not import train
+    from hopfed.neural.training.training import Job, Training
 
     def objective(forward, params, x, y, mask, extra):
         del extra

@@ -113,7 +113,7 @@ def _let_go() -> None:
 
 
 def _fail(message: str) -> None:
-    from hopfed.cli.output import shown
+    from hopfed.cli.printing import shown
 
     print("error: " + shown(" ".join(message.split())), file=sys.stderr)
     sys.exit(2)

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import Number
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError
 
 LISTED = 60  # archetypes in the printed table
@@ -101,7 +101,7 @@ def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) ->
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     _check(run_file, files, out_file)
-    from hopfed.archetypes.filling import Filling
+    from hopfed.archetypes.completion import Filling
     from hopfed.archetypes.storage import load
     from hopfed.tables.table import check_columns
 
@@ -138,7 +138,7 @@ def export_command(run_file: Path, out_file: Path) -> None:
 
     run = Run.load(run_file)
     if np.ndim(run.arrays.get("test", 0)) == 3:
-        from hopfed.experiments.shared.frames import columns
+        from hopfed.experiments.shared.long_table import columns
 
         with blaming(run_file, run.kind):
             rounds = list(columns(run).items())
@@ -237,7 +237,7 @@ def _write_held(
 ) -> None:
     """Write all blocks of columns at once."""
     from hopfed._lib.outputs import RUN
-    from hopfed.archetypes.filling import joined
+    from hopfed.archetypes.completion import joined
     from hopfed.archetypes.storage import packed_names
     from hopfed.data.writers import write
     from hopfed.runs import Run

@@ -14,7 +14,7 @@ import click
 from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import Whole
-from hopfed.cli.output import Screen, err, human_bytes, named, out, shown, table
+from hopfed.cli.printing import Screen, err, human_bytes, named, out, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.kernels.place import place
 

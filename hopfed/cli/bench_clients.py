@@ -7,7 +7,7 @@ from typing import Any
 
 from hopfed._lib.settings import require, whole
 from hopfed.bench.clients import NUMBERS, Setting, measure_clients
-from hopfed.cli.output import Screen, human_bytes, out, table
+from hopfed.cli.printing import Screen, human_bytes, out, table
 
 MOST = 1_000  # clients that one machine is asked for
 

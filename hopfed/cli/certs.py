@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hopfed.cli.output import out
+from hopfed.cli.printing import out
 
 
 @click.command("certs")

@@ -9,11 +9,11 @@ import click
 
 from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.numbers import COUNT, Whole
-from hopfed.cli.output import out
+from hopfed.cli.printing import out
 from hopfed.errors import ArgumentError, BackendError
 
 if TYPE_CHECKING:
-    from hopfed.neural.collected import Collected
+    from hopfed.neural.collected_sums import Collected
 
 CLIENT = Whole(0)
 FILE = click.Path(path_type=Path)
@@ -44,7 +44,7 @@ def collect_command(
         raise ArgumentError("FILE", "a new file", file)
     _torch()
     from hopfed._lib.settings import with_settings
-    from hopfed.neural.collected import Collected
+    from hopfed.neural.collected_sums import Collected
     from hopfed.neural.methods.hebbian import Hebbian
     from hopfed.neural.training.task import TaskSpec
 
@@ -87,7 +87,7 @@ COMMANDS = (collect_command, forget_command, admit_command)
 
 def _load(file: Path) -> Collected:
     _torch()
-    from hopfed.neural.collected import Collected
+    from hopfed.neural.collected_sums import Collected
 
     return Collected.load(file)
 

@@ -9,7 +9,7 @@ import click
 
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import WHOLE, Whole
-from hopfed.cli.output import err, out, shown
+from hopfed.cli.printing import err, out, shown
 
 
 @click.command("demo")

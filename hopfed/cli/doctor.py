@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from hopfed.cli.output import out, table
+from hopfed.cli.printing import out, table
 from hopfed.errors import BackendError, HopfedError
 from hopfed.experiments import ON_DEVICE
 from hopfed.kernels.place import VARIABLE, Place, asked

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hopfed.cli.output import human_bytes, out, table
+from hopfed.cli.printing import human_bytes, out, table
 from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
@@ -23,12 +23,12 @@ def show(
     rows: Any, limits: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]
 ) -> None:
     """Print what is recorded, a round played with these examples alone, and the worst case."""
-    from hopfed._lib.home import home
+    from hopfed._lib.home_folder import home
     from hopfed._lib.settings import with_settings
     from hopfed.experiments import find
-    from hopfed.hopfield.budget import Ledger
-    from hopfed.hopfield.consent import Owner
-    from hopfed.hopfield.released import Released
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.consent import Owner
+    from hopfed.hopfield.site.released import Released
 
     ledger = Ledger(home() / "privacy", look=True)
     if epsilon is not None:
@@ -96,7 +96,7 @@ def _print_round(config: Any, owner: Any) -> None:
     from hopfed.federation.engines.local import LocalEngine
     from hopfed.federation.faults import Fault
     from hopfed.federation.rounds import TooFewClientsError, play_round
-    from hopfed.hopfield.inventory import inventory
+    from hopfed.hopfield.site.inventory import inventory
 
     grid = table("exchange", "array", "type", "shape", "size", "what it reveals")
     grid.columns[-1].justify = "left"
@@ -138,7 +138,7 @@ def _print_round(config: Any, owner: Any) -> None:
 
 def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float] | None) -> None:
     """Print what the worst of all servers may ask, in every exchange of every round."""
-    from hopfed.hopfield.inventory import worst
+    from hopfed.hopfield.site.inventory import worst
 
     rounds = limits.most_rounds(*shape)
     if not rounds:
@@ -187,7 +187,7 @@ def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float
 
 def _print_insiders(batch: int, columns: int) -> None:
     """Print what a batch tells whoever knows a row already."""
-    from hopfed.hopfield.insiders import told_member, told_value
+    from hopfed.hopfield.leaks.known_rows import told_member, told_value
 
     member, value = (100 * told(batch, columns) for told in (told_member, told_value))
     out.print(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import FIGURE, check_outputs
-from hopfed.cli.output import out, shown
+from hopfed.cli.printing import out, shown
 from hopfed.errors import ArgumentError, RunFileError
 
 

@@ -16,7 +16,7 @@ from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
 from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.output import out, shown, table
+from hopfed.cli.printing import out, shown, table
 from hopfed.cli.run import carry_out, dask_option, progress, refuse_code
 from hopfed.errors import ArgumentError, BackendError, DataError
 
@@ -233,7 +233,7 @@ def predict_command(
     """
     _experiment()
     from hopfed.data.writers import check_ending, write
-    from hopfed.experiments.shared.keeping import read
+    from hopfed.experiments.shared.kept_networks import read
     from hopfed.neural.data import load
 
     check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])

@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.dry_run import CLASSES, show
-from hopfed.cli.output import human_bytes
+from hopfed.cli.printing import human_bytes
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
@@ -140,7 +140,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
     """Take the options that are limits; to look at --classes, or with noise, needs no trust."""
-    from hopfed.hopfield.limits import Limits
+    from hopfed.hopfield.site.limits import Limits
 
     fewest = {
         "rounds": 1,
@@ -184,7 +184,7 @@ def _check_options(data: Path, options: dict[str, Any]) -> None:
 
 def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
     """Fail where one row decides how others are coded, which no noise hides."""
-    from hopfed.tables.settled import unsettled
+    from hopfed.tables.fixed_codings import unsettled
     from hopfed.tables.table import listed
 
     found = unsettled(coding, choices_of(options), gaps)
@@ -199,9 +199,9 @@ def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
 
 def _check_apart(rows: Any, limits: Any) -> None:
     """Fail early where every way to deal the rows out leaves a few of them apart."""
-    from hopfed.hopfield.apart import set_apart
-    from hopfed.hopfield.cliques import given_away
-    from hopfed.hopfield.relations import broken_by
+    from hopfed.hopfield.leaks.broken_relations import broken_by
+    from hopfed.hopfield.leaks.columns_apart import set_apart
+    from hopfed.hopfield.leaks.rare_values import given_away
 
     found = set_apart(rows, limits.smallest_set)
     if found:
@@ -242,16 +242,16 @@ def _join(
     patience: float,
     out_file: Path | None,
 ) -> None:
-    from hopfed._lib.home import home
+    from hopfed._lib.home_folder import home
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
     from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
     from hopfed.hopfield.allowed import ALLOWED
-    from hopfed.hopfield.budget import Ledger
-    from hopfed.hopfield.consent import Owner
-    from hopfed.hopfield.inventory import FORMS
-    from hopfed.hopfield.released import Released
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.consent import Owner
+    from hopfed.hopfield.site.inventory import FORMS
+    from hopfed.hopfield.site.released import Released
 
     address(server, "--server")
     keys = private_key(key)

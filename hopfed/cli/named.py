@@ -86,8 +86,8 @@ def read(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2
     """
     from hopfed.cli.reading import choices_of
     from hopfed.data.readers import read_numbers
-    from hopfed.tables.choices import Choices
     from hopfed.tables.formats import source_of
+    from hopfed.tables.options import Choices
     from hopfed.tables.table import is_made_up
 
     choices = choices_of(options)
@@ -103,7 +103,7 @@ def read(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2
 
 def _numbers(source: Any) -> np.ndarray | None:
     """Numbers of a source, NaN where one is missing; None if a cell is a word."""
-    from hopfed.data.cells import as_numbers
+    from hopfed.data.arrow_cells import as_numbers
     from hopfed.tables.vocabulary import MISSING
 
     if source.unfit:

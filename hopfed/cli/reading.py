@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
@@ -48,7 +48,7 @@ def choices_of(options: dict[str, Any]) -> Any:
     ------
     ArgumentError : they do not say it in their form.
     """
-    from hopfed.tables.choices import Choices
+    from hopfed.tables.options import Choices
 
     words: dict[str, Any] = {}
     for given in options["words"]:

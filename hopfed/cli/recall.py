@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed.cli.named import Named, ordered
 from hopfed.cli.named import read as read_named
-from hopfed.cli.output import out, table
+from hopfed.cli.printing import out, table
 from hopfed.errors import ArgumentError, DataError
 
 ROWS = 40  # of the table; --json and --out hold all

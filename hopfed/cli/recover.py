@@ -18,7 +18,7 @@ from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
-from hopfed.cli.output import err, human_bytes, out, shown, table
+from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.reading import (
     check_varying,
     choices_of,
@@ -235,7 +235,7 @@ def column_labels(found: Any) -> list[str]:
 
 def _archetypes(found: Any) -> Iterator[Any]:
     """Table of the archetypes, or in words what tells each class from the rest."""
-    from hopfed.archetypes.views import described
+    from hopfed.archetypes.display import described
 
     shown = range(min(len(found), ROWS))
     if found.graded_means is not None:

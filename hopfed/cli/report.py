@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hopfed.cli.output import err, human_bytes, out, shown
+from hopfed.cli.printing import err, human_bytes, out, shown
 from hopfed.errors import ArgumentError
 
 

@@ -16,7 +16,7 @@ from hopfed._lib.cluster import cluster
 from hopfed._lib.outputs import RUN, check_folder, check_outputs
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.output import err, named, out, shown, table
+from hopfed.cli.printing import err, named, out, shown, table
 from hopfed.cli.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find

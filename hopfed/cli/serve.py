@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli.output import err, out
+from hopfed.cli.printing import err, out
 from hopfed.errors import ArgumentError, HopfedError, shown
 from hopfed.federation.faults import Fault
 

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import describe
-from hopfed.cli.output import out, shown, table
+from hopfed.cli.printing import out, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.experiments import Table
 from hopfed.report.tables import side_by_side, tables_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from hopfed.cli.named import Named, check_complete
 from hopfed.cli.named import read as read_named
-from hopfed.cli.output import human_bytes, out
+from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.errors import ArgumentError, DataError
 

@@ -11,7 +11,7 @@ import click
 
 from hopfed._lib.cluster import cluster
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.output import err, out, shown, table
+from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.run import dask_option, progress
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find

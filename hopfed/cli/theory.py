@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import FINITE, WHOLE
-from hopfed.cli.output import err
+from hopfed.cli.printing import err
 from hopfed.cli.theory_plan import plan_command
 from hopfed.cli.theory_tables import Columns, numbers, output_options, show
 from hopfed.errors import ArgumentError

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
-from hopfed.cli.output import err, out, table
+from hopfed.cli.printing import err, out, table
 from hopfed.cli.theory_tables import Columns, cell, numbers, output_options, show
 from hopfed.errors import ArgumentError
 from hopfed.theory.planning import FALSE_ALARM

@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed.cli.figure import figure_option
 from hopfed.cli.numbers import Numbers
-from hopfed.cli.output import out, shown, table
+from hopfed.cli.printing import out, shown, table
 from hopfed.runs import plain
 
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other

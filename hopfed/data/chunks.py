@@ -2,7 +2,8 @@
 
 Metadata of a few bytes can name an array of any size, codecs that unpack to more than they say or
 that run code (pickle), and chunks can be links and pipes. So a folder of other things than files is
-refused, and what it holds is read apart, see `hopfed._lib.apart`, in bounded time and memory.
+refused, and what it holds is read apart, see `hopfed._lib.guarded_reading`, in bounded time and
+memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.apart import COPIES, allow, apart
+from hopfed._lib.guarded_reading import COPIES, allow, apart
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import reading
 from hopfed.data.hdf5 import check_stated, pick

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.cells import as_numbers, number
+from hopfed.data.arrow_cells import as_numbers, number
 from hopfed.data.delimited import BLOCK, Delimited
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown

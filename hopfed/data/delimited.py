@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any, BinaryIO
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.cells import NO_NUMBER, NUMBER
+from hopfed.data.arrow_cells import NO_NUMBER, NUMBER
 from hopfed.data.files import UNPACKED, opened, reading
 from hopfed.errors import DataError
 

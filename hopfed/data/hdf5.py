@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.apart import COPIES, allow, apart, blocks, filled
+from hopfed._lib.guarded_reading import COPIES, allow, apart, blocks, filled
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown

@@ -19,8 +19,8 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.data.csv import read_csv
 from hopfed.data.files import opened
-from hopfed.data.gaps import Gaps
 from hopfed.data.hdf5 import pick, read_table
+from hopfed.data.missing import Gaps
 from hopfed.data.npz import Npz, read_npy
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
@@ -108,7 +108,7 @@ def as_examples(
     ----------
     array : (M, ...) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
         (PyTorch), it stays there. Entries that are missing are NaN, None,
-        masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.gaps.Gaps`).
+        masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.missing.Gaps`).
     name : what to call it in an error.
     gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
     least : how many examples there must be.

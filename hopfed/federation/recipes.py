@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.renamed import current_class, current_names
+from hopfed._lib.old_names import current_class, current_names
 from hopfed.errors import DataError, shown
 from hopfed.federation.allowed import Allowed
 

@@ -21,7 +21,7 @@ from weakref import WeakSet, finalize, ref
 
 import numpy as np
 
-from hopfed._lib.others import check_own
+from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, RunFileError
 from hopfed.federation.contract import State

@@ -3,7 +3,7 @@
 This is what `hopfed serve` sends, and nothing beside it: whatever else a recipe names is refused.
 A search (`hopfed.archetypes.annealed_search`) runs at the server, so that no client needs its
 settings; a plasticity rule other than `Fixed` is made here, and refused by
-`hopfed.hopfield.consent` unless the owner of the examples agrees to it.
+`hopfed.hopfield.site.consent` unless the owner of the examples agrees to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.limits import CLASSES
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
@@ -24,6 +23,7 @@ from hopfed.hopfield.plasticity.agreement import REFERENCES
 from hopfed.hopfield.plasticity.rules import Agreement, Entropy, Fixed, Smoothing, Structure
 from hopfed.hopfield.robust import KINDS, Robust
 from hopfed.hopfield.settings import WEIGHTINGS
+from hopfed.hopfield.site.limits import CLASSES
 
 SITES = whole(2, 2**24)
 PAIRED = whole(2, 2**16)  # whose pairs can be released: of more, finding the noise takes long

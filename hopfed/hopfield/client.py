@@ -8,7 +8,7 @@ from hopfed import kernels
 from hopfed.archetypes.joint_diagonalization import group_labels, group_projections
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.apart import lines_apart
+from hopfed.hopfield.leaks.columns_apart import lines_apart
 from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times

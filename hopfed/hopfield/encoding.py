@@ -13,7 +13,8 @@ Source: theory/NOTES.md, "Low-rank forms" and "Linear sketches" and "Bytes on th
 
 What a client claims is held to what its number of examples could give: factors and sketches as
 operators, counts entry by entry only, so that a liar's counts may take away from an archetype what
-as many honest examples would add. `hopfed.hopfield.possible` asks for more, where it may.
+as many honest examples would add. `hopfed.hopfield.liars.impossible_messages` asks for more, where
+it may.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import numpy as np
 
 from hopfed.archetypes.factorize import Groups
 from hopfed.federation.messages import Message
+from hopfed.hopfield.liars.impossible_messages import unfolded
 from hopfed.hopfield.memory.blending import Counted
-from hopfed.hopfield.possible import unfolded
 from hopfed.spectral.operators import HebbianOperator
 
 

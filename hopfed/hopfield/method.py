@@ -15,8 +15,9 @@ from hopfed import kernels
 from hopfed._lib.random import derive
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield import client, possible, server
-from hopfed.hopfield.claims import wary
+from hopfed.hopfield import client, server
+from hopfed.hopfield.liars import impossible_messages
+from hopfed.hopfield.liars.claims import wary
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.kernels import PackedBits
 
@@ -72,12 +73,14 @@ class HopfieldFederation(HopfieldSettings):
         """
         step, who = self.steps[context.exchange], context.client
         if step == "operators":
-            return possible.operator_complaint(self.encoding, message, self.check)
+            return impossible_messages.operator_complaint(self.encoding, message, self.check)
         examples = server.claim_of(state, who)
         if step == "votes":
-            return possible.votes_complaint(message, examples)
+            return impossible_messages.votes_complaint(message, examples)
         expected = server.expected_projections(self, state, who) if self.check else None
-        return possible.projections_complaint(message, examples, self.n_sites, expected, self.check)
+        return impossible_messages.projections_complaint(
+            message, examples, self.n_sites, expected, self.check
+        )
 
     def client_step(
         self, state: State, down: Message, context: Context

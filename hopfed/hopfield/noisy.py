@@ -14,7 +14,7 @@ so what all rounds together tell of it is (epsilon, delta)-private: rounds compo
 *What is repeated.* The noise is drawn from a key made of the client's secret, the round, the budget
 and the batch, whatever the order of its rows. Who asks for the same again gets the same bits; equal
 batches in two rounds get independent noise. That the same examples are not asked for on other
-terms is not seen to here but by the ledger of `hopfed.hopfield.budget`.
+terms is not seen to here but by the ledger of `hopfed.hopfield.site.budget`.
 
 *Who lies.* A release is held to what its examples with that noise can give: with the number of
 examples M on the diagonal it is a matrix of eigenvalues from 0 to M N, and noise whose norm is
@@ -39,14 +39,14 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.claims import median_bound, suspects, wary
 from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.hopfield.liars.claims import median_bound, suspects, wary
+from hopfed.hopfield.liars.impossible_messages import semidefinite
+from hopfed.hopfield.liars.leave_one_out import agreed, needed
 from hopfed.hopfield.memory.blending import Counted
 from hopfed.hopfield.memory.support import dual_directions
-from hopfed.hopfield.possible import semidefinite
 from hopfed.hopfield.settings import Source
-from hopfed.hopfield.trimmed import agreed, needed
 from hopfed.kernels import PackedBits
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.privacy.mechanism import PrivateOperator
@@ -78,7 +78,7 @@ class PrivateFederation:
     support : estimated number of examples that a pattern must have to be broadcast: one that few
         examples support is a person, not a prototype.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
-        more, see `hopfed.hopfield.claims`.
+        more, see `hopfed.hopfield.liars.claims`.
     liars, level : share of the clients, rounded up, whose word alone is not enough, and the
         standard score from which the others' releases of a round show a pattern.
     secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,

@@ -20,9 +20,10 @@ from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield.claims import bounded
 from hopfed.hopfield.client import on_grid, pack_patterns
 from hopfed.hopfield.grouped import apart, both, projected
+from hopfed.hopfield.liars.claims import bounded
+from hopfed.hopfield.liars.leave_one_out import agreed, needed
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.corrected import corrected
@@ -31,7 +32,6 @@ from hopfed.hopfield.memory.remembered import Remembered
 from hopfed.hopfield.memory.support import Support, random_groups
 from hopfed.hopfield.memory.voting import Votes, told_apart
 from hopfed.hopfield.settings import HopfieldSettings
-from hopfed.hopfield.trimmed import agreed, needed
 from hopfed.spectral.operators import HebbianOperator
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word

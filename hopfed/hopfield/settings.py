@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.factorize import METHODS
-from hopfed.hopfield.claims import suspects
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.liars.claims import suspects
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.plasticity.rules import Fixed, Rule, Smoothing
 from hopfed.hopfield.robust import Robust
@@ -58,7 +58,8 @@ class HopfieldSettings:
     smallest_vote : examples of a client that support a pattern without which it casts no vote.
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
-        more (`hopfed.hopfield.claims`). Clients that do hold more are cut, too: inf believes all.
+        more (`hopfed.hopfield.liars.claims`). Clients that do hold more are cut, too; inf believes
+        all.
     persistence : rounds whose fresh operators must support a pattern before it is broadcast. The
         round that bore it is one of them, and supports what it bore: 1 asks for nothing.
     patience : rounds that a pattern may wait for that.
@@ -72,7 +73,7 @@ class HopfieldSettings:
         person. Counted from the round in which it is found: by what fresh operators hold of it,
         and from when it is told by votes, where there are some.
     check : refuse messages that no examples of +-1 can give, exactly where it is exact
-        (`hopfed.hopfield.possible`), not only those that could stop the server.
+        (`hopfed.hopfield.liars.impossible_messages`), not only those that could stop the server.
     search : settings of the search.
     factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`; "paper",
         with memory="literal", votes=False and groups=0, is the paper's own federation.

@@ -16,9 +16,9 @@ from torch.func import functional_call
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.training.places import beside
+from hopfed.neural.training.stacked_or_not import one_thread
 from hopfed.neural.training.task import Params, Task
 from hopfed.neural.training.training import Both
-from hopfed.neural.training.ways import one_thread
 
 Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
 

@@ -25,9 +25,10 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.cost import forward_flops, step_flops
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
-from hopfed.neural.training.training import Forward, Job, Phase, Training, cross_entropy
-from hopfed.neural.training.ways import train
+from hopfed.neural.training.training import Forward, Job, Phase, Training
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.archetypes.votes import best_overlaps
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.reread import Reread, Sums
+from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import held, times, total, transposed_times
 
 

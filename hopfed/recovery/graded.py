@@ -38,7 +38,7 @@ from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
 from hopfed.recovery import sampled
 from hopfed.recovery.sampled import on_the_whole, searched
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 
 
 class Spectral(Protocol):

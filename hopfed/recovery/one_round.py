@@ -49,7 +49,7 @@ from hopfed.spectral.operators import (
     PooledOperator,
     pool,
 )
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, columns_of, total
 
 WIDE = 64  # columns of a block of Krylov products; one spectrum takes one block at least

@@ -23,7 +23,7 @@ from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetri
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits
 from hopfed.tables.aligning import check_choice
 from hopfed.tables.coding import Coding

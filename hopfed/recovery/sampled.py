@@ -19,7 +19,7 @@ from hopfed.archetypes.graded.mixture import Prior, added, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
 
 SEARCHED = 10_000_000  # entries; of a table of more, a part is searched

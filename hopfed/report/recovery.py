@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes import storage, views
+from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.report.markup import Markup, folded, grid, text
@@ -181,7 +181,7 @@ def _archetypes(found: Archetypes) -> str:
 def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     """One archetype: its share and its telling columns."""
     title = f"<h4>Archetype {k + 1} <small>{_percent(found.shares[k])} of the rows</small></h4>"
-    told = [t for side in views.telling(found, k, most=TOLD) for t in side]
+    told = [t for side in display.telling(found, k, most=TOLD) for t in side]
     if not told:
         return f"{title}<p>No column tells it from the rest by itself.</p>"
     heads = ["+1 here", "elsewhere", "0 to 100%"]
@@ -283,7 +283,7 @@ def _columns(found: Archetypes, run: Run) -> str:
 def _named(found: Archetypes, columns: list[Any]) -> str:
     """Columns, which older runs have by number, by name."""
     names = storage.names_of(found)
-    made = [text(names[c] if isinstance(c, int) else c, views.LONGEST) for c in columns[:NAMED]]
+    made = [text(names[c] if isinstance(c, int) else c, display.LONGEST) for c in columns[:NAMED]]
     more = f" and {len(columns) - NAMED:,} more" if len(columns) > NAMED else ""
     return f"{', '.join(made)}{more}"
 
@@ -303,7 +303,7 @@ def _clients(found: Archetypes, run: Run) -> str:
     heads += [f"archetype {k + 1}" for k in range(min(len(found), LISTED))] if known else []
     lines: list[list[object]] = []
     for i in range(min(len(rows), CLIENTS)):
-        line: list[object] = [text(names[i], views.LONGEST), f"{rows[i]:,}"]
+        line: list[object] = [text(names[i], display.LONGEST), f"{rows[i]:,}"]
         line += [f"{sent[i]:,}"] if len(sent) == len(rows) else []
         if shares is not None and known:
             line += [_percent(x) for x in shares[i, :LISTED]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed.archetypes import storage, views
+from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.rows import table_of
 from hopfed.report.markup import folded, grid, text
@@ -192,7 +192,7 @@ def _missing(found: Archetypes, answers: Answers) -> str:
     names = storage.names_of(found)
     order = np.argsort(-answers.column_gaps, kind="stable")[:GAPPY]
     lines = [
-        (text(names[j], views.LONGEST), f"{answers.column_gaps[j]:,}")
+        (text(names[j], display.LONGEST), f"{answers.column_gaps[j]:,}")
         for j in order
         if answers.column_gaps[j]
     ]

@@ -24,10 +24,10 @@ from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
-from hopfed.spectral.tall import independent, inner, outer
+from hopfed.spectral.tall_matrices import independent, inner, outer
 from hopfed.spectral.tridiagonal import Tridiagonal
 
 ROUTES = ("auto", "gram", "dense", "krylov")

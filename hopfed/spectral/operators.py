@@ -27,7 +27,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
     Examples,
     batches,
@@ -140,7 +140,7 @@ class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
     Rows of bits may have gaps: a missing entry adds nothing. They may be read again for every
-    product (`hopfed.spectral.reread.Reread`); their weights are 1 then.
+    product (`hopfed.spectral.reread_rows.Reread`); their weights are 1 then.
 
     Examples
     --------

@@ -19,7 +19,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed._lib.memory_limits import require_memory
-from hopfed.spectral.reread import Bits, Reread, Summed, Totals, packed_columns
+from hopfed.spectral.reread_rows import Bits, Reread, Summed, Totals, packed_columns
 
 FAN = 8  # answers that one task adds up
 Answer = TypeVar("Answer")

@@ -14,7 +14,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import FactorOperator, HebbianOperator, PooledOperator
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import SITES, times, transposed_times
 
 SURE = 3.0  # standard errors by which the spread of the rows' noise must exceed its chance value

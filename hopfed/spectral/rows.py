@@ -17,7 +17,7 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.place import adopted
-from hopfed.spectral.reread import Reread, packed_columns
+from hopfed.spectral.reread_rows import Reread, packed_columns
 
 SITES = 2_048  # in a block of a long sum
 Bits = PackedBits | MaskedBits

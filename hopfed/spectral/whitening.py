@@ -37,7 +37,7 @@ from hopfed.spectral.operators import (
     explicit,
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.row_energy import column_moments, row_energies
 from hopfed.spectral.scaling import ScaledOperator, centred, scaled
 from hopfed.spectral.sketch import SketchOperator

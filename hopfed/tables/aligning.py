@@ -17,7 +17,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.masked import with_gaps
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.sources import Block, Source
 from hopfed.tables.table import Table, is_made_up, listed, matched

@@ -1,7 +1,8 @@
 """Files of Arrow (.parquet, .feather, .arrow), a batch of rows at a time.
 
 Their packed parts say how much they unpack to, and 75 kB can be GB of text, or of zeros. So a file
-is read apart, see `hopfed._lib.apart`, in memory and time that are in proportion to its bytes.
+is read apart, see `hopfed._lib.guarded_reading`, in memory and time that are in proportion to its
+bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.apart import allow, apart
+from hopfed._lib.guarded_reading import allow, apart
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.delimited import ROOM
 from hopfed.data.files import UNPACKED, opened, reading, size_of

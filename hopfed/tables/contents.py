@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.data.cells import Cells, as_numbers, number
-from hopfed.tables.choices import Choices
+from hopfed.data.arrow_cells import Cells, as_numbers, number
+from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept

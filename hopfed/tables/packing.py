@@ -8,10 +8,10 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.cells import Cells, as_numbers, number
+from hopfed.data.arrow_cells import Cells, as_numbers, number
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.reread import Gathered, Reread
+from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.sources import Source
 from hopfed.tables.table import is_made_up, listed

@@ -20,7 +20,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
-from hopfed.data.cells import Cells
+from hopfed.data.arrow_cells import Cells
 from hopfed.data.chunks import Chunks
 from hopfed.data.readers import PREFERRED
 from hopfed.errors import ArgumentError, DataError
@@ -29,12 +29,12 @@ from hopfed.kernels.masked import first_bad
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables.arrays import PART
 from hopfed.tables.arrow_files import parquet_groups
-from hopfed.tables.choices import Choices
+from hopfed.tables.choosing_codings import Decider
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
-from hopfed.tables.deciding import Decider
 from hopfed.tables.formats import ARRAYS, of_groups, source_of
-from hopfed.tables.oddities import oddities
+from hopfed.tables.odd_columns import oddities
+from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Source
 from hopfed.tables.table import Table, made_up, places_of

@@ -8,20 +8,20 @@ from itertools import chain, repeat
 from typing import Any
 
 from hopfed import kernels
-from hopfed.data.cells import Cells
+from hopfed.data.arrow_cells import Cells
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import first_bad
-from hopfed.spectral.reread import Gathered, Reread
+from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.aligning import aligned_sources
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choices import Choices
+from hopfed.tables.choosing_codings import Decider, Decision
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
-from hopfed.tables.deciding import Decider, Decision
 from hopfed.tables.formats import source_of
-from hopfed.tables.oddities import oddities
+from hopfed.tables.odd_columns import oddities
+from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.sources import Numbers, Source

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.data.cells import distinct
+from hopfed.data.arrow_cells import distinct
 from hopfed.errors import shown
 
 KEPT = 1 << 28  # bytes of blocks that are kept, so that they are read once

@@ -11,7 +11,7 @@ from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
@@ -25,7 +25,7 @@ class Table:
     Attributes
     ----------
     rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
-        for them are read again whenever they are asked for (`hopfed.spectral.reread.Reread`).
+        for them are read again whenever they are asked for (`hopfed.spectral.reread_rows.Reread`).
     columns : N names; `made_up` ones where the source has none.
     ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from hopfed.data.cells import number
+from hopfed.data.arrow_cells import number
 
 GONE = 0  # code of a missing entry; -1 and +1 are the two others
 # Of each family the words for -1 and those for +1. A column is of one family.

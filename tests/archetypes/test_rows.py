@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.filling import filled
+from hopfed.archetypes.completion import filled
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
 

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import hopfed as package
-from hopfed.archetypes.filling import filled
+from hopfed.archetypes.completion import filled
 from hopfed.data import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.cli.output import shown
+from hopfed.cli.printing import shown
 from hopfed.runs import Run
 
 RUN = "from hopfed.__main__ import main; main()"

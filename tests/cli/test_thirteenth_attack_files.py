@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopfed._lib.others import check_own
+from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import check_folder, check_outputs, replacing
 from hopfed.errors import ArgumentError, HopfedError, RunFileError
 from hopfed.federation import states
@@ -158,7 +158,7 @@ def test_no_command_writes_where_a_link_of_others_leads(
 
 def test_links_that_come_during_a_run_are_not_followed(tmp_path, home, theirs, monkeypatch):
     pytest.importorskip("torch")
-    from hopfed.experiments.shared import callbacks, keeping
+    from hopfed.experiments.shared import callbacks, kept_networks
 
     folder = shared(tmp_path)
     made = []
@@ -171,7 +171,7 @@ def test_links_that_come_during_a_run_are_not_followed(tmp_path, home, theirs, m
     theirs(linked(folder / "link", home))
     config = SimpleNamespace(keep=str(folder / "link"), method="fedavg")
     with pytest.raises(RunFileError, match=LINK):
-        keeping.keep(config, 0, 0, {"validation": np.ones(2)}, None, None)
+        kept_networks.keep(config, 0, 0, {"validation": np.ones(2)}, None, None)
     assert [p.name for p in home.iterdir()] == ["rows.csv"]
 
 

@@ -13,7 +13,7 @@ from hopfed.experiments import PRESET_NAMES, find, fl, knnper  # noqa: E402
 from hopfed.experiments.runner.execute import execute  # noqa: E402
 from hopfed.experiments.shared import cell_tables  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
-from hopfed.experiments.shared import planes as _planes  # noqa: E402
+from hopfed.experiments.shared import feature_planes as _planes  # noqa: E402
 from hopfed.experiments.shared import stream as _stream  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench, Reading  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402

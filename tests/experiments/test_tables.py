@@ -10,8 +10,8 @@ from helpers import DATA
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import tables
 from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.shared.baselines import METHODS, Classes
 from hopfed.experiments.shared.real_tables import load_tables
-from hopfed.experiments.shared.rivals import METHODS, Classes
 from hopfed.figures import drawer
 from hopfed.report.tables import tables_of
 

@@ -18,9 +18,9 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Agreement, Fixed
+from hopfed.hopfield.site.limits import Limits
 
 
 def of_two_rows(message, columns):

@@ -13,11 +13,11 @@ from machines import COLUMNS, Machines
 from hopfed.cli import main
 from hopfed.data.batches import Elsewhere
 from hopfed.experiments import serve
-from hopfed.hopfield.budget import Ledger
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.noisy import PARTS, ClassNoise
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.budget import Ledger
 
 E, M = 9, 400  # exchanges of a round, rows
 

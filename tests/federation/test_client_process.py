@@ -24,8 +24,8 @@ from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.consent import Owner
-from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 

@@ -21,15 +21,15 @@ from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
-from hopfed.hopfield.budget import Ledger
 from hopfed.hopfield.client import discreet, unpack_patterns, vote
-from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.inventory import inventory, worst
-from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Broadcast, Fixed, Smoothing
-from hopfed.hopfield.released import Released
+from hopfed.hopfield.site.budget import Ledger
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.inventory import inventory, worst
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
 
 
 def test_limits_are_those_of_the_owner(tmp_path):

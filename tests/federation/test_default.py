@@ -13,12 +13,12 @@ from hopfed.errors import LocalError
 from hopfed.experiments.serve import Config
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.messages import digest
-from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Agreement, Fixed, Smoothing, Structure
-from hopfed.hopfield.released import Released
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
 from hopfed.spectral.sketch import sketch_matrix
 
 

@@ -16,10 +16,10 @@ from hopfed.errors import ArgumentError
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
-from hopfed.hopfield.budget import Ledger
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.noisy import PARTS, ClassNoise, exact_sums
 from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.site.budget import Ledger
 from hopfed.privacy.concentrated import concentrated_rho
 
 E, M = 40, 400

@@ -23,13 +23,13 @@ from hopfed.federation.engines.flower import answers
 from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
-from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.cliques import given_away
 from hopfed.hopfield.encoding import symmetric
-from hopfed.hopfield.insiders import told_member, told_value
-from hopfed.hopfield.limits import Limits
-from hopfed.hopfield.relations import broken_by
+from hopfed.hopfield.leaks.broken_relations import broken_by
+from hopfed.hopfield.leaks.columns_apart import set_apart
+from hopfed.hopfield.leaks.known_rows import told_member, told_value
+from hopfed.hopfield.leaks.rare_values import given_away
+from hopfed.hopfield.site.limits import Limits
 
 
 def sent(up):

@@ -24,14 +24,14 @@ from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.apart import set_apart
-from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import on_grid, project, spread, unpack_patterns
-from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.encoding import symmetric
-from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.leaks.columns_apart import set_apart
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.released import Released
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
 
 # What an exact operator holds of few rows, however many rows it is of.
 

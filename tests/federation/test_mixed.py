@@ -10,8 +10,8 @@ from hopfed.experiments import serve
 from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.consent import Owner
-from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
 
 N, M, ROUNDS = 120, 500, 2
 

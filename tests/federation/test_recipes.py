@@ -60,7 +60,7 @@ def test_only_trusted_classes_are_made_and_they_check_their_settings():
         '["made", "os:system", {}]',
         '["made", "hopfed._lib.random:stream", {"seed": 0}]',
         '["made", "hopfed.nothing:Nothing", {}]',
-        '["made", "hopfed.hopfield.consent:replace", {}]',
+        '["made", "hopfed.hopfield.site.consent:replace", {}]',
         '["array", "missing"]',
         '["called", "x"]',
         '["made"]',

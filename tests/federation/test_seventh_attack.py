@@ -5,9 +5,9 @@ import pytest
 
 from hopfed import kernels
 from hopfed.data.batches import Batches
-from hopfed.hopfield.apart import lines_apart, set_apart
-from hopfed.hopfield.budget import Ledger, Terms
-from hopfed.hopfield.relations import broken_by
+from hopfed.hopfield.leaks.broken_relations import broken_by
+from hopfed.hopfield.leaks.columns_apart import lines_apart, set_apart
+from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.kernels import PackedBits
 
 
@@ -43,7 +43,7 @@ def test_votes_are_looked_at_in_either_precision(monkeypatch):
     votes = np.where(np.arange(200) < 90, 1.0, 0.0)[:, None]
     cases = [(votes, 2), (votes, 120), (votes[:, :0], 2)]
     single = [lines_apart(rows, *case) for case in cases]
-    monkeypatch.setattr("hopfed.hopfield.apart.EXACT", 0)
+    monkeypatch.setattr("hopfed.hopfield.leaks.columns_apart.EXACT", 0)
     assert [lines_apart(rows, *case) for case in cases] == single == [None, 0, None]
 
 

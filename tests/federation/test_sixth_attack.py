@@ -8,7 +8,7 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
-from hopfed.hopfield.relations import broken_by
+from hopfed.hopfield.leaks.broken_relations import broken_by
 from hopfed.tables.reading import read_table
 
 M = 400

@@ -24,11 +24,11 @@ from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.recipes import describe
 from hopfed.federation.states import StateMap, StateStore
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.released import Released
+from hopfed.hopfield.site.released import Released
 from hopfed.runs import Run
-from hopfed.tables.choices import Choices
+from hopfed.tables.fixed_codings import unsettled
+from hopfed.tables.options import Choices
 from hopfed.tables.partitions import _parts_of_path
-from hopfed.tables.settled import unsettled
 
 EVIL = "open('ran', 'w').close()\nfrom torch import nn\nclass Net(nn.Module): pass\n"
 SWEEP = ("sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid")
@@ -112,7 +112,7 @@ def test_no_reason_in_the_table_of_a_sweep_is_a_formula(hopfed, folder):
 def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
     """The folder of a seed was removed, whatever was in it."""
     pytest.importorskip("torch")
-    from hopfed.experiments.shared.keeping import _require_ours
+    from hopfed.experiments.shared.kept_networks import _require_ours
 
     thesis = folder / "work" / "seed-0" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
@@ -228,7 +228,7 @@ def test_a_picture_has_no_program_run(folder, monkeypatch):
 )  # fmt: skip
 def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder, change, words):
     torch = pytest.importorskip("torch")
-    from hopfed.experiments.shared.keeping import read
+    from hopfed.experiments.shared.kept_networks import read
 
     quick = ("--models", "mlp:4", "--clients", 3, "--rounds", 1, "--keep", "states")
     assert hopfed("fl", "run", "fedavg", *quick)[0] == 0

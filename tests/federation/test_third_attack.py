@@ -13,11 +13,11 @@ from hopfed.errors import DataError
 from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
-from hopfed.hopfield.apart import set_apart
 from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.cliques import given_away
 from hopfed.hopfield.encoding import symmetric
-from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.leaks.columns_apart import set_apart
+from hopfed.hopfield.leaks.rare_values import given_away
+from hopfed.hopfield.site.limits import Limits
 from tests.asking import ask, method, refused, rows_in, site
 from tests.liars import claiming, lying, owners
 

@@ -92,8 +92,8 @@ def stubs():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_execute, "unit", small_unit)
-        patch.setattr(_execute, "workers_of", stop)
-        patch.setattr("hopfed.experiments.runner.sweep.workers_of", stop)
+        patch.setattr(_execute, "open_workers", stop)
+        patch.setattr("hopfed.experiments.runner.sweep.open_workers", stop)
         for command in ("recover", "run", "sweep"):
             patch.setattr(f"hopfed.cli.{command}.cluster", stop)
         patch.setattr("hopfed.federation.engines.dask.DaskEngine.__enter__", stop)

@@ -9,7 +9,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.federation.messages import malformed, nbytes
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.possible import operator_complaint
+from hopfed.hopfield.liars.impossible_messages import operator_complaint
 from hopfed.kernels import column_sums
 
 

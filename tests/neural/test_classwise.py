@@ -18,8 +18,9 @@ from hopfed.neural.methods.fd import FD  # noqa: E402
 from hopfed.neural.methods.fedproto import FedProto  # noqa: E402
 from hopfed.neural.methods.standalone import Standalone  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
+from hopfed.neural.training.losses import cross_entropy  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.neural.training.training import Training, cross_entropy  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
 
 TASK = TaskSpec(models=("mlp",), clients=4, examples=300, partition="classes:3")
 TRAINING = Training(lr=0.05, way="sequential")

@@ -17,8 +17,8 @@ from hopfed.federation.recipes import describe, rebuild  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
+from hopfed.neural.training.stacked_or_not import AloneWarning  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.ways import AloneWarning  # noqa: E402
 
 BITS = {"frozen", "hebbian"}  # methods on bits of images
 NETS = """

@@ -18,7 +18,7 @@ from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import partitions
-from hopfed.tables.choices import Choices
+from hopfed.tables.options import Choices
 from hopfed.tables.partitions import read_partitions
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -147,7 +147,7 @@ def test_groups_of_many_rows_are_dealt_alike_wherever_the_partitions_end(monkeyp
 
 
 def test_more_columns_than_a_square_is_made_of(monkeypatch):
-    monkeypatch.setattr("hopfed.spectral.reread.SQUARE", 30)
+    monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
     x = rows("symmetric")
     assert read_partitions(spread(x)).rows.totals.products is None
     check_alike(run_recovery(x), run_recovery(spread(x)))

@@ -12,7 +12,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, pack, unpack
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
-from hopfed.spectral.reread import Gathered, Reread
+from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.reading import read_tables
 
 MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
@@ -137,7 +137,7 @@ def test_layers_are_peeled_off_rows_that_are_not_held(tmp_path):
 
 
 def test_more_columns_than_the_first_reading_adds_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("hopfed.spectral.reread.SQUARE", 30)
+    monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
     for kind in ("symmetric", "gaps"):
         path = write(tmp_path, rows(kind), ".csv")
         held, again = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
@@ -148,7 +148,7 @@ def test_more_columns_than_the_first_reading_adds_up(tmp_path, monkeypatch):
 def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeypatch):
     for name in ("recovery.one_round", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 30)
-    monkeypatch.setattr("hopfed.spectral.reread.SQUARE", 30)
+    monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
     path = write(tmp_path, rows("symmetric"), ".npy")
     held, again = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
     a, b = run_recovery(held).archetypes, run_recovery(again).archetypes

@@ -18,7 +18,7 @@ from pyarrow import feather, parquet
 import hopfed
 from hopfed._lib.settings import with_settings
 from hopfed.archetypes.storage import as_run, of_run
-from hopfed.data.cells import number
+from hopfed.data.arrow_cells import number
 from hopfed.data.writers import text_cell
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.plasticity.rules import Fixed

@@ -16,7 +16,7 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method. Where rows are unsure of their class the
-evidence is higher, by `hopfed.archetypes.graded.unsure`.
+evidence is higher, by `hopfed.archetypes.graded.unsure_rows`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from scipy.special import betaln, gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, Question, total
-from hopfed.archetypes.graded.unsure import ALIKE, Unsure
+from hopfed.archetypes.graded.unsure_rows import ALIKE, Unsure
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, seen_transposed_times, transposed_times
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread

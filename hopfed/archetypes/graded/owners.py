@@ -18,7 +18,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, held, seen_times, times
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
@@ -31,7 +31,7 @@ class Owner:
     Attributes
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
-        again (`hopfed.spectral.reread.Reread`) only sums over columns and classes can be asked.
+        again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
     means : (K, N) of the classes last asked about.

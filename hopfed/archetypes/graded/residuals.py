@@ -17,7 +17,6 @@ import numpy as np
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
-from hopfed.archetypes.graded.leaning import leaning
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import (
     Owner,
@@ -26,7 +25,8 @@ from hopfed.archetypes.graded.owners import (
     standardised,
     total,
 )
-from hopfed.archetypes.graded.weaker import weaker
+from hopfed.archetypes.graded.rows_between import leaning
+from hopfed.archetypes.graded.weaker_rows import weaker
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
 

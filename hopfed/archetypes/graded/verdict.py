@@ -25,11 +25,11 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, remind
-from hopfed.archetypes.graded.faded import faded, in_words
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
+from hopfed.archetypes.graded.row_quality import faded, in_words
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.theory import tracy_widom
 

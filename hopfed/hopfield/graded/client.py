@@ -10,7 +10,7 @@ from hopfed.archetypes.graded.owners import Owner
 from hopfed.archetypes.graded.splitting import residual_products, upper_side
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST
-from hopfed.hopfield.limits import SET
+from hopfed.hopfield.site.limits import SET
 from hopfed.spectral.rows import Bits
 
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1

@@ -13,10 +13,10 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
-from hopfed.hopfield.claims import wary
 from hopfed.hopfield.graded import client, server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
+from hopfed.hopfield.liars.claims import wary
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
-from hopfed.hopfield.claims import wary
 from hopfed.hopfield.graded import private_server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.noisy import UNITS, ClassNoise
+from hopfed.hopfield.liars.claims import wary
 from hopfed.hopfield.settings import Source
 from hopfed.kernels import MaskedBits, PackedBits
 

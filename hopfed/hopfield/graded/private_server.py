@@ -19,12 +19,12 @@ import numpy as np
 
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield.claims import median_bound
 from hopfed.hopfield.graded.memory import STRANGER, Memory
 from hopfed.hopfield.graded.noisy import NUMBERS, PARTS
 from hopfed.hopfield.graded.noisy_look import Look
 from hopfed.hopfield.graded.noisy_sums import NoisySums
 from hopfed.hopfield.graded.robust import left_out, trimmed
+from hopfed.hopfield.liars.claims import median_bound
 from hopfed.hopfield.robust import loss
 
 if TYPE_CHECKING:

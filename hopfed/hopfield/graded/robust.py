@@ -3,8 +3,8 @@
 What owners say is brought to the same scale first, so that it can be compared: sums are divided by
 the rows that they are over. Then the highest and the lowest values of every entry are left out, as
 many at either end as clients may lie, and the others are averaged by their rows. Nobody weighs more
-than a multiple of the median (`hopfed.hopfield.claims.median_bound`). A liar who stays among the
-others moves an entry by less than these differ.
+than a multiple of the median (`hopfed.hopfield.liars.claims.median_bound`). A liar who stays among
+the others moves an entry by less than these differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import xlogy
 
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
 from hopfed.federation.messages import Message
-from hopfed.hopfield.claims import suspects
+from hopfed.hopfield.liars.claims import suspects
 
 
 def left_out(liars: float, heard: int) -> int:

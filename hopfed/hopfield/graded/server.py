@@ -20,8 +20,7 @@ import numpy as np
 from hopfed.archetypes.graded.mixture import Mixture, Prior, bounded
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield.claims import median_bound
-from hopfed.hopfield.graded.looking import (
+from hopfed.hopfield.graded.improving import (
     directions,
     hear_products,
     hear_sides,
@@ -32,8 +31,9 @@ from hopfed.hopfield.graded.looking import (
 )
 from hopfed.hopfield.graded.memory import STRANGER, Memory
 from hopfed.hopfield.graded.robust import left_out, pooled_sums
+from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
-from hopfed.hopfield.graded.under_way import UnderWay
+from hopfed.hopfield.liars.claims import median_bound
 
 HEAR = {"sums": hear_sums, "products": hear_products, "sides": hear_sides}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.cells import as_numbers, distinct
+from hopfed.data.arrow_cells import as_numbers, distinct
 from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.formats import source_of

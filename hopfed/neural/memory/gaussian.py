@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from hopfed.errors import BackendError
-from hopfed.neural.training.training import masked_mean
+from hopfed.neural.training.losses import masked_mean
 
 EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
 
@@ -56,7 +56,7 @@ def log_evidence(
     log_scale: Tensor,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the log marginal likelihood of a batch, per example and class.
+    """Log marginal likelihood of a batch under one Gaussian process a class, per example and class.
 
     Parameters
     ----------

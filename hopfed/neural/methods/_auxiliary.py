@@ -13,9 +13,9 @@ from hopfed.federation.contract import Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import above, below, pack, spec_of, unpack
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import check_name
-from hopfed.neural.pair import Pair
 from hopfed.neural.training.task import Params
 
 

@@ -20,9 +20,9 @@ from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.public import SeedSet, draw, seed_set
 from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.stacked_or_not import one_thread
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job, Phase, Plan
-from hopfed.neural.training.ways import one_thread
 
 WHOSE = ("private", "own", "all")
 

@@ -18,10 +18,11 @@ from hopfed.federation.messages import Message
 from hopfed.neural.memory.store import blend
 from hopfed.neural.method import above, below, unpack
 from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
-from hopfed.neural.pair import Pair
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Phase, cross_entropy
+from hopfed.neural.training.training import Forward, Phase
 
 __all__ = ["APFL"]
 

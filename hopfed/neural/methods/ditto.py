@@ -16,10 +16,11 @@ from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import above, below, unpack
 from hopfed.neural.methods._auxiliary import Auxiliary
+from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
-from hopfed.neural.pair import Pair
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy
+from hopfed.neural.training.training import Forward
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ from hopfed.neural.classwise import (
     table,
 )
 from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.training.losses import cross_entropy, masked_mean
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Job, cross_entropy, masked_mean
+from hopfed.neural.training.training import Forward, Job
 
 
 @dataclass(frozen=True)

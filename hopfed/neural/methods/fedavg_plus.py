@@ -16,9 +16,9 @@ from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import NeuralMethod
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job
-from hopfed.neural.training.ways import train
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import above, below
 from hopfed.neural.methods.lg_fedavg import LGFedAvg
+from hopfed.neural.training.losses import cross_entropy, masked_mean
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy, masked_mean
+from hopfed.neural.training.training import Forward
 
 FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 

@@ -22,10 +22,11 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.lowrank import expanded, form, truncated
 from hopfed.neural.method import above, unpack
 from hopfed.neural.methods._auxiliary import Proxied
+from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
-from hopfed.neural.pair import Pair
+from hopfed.neural.training.losses import cross_entropy, divergence, masked_mean
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy, divergence, masked_mean
+from hopfed.neural.training.training import Forward
 
 __all__ = ["FedKD"]
 

@@ -18,8 +18,9 @@ from hopfed.neural.methods._auxiliary import Proxied
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import drawing
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy
+from hopfed.neural.training.training import Forward
 
 __all__ = ["FedMRL"]
 

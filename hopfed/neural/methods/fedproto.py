@@ -30,9 +30,10 @@ from hopfed.neural.classwise import (
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.losses import cross_entropy, masked_mean
 from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Job, cross_entropy, forward_of, masked_mean
+from hopfed.neural.training.training import Forward, Job, forward_of
 
 __all__ = ["FedProto"]
 

@@ -14,8 +14,9 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy
+from hopfed.neural.training.training import Forward
 
 
 @dataclass(frozen=True)

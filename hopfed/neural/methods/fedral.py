@@ -22,8 +22,9 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy
+from hopfed.neural.training.training import Forward
 
 MATRIX = "shared.weight"
 

@@ -13,8 +13,9 @@ from torch import Tensor
 from hopfed._lib.settings import require
 from hopfed.neural.memory.store import blend
 from hopfed.neural.methods._auxiliary import Proxied
+from hopfed.neural.training.losses import cross_entropy, divergence
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy, divergence
+from hopfed.neural.training.training import Forward
 
 
 @dataclass(frozen=True)

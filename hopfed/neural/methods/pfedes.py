@@ -15,8 +15,9 @@ from hopfed.federation.contract import State
 from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import drawing
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Phase, cross_entropy
+from hopfed.neural.training.training import Forward, Phase
 
 __all__ = ["PFedES"]
 

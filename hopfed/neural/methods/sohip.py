@@ -43,8 +43,9 @@ from hopfed.neural.method import below, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, cross_entropy
+from hopfed.neural.training.training import Forward
 
 AGGREGATIONS = ("mean", "hopfield")
 

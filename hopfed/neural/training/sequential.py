@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from hopfed._lib.home import home
+from hopfed._lib.home_folder import home
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError
 from hopfed.neural.data.tensors import Augment, Tensors, generator

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn import functional
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
@@ -26,7 +25,7 @@ from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
 from hopfed.neural.training.schedules import factor
 from hopfed.neural.training.task import Params
 
-__all__ = ["Objective", "Phase", "Training", "cross_entropy", "divergence", "masked_mean"]
+__all__ = ["Objective", "Phase", "Training"]
 
 PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule would say 0
@@ -294,45 +293,3 @@ def forward_of(net: nn.Module) -> Forward:
         return answer
 
     return forward
-
-
-def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of logits (B, classes) and labels y (B,) over the rows where `mask` is 1.
-
-    Examples
-    --------
-    >>> logits, y = torch.tensor([[0.0, 0.0], [9.0, -9.0]]), torch.tensor([1, 1])
-    >>> cross_entropy(logits, y, torch.tensor([1.0, 0.0]))
-    tensor(0.6931)
-    """
-    if mask is None:
-        return functional.cross_entropy(logits, y)
-    # Written out, because under `vmap` PyTorch decomposes its own function slowly in Python.
-    return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
-
-
-def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean KL(teacher || student) of the softmaxes of logits (B, classes).
-
-    No gradient flows into the teacher. `mask` (B,) is as in `cross_entropy`.
-
-    Examples
-    --------
-    >>> float(divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 0.0]])))
-    0.0
-    """
-    ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
-    return masked_mean((theirs.exp() * (theirs - ours)).sum(dim=1), mask)
-
-
-def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None.
-
-    Examples
-    --------
-    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 0.0]))
-    tensor(1.)
-    """
-    if mask is None:
-        return values.mean()
-    return (values * mask).sum() / mask.sum().clamp(min=1)

@@ -13,7 +13,7 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.collected import Collected  # noqa: E402
+from hopfed.neural.collected_sums import Collected  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
 from hopfed.neural.readouts.contributions import added, broadcast, forgotten  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402

@@ -15,17 +15,13 @@ from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.neural.data.tensors import Augment  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.training.batched import batched  # noqa: E402
+from hopfed.neural.training.losses import cross_entropy  # noqa: E402
 from hopfed.neural.training.optimizers import SGD  # noqa: E402
 from hopfed.neural.training.sequential import train_sequential  # noqa: E402
 from hopfed.neural.training.stacked import stacks, train_stacked  # noqa: E402
+from hopfed.neural.training.stacked_or_not import train  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
-from hopfed.neural.training.training import (  # noqa: E402
-    Job,
-    Training,
-    cross_entropy,
-    forward_of,
-)
-from hopfed.neural.training.ways import train  # noqa: E402
+from hopfed.neural.training.training import Job, Training, forward_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -262,21 +258,21 @@ def test_batch_norm_statistics_move_in_both_ways():
 
 
 def test_the_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
-    from hopfed.neural.training import ways
+    from hopfed.neural.training import stacked_or_not
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    ways._read.cache_clear()
+    stacked_or_not._read.cache_clear()
     made = task(clients=8)
     training = Training(batch=8)
-    ways.train(jobs_of(made), made.tensors, training, objective)
-    written = ways.cache_file().read_text()
-    ways._read.cache_clear()
-    ways.train(jobs_of(made), made.tensors, training, objective)
-    assert ways.cache_file().read_text() == written
-    ways._read.cache_clear()
-    ways.cache_file().write_text("not json")
-    ways.train(jobs_of(made), made.tensors, training, objective)
-    ways._read.cache_clear()
+    stacked_or_not.train(jobs_of(made), made.tensors, training, objective)
+    written = stacked_or_not.cache_file().read_text()
+    stacked_or_not._read.cache_clear()
+    stacked_or_not.train(jobs_of(made), made.tensors, training, objective)
+    assert stacked_or_not.cache_file().read_text() == written
+    stacked_or_not._read.cache_clear()
+    stacked_or_not.cache_file().write_text("not json")
+    stacked_or_not.train(jobs_of(made), made.tensors, training, objective)
+    stacked_or_not._read.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -289,26 +285,26 @@ def test_the_way_is_measured_once_and_remembered(tmp_path, monkeypatch):
     ],
 )
 def test_the_choice_is_the_less_of_the_predicted_times(timing, way, monkeypatch):
-    from hopfed.neural.training import ways
+    from hopfed.neural.training import stacked_or_not
 
-    monkeypatch.setattr(ways, "FEW", 1)
-    monkeypatch.setattr(ways, "_read", dict)
-    monkeypatch.setattr(ways, "_write", lambda known: None)
-    monkeypatch.setattr(ways, "_measure", lambda *args: timing)
+    monkeypatch.setattr(stacked_or_not, "FEW", 1)
+    monkeypatch.setattr(stacked_or_not, "_read", dict)
+    monkeypatch.setattr(stacked_or_not, "_write", lambda known: None)
+    monkeypatch.setattr(stacked_or_not, "_measure", lambda *args: timing)
     made, lengths = task(clients=3), (4, 3, 2)
     group = [
         replace(job, rows=job.rows[:length])
         for job, length in zip(jobs_of(made), lengths, strict=False)
     ]
     settings = Training(batch=1)
-    assert ways._faster(group, made.tensors, settings, objective, None) == way
+    assert stacked_or_not._faster(group, made.tensors, settings, objective, None) == way
 
 
 def test_a_stack_that_pays_is_told_from_one_that_does_not(monkeypatch):
-    from hopfed.neural.training import ways
+    from hopfed.neural.training import stacked_or_not
 
     clock, made = [0.0], task(clients=4)
-    monkeypatch.setattr(ways.time, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(stacked_or_not.time, "thread_time", lambda: clock[0])
 
     def taking(fixed, each):
         def way(jobs, *args):
@@ -320,12 +316,12 @@ def test_a_stack_that_pays_is_told_from_one_that_does_not(monkeypatch):
         return way
 
     calls = []
-    monkeypatch.setattr(ways, "train_sequential", taking(0.0, 5.0))
-    monkeypatch.setattr(ways, "train_stacked", taking(3.0, 2.0))
-    found = ways._measure(jobs_of(made), made.tensors, Training(batch=8), objective, None)
+    monkeypatch.setattr(stacked_or_not, "train_sequential", taking(0.0, 5.0))
+    monkeypatch.setattr(stacked_or_not, "train_stacked", taking(3.0, 2.0))
+    found = stacked_or_not._measure(jobs_of(made), made.tensors, Training(batch=8), objective, None)
     np.testing.assert_allclose(found, (5.0, 3.0, 2.0))
     assert calls[:6] == [1, 2, 4] * 2
-    assert len(calls) == 3 * (1 + ways.REPEATS)
+    assert len(calls) == 3 * (1 + stacked_or_not.REPEATS)
 
 
 @pytest.mark.parametrize(

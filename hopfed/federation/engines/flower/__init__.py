@@ -25,7 +25,7 @@ import os
 import warnings
 from importlib.util import find_spec
 
-from hopfed._lib.home import home
+from hopfed._lib.home_folder import home
 from hopfed.errors import BackendError
 
 

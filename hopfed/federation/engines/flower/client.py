@@ -55,7 +55,7 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from hopfed._lib.home import HOME
+from hopfed._lib.home_folder import HOME
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.engines.flower.answers import fleet_client
 from hopfed.federation.engines.flower.node import Node

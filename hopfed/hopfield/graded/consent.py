@@ -7,7 +7,7 @@ No check of single answers prevents it, so an owner has to trust whoever runs th
 (`Limits.trust_server`), and says in how many exchanges a batch answers at all. What the checks are
 for is that no single answer shows a row by accident: no sum is over fewer rows than a vote may be,
 and rows of a class of fewer count in the others. What was answered is recorded like everything else
-(`hopfed.hopfield.released`).
+(`hopfed.hopfield.site.released`).
 
 Answers with noise (`noisy`) need no trust. They are charged to the privacy budget of the rows
 before they leave, and no word of these decides whether there is an answer: a refusal would tell of
@@ -27,12 +27,12 @@ from hopfed.data.batches import Batches
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, digest, malformed, not_finite
-from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.noisy import NUMBERS, UNITS
 from hopfed.hopfield.graded.private import PrivateClasses, first_question, question_name
-from hopfed.hopfield.limits import CLASSES, Limits
-from hopfed.hopfield.released import Allowance, Question, Released
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.limits import CLASSES, Limits
+from hopfed.hopfield.site.released import Allowance, Question, Released
 
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 

@@ -17,8 +17,8 @@ from hopfed.archetypes.graded.splitting import Halves, halved, scales
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.memory import STRANGER, Memory, rows_without, with_memory
 from hopfed.hopfield.graded.robust import pooled_products
+from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
-from hopfed.hopfield.graded.under_way import UnderWay
 from hopfed.hopfield.robust import loss
 from hopfed.theory import tracy_widom
 

@@ -14,19 +14,19 @@ from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
-from hopfed.hopfield.apart import set_apart
-from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.client import MOST
-from hopfed.hopfield.cliques import given_away
-from hopfed.hopfield.graded.agreed import AgreedClasses, AgreedNoise
+from hopfed.hopfield.graded.consent import AgreedClasses, AgreedNoise
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.leaks.broken_relations import broken_by
+from hopfed.hopfield.leaks.columns_apart import set_apart
+from hopfed.hopfield.leaks.rare_values import given_away
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Fixed
-from hopfed.hopfield.relations import broken_by
-from hopfed.hopfield.released import Allowance, Question, Released
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Allowance, Question, Released
 from hopfed.kernels import MaskedBits, PackedBits
 
 NO_TRUST = (

@@ -8,9 +8,9 @@ row hides that.
 
 from __future__ import annotations
 
-from hopfed.data.cells import number
-from hopfed.tables.choices import Choices
+from hopfed.data.arrow_cells import number
 from hopfed.tables.coding import Code, Coding
+from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import FAMILIES, GONE, canonical, family
 
 KNOWN = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopfed._lib.settings import require
-from hopfed.data.cells import number
+from hopfed.data.arrow_cells import number
 from hopfed.tables.vocabulary import GONE, canonical
 
 HOW = "median, mean, a number, quantile:Q, or levels for a column of each"

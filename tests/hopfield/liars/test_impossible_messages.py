@@ -13,14 +13,14 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.client import project, vote
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
-from hopfed.hopfield.method import HopfieldFederation
-from hopfed.hopfield.plasticity.rules import Broadcast
-from hopfed.hopfield.possible import (
+from hopfed.hopfield.liars.impossible_messages import (
     operator_complaint,
     projections_complaint,
     unfolded,
     votes_complaint,
 )
+from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.plasticity.rules import Broadcast
 
 
 def rows(M, N, seed, kind="channel"):

@@ -18,16 +18,18 @@ than a batch must have. How few is too few?
   100 rows 11 at r = .8 and 81 at r = .9 in 1 s; of 200 none and 14, of 300 none and 1, of 400 none
   of either. At N = 50 enumeration goes further: at r = .6 50 of 50 rows in 1 s, at r = .8 29 of 100
   among 5,266 guesses. So a batch has 400 rows at least.
-- Who knows a part of a row finds the rest of it (`hopfed.hopfield.insiders`): at N = 784 and r = .6
-  or .8, of rows of which nine tenths are known 10 of 10 are completed from an operator of 862 rows,
-  of which seven tenths are known 10 of 10; from 1,176 rows 1 and 2 of 10; from 1,568 rows none, and
-  89 or 94 of 100 values instead of 81 or 90. So the default is twice as many rows as columns.
+- Who knows a part of a row finds the rest of it (`hopfed.hopfield.leaks.known_rows`): at N = 784
+  and r = .6 or .8, of rows of which nine tenths are known 10 of 10 are completed from an operator
+  of 862 rows, of which seven tenths are known 10 of 10; from 1,176 rows 1 and 2 of 10; from 1,568
+  rows none, and 89 or 94 of 100 values instead of 81 or 90. So the default is twice as many rows as
+  columns.
 - Rows that a column or two set apart from all others are in the operator as they are, however many
-  rows there are (`hopfed.hopfield.apart`). Operators in which these are one or two are not sent.
+  rows there are (`hopfed.hopfield.leaks.columns_apart`). Operators in which these are one or two
+  are not sent.
 - Where few pairs of rare values occur, as in sparse tables, these give rows away, and all rows were
-  put together within seconds. Such an operator is not sent (`hopfed.hopfield.cliques`).
+  put together within seconds. Such an operator is not sent (`hopfed.hopfield.leaks.rare_values`).
 - Rows that break a relation of columns which all others keep are in the operator, too, and such an
-  operator is not sent (`hopfed.hopfield.relations`).
+  operator is not sent (`hopfed.hopfield.leaks.broken_relations`).
 - A vote is a sum over the rows that are nearest to a pattern. Below 10 rows it is not sent: sums of
   so few rows are nearer to each of them than to what they have in common. An archetype that few
   rows of each client support gets no votes, and stays as the operators show it.

@@ -9,7 +9,7 @@ from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, sums_and
 from hopfed.archetypes.graded.owners import Owners, standardised
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.splitting import DEEP, without_tails
-from hopfed.archetypes.graded.unsure import Unsure
+from hopfed.archetypes.graded.unsure_rows import Unsure
 from hopfed.archetypes.graded.variables import Variables
 
 

@@ -7,9 +7,9 @@ import pytest
 from graded_tables import classes, whiten
 
 from hopfed import kernels
-from hopfed.archetypes.graded.leaning import PARTS, WIDTH, axes, leaning, leaning_sums
 from hopfed.archetypes.graded.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.rows_between import PARTS, WIDTH, axes, leaning, leaning_sums
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.graded.verdict import Judging, judge

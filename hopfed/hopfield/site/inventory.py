@@ -8,9 +8,9 @@ from hopfed.federation.contract import Method
 from hopfed.federation.messages import Message, nbytes
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.limits import CLASSES as MOST
-from hopfed.hopfield.limits import Limits
 from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.limits import CLASSES as MOST
+from hopfed.hopfield.site.limits import Limits
 
 REVEALS = {
     "counts": "for every pair of columns, in how many examples they agree",

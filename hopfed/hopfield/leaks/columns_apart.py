@@ -7,8 +7,9 @@ operator is; where it is two, all that both have in common. So whoever has a val
 in the batch has is given away by exact counts, as in any table of frequencies.
 
 That is looked for in single columns and in pairs. Three columns or more may set a row apart just as
-well: see `hopfed.hopfield.relations`, and for rare values `hopfed.hopfield.cliques`. Where rows
-vote, what their sums leave of the rows that a pair of columns sets apart is looked at, too.
+well: see `hopfed.hopfield.leaks.broken_relations`, and for rare values
+`hopfed.hopfield.leaks.rare_values`. Where rows vote, what their sums leave of the rows that a pair
+of columns sets apart is looked at, too.
 """
 
 from __future__ import annotations

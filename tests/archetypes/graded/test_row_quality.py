@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from graded_tables import classes, whiten
 
-from hopfed.archetypes.graded.faded import faded, in_words
 from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.row_quality import faded, in_words
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, judge
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.views import telling
+from hopfed.archetypes.display import telling
 from hopfed.errors import ArgumentError
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"

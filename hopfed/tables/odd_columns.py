@@ -9,7 +9,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.reread import Reread
+from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, parts
 from hopfed.tables.table import listed
 

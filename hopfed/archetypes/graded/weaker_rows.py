@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hopfed._lib.arrays import namespace
-from hopfed.archetypes.graded.leaning import HIGHEST, PARTS
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, inside, log_joint, total
+from hopfed.archetypes.graded.rows_between import HIGHEST, PARTS
 from hopfed.federation.messages import Message
 
 QUALITIES = (0.3, 0.6)  # of the weaker rows

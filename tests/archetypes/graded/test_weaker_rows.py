@@ -10,7 +10,7 @@ from hopfed import kernels
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, judge
-from hopfed.archetypes.graded.weaker import QUALITIES, SOME, weaker_sums
+from hopfed.archetypes.graded.weaker_rows import QUALITIES, SOME, weaker_sums
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hopfed._lib.renamed import current_name, current_names
+from hopfed._lib.old_names import current_name, current_names
 from hopfed._lib.settings import from_plain, with_settings
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError

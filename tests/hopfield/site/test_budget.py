@@ -22,9 +22,9 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
-from hopfed.hopfield import budget
-from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site import budget as budget
+from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import DenseOperator
 

@@ -19,7 +19,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import table_of
-from hopfed.data.cells import Cells
+from hopfed.data.arrow_cells import Cells
 from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.data.gaps import Gaps
+from hopfed.data.missing import Gaps
 from hopfed.data.readers import as_examples, read_examples, read_numbers
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits, unpack

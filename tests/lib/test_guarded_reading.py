@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 import pytest
 
-from hopfed._lib import apart as module
-from hopfed._lib.apart import apart, blocks, filled
+from hopfed._lib import guarded_reading as module
+from hopfed._lib.guarded_reading import apart, blocks, filled
 from hopfed.errors import DataError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed.data.cells import number
+from hopfed.data.arrow_cells import number
 from hopfed.errors import DataError, shown
-from hopfed.tables.choices import HOW, Choices
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
+from hopfed.tables.options import HOW, Choices
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
