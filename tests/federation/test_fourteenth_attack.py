@@ -3,16 +3,21 @@
 import numpy as np
 import pytest
 from asking import ask, method, refused, rows_in, signs, site
+from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
 from hopfed.cli import main
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
-from hopfed.errors import DataError
+from hopfed.errors import ArgumentError, BackendError, DataError, LocalError
 from hopfed.experiments import serve
 from hopfed.federation.engines import Outcome
+from hopfed.federation.engines.flower.client import client_folder
 from hopfed.federation.faults import Fault
+from hopfed.hopfield.budget import Ledger, Terms
 from hopfed.hopfield.consent import Owner
 from hopfed.hopfield.limits import Limits
+from hopfed.hopfield.released import Released
+from hopfed.neural.training.sequential import _keep_compiled_at_home
 
 N, M, GROUPS, EACH, BITS = 40, 2_000, 4, 3, 5  # columns in a direction, and bits of each
 
@@ -130,3 +135,64 @@ def test_who_does_not_trust_takes_part_with_operators_where_questions_are_asked(
     assert exchange == 1
     assert "with --trust-server" in words
     assert not more
+
+
+def shared(folder):
+    """Make a folder that other accounts can write to."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatch):
+    home, (_, public) = shared(tmp_path / "home"), generate_key_pairs()
+    with pytest.raises(ArgumentError, match="others own it or can write to it"):
+        client_folder(home, public)
+    monkeypatch.setenv("HOPFED_HOME", str(home))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        _keep_compiled_at_home()
+    assert not list(home.iterdir())
+    home.chmod(0o700)
+    for each in (home / "sites", home / "compiled"):
+        each.symlink_to(shared(tmp_path / each.name))
+    with pytest.raises(ArgumentError, match="a link is in its place"):
+        client_folder(home, public)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        _keep_compiled_at_home()
+    for each in (home / "sites", home / "compiled"):
+        assert not list(each.iterdir())
+        each.unlink()
+    assert client_folder(home, public).is_dir()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_record_nor_ledger_is_kept_where_others_can_write(tmp_path, linked):
+    rows, place = as_examples(signs(60)), shared(tmp_path / "place")
+    folder = tmp_path / "linked" if linked else place
+    if linked:
+        folder.symlink_to(place)
+    with pytest.raises(LocalError, match="others own it or can write to it"):
+        Released.of(folder, rows)
+    with pytest.raises(LocalError, match="others own it or can write to it"):
+        Ledger(folder).charge(rows, Terms(1.0, 1e-5))
+    assert not list(place.iterdir())
+    place.chmod(0o700)  # one's own links are followed to one's own folders
+    Released.of(folder, rows).deal(1)
+    Ledger(folder).charge(rows, Terms(1.0, 1e-5))
+    assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
+
+
+def test_no_lock_is_made_through_a_link(tmp_path):
+    rows, away = as_examples(signs(60)), tmp_path / "away"
+    record = Released.of(tmp_path / "released", rows)
+    lock = record.path.with_suffix(".lock")
+    lock.unlink(missing_ok=True)
+    (tmp_path / "privacy").mkdir(mode=0o700)
+    for link in (lock, tmp_path / "privacy" / "lock"):
+        link.symlink_to(away)
+    with pytest.raises(LocalError, match="cannot be used"):
+        record.deal(1)
+    with pytest.raises(LocalError, match="cannot be used"):
+        Ledger(tmp_path / "privacy").charge(rows, Terms(1.0, 1e-5))
+    assert not away.exists()
