@@ -10,7 +10,11 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from hopfed.errors import LocalError
 
 _MOST_LINKS = 40  # on the way to a file, as in Linux
 
@@ -79,6 +83,61 @@ def _trusted() -> tuple[int, int]:
 def _of_others(found: os.stat_result) -> bool:
     """Whether another account owns a folder or a file, or may write to it."""
     return found.st_uid not in _trusted() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def own_folder(folder: Path) -> None:
+    """Make a folder that its owner alone may enter; fail where one is there that is not one's own.
+
+    Parameters
+    ----------
+    folder : as for `check_own`, but for links of one's own on the way.
+
+    Raises
+    ------
+    OSError : says what is wrong in its `strerror`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     own_folder(Path(folder, "home", "privacy"))
+    ...     print(oct(Path(folder, "home", "privacy").stat().st_mode))
+    0o40700
+    """
+    place = followed(folder)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_own(place)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes of this account out, by a lock on a file in a folder of one's own.
+
+    Parameters
+    ----------
+    path : of the file; it and its folder are made where they are not there.
+
+    Raises
+    ------
+    LocalError : the folder is not one's own, or a link is in the place of the file.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder, "privacy", "lock")):
+    ...     print(os.listdir(Path(folder, "privacy")))
+    ['lock']
+    """
+    import fcntl  # not on Windows, where no client runs but everything else does
+
+    try:
+        own_folder(path.parent)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LocalError(f"{path.parent}: cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def check_own(folder: Path) -> None:

@@ -59,6 +59,9 @@ class Search:
         that differ.
     deflate : take what was found out of the operator before the next pass.
     early_stop : stop a memory once its score is close to that of an archetype.
+    most : memories, times sweeps, times directions, of all passes together; after so many the
+        search gives up. One that waits for the whole of its `patience` takes 2.6 million for each
+        direction.
 
     Raises
     ------
@@ -81,6 +84,7 @@ class Search:
     duplicate: float = DUPLICATE
     deflate: bool = True
     early_stop: bool = True
+    most: float = np.inf
 
     def __post_init__(self) -> None:
         for name in ("starts", "sweeps", "patience", "reluctance"):
@@ -132,10 +136,11 @@ def search_candidates(
     gauge = site_gauge(space.vectors) if space.dim else np.ones(space.n_sites)
     base = space.vectors * gauge[:, None] * np.sqrt(space.metric / space.metric.mean())
     starts, sweeps, turn, failures, number = config.starts, config.sweeps, 0, 0, 0
+    steps = 0
     patience, remainder = config.reluctance, None
     # One direction close to the threshold says nothing of the score of an archetype; the mean does.
     floor = float(space.overlaps.mean()) - STOP if space.dim else None
-    while len(found) < space.dim and failures < patience:
+    while len(found) < space.dim and failures < patience and steps < config.most:
         if remainder is None:
             remainder = _remainder(base, space, found if config.deflate else found[:0])
         U, values = remainder
@@ -150,7 +155,7 @@ def search_candidates(
             stop_score=floor if config.early_stop else None,
             score_weights=(values / values.mean()) ** (-p),
         )
-        number += 1
+        number, steps = number + 1, steps + starts * sweeps * U.shape[1]
         fresh = _rest(distinct(_rest(state, U)) * gauge.astype(np.int8), space.vectors)
         before = len(found)
         fresh = fresh[accepted(space, fresh, config.slack)]

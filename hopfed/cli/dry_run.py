@@ -12,10 +12,12 @@ from hopfed.cli.printing import human_bytes, out, table
 from hopfed.cli.serve import ASKING
 from hopfed.errors import HopfedError
 
-CLASSES = (
-    "whoever runs a server to which you answer about classes without noise can learn single rows "
-    "of yours: it names the classes, and subtracts the answers"
-)
+TRUST = {  # what needs --trust-server, and why
+    "classes": "whoever runs a server to which you answer about classes without noise can learn "
+    "single rows of yours: it names the classes, and subtracts the answers",
+    "questions": "whoever runs a server whose questions you answer can learn single rows of yours: "
+    "it names the directions and patterns, and reads rows off the answers as digits",
+}
 SHOWN = 10  # rounds of which the past is printed
 
 
@@ -42,7 +44,7 @@ def show(
         own += [f"delta={delta if terms is None else terms.delta}"]
     rounds = limits.rounds or dealt or (terms.rounds if terms is not None else 0)
     own += [f"rounds={rounds}"] if rounds else []
-    own += ASKING if limits.questions else []
+    own += ASKING if limits.sets else []
     own += ["graded=yes"] if limits.classes else []
     own = [setting for setting in own if not _named(setting, settings)]
     config = with_settings(find("serve").Config(), [*own, *settings])
@@ -71,7 +73,7 @@ def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, rele
     if len(sent) > SHOWN:
         out.print(f"    and {len(sent) - SHOWN} round(s) more")
     given = [answers.get(s, 0) for _, answers in sent.values() for s in ("projections", "votes")]
-    if limits.questions and max(given, default=0) >= limits.questions:
+    if limits.sets and max(given, default=0) >= limits.sets:
         out.print("Their questions are spent in part: refused is a set that was not asked before.")
     if terms is not None:
         out.print(
@@ -132,7 +134,7 @@ def _print_round(config: Any, owner: Any) -> None:
     )
     out.print(
         f"\n{up} in each of {rounds} round(s), {owner.rows.shape[0]:,} examples dealt out over "
-        f"them, if the server asks so.{others if owner.limits.questions else ''}\n"
+        f"them, if the server asks so.{others if owner.limits.sets else ''}\n"
     )
 
 
@@ -167,8 +169,12 @@ def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float
         )
     if limits.classes and not private:
         out.print(
-            f"Of two answers about classes the difference may rest on one row: {CLASSES}. So it "
-            "needs --trust-server, for servers of people to whom you would show the rows."
+            "Of two answers about classes the difference may rest on one row: "
+            f"{_trusting('classes')}"
+        )
+    if limits.sets:
+        out.print(
+            f"An answer to a question may hold single rows as digits: {_trusting('questions')}"
         )
     if not private:
         out.print(
@@ -183,6 +189,13 @@ def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float
             "to find them (--smallest-batch, --epsilon)."
         )
     out.print("Nothing was sent.")
+
+
+def _trusting(name: str) -> str:
+    return (
+        f"{TRUST[name]}. So it needs --trust-server, for servers of people to whom you would show "
+        "the rows."
+    )
 
 
 def _print_insiders(batch: int, columns: int) -> None:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli.dry_run import CLASSES, show
+from hopfed.cli.dry_run import TRUST, show
 from hopfed.cli.printing import human_bytes
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
@@ -54,7 +54,7 @@ from hopfed.errors import ArgumentError, DataError
     type=int,
     metavar="SETS",
     help="Also answer about directions and patterns that the server names: so many sets of each, "
-    "for each row, in all. [default: 0, only operators leave]",
+    "for each row, in all; needs --trust-server. [default: 0, only operators leave]",
 )
 @click.option(
     "--classes",
@@ -67,7 +67,8 @@ from hopfed.errors import ArgumentError, DataError
 @click.option(
     "--trust-server",
     is_flag=True,
-    help="Whoever runs the server may learn single rows, as --classes without --epsilon lets them.",
+    help="Whoever runs the server may learn single rows, as --questions lets them, and --classes "
+    "without --epsilon.",
 )
 @click.option(
     "--most-numbers",
@@ -94,10 +95,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
     its own choice: what the rows of a small part of the batch have in common, and not of all.
 
-    With --classes and without --epsilon whoever runs the server can learn single rows: it names the
-    classes, and subtracts the answers. No limit here prevents that, so it needs --trust-server, for
-    servers of people to whom you would show the rows. With --epsilon the answers have noise: all of
-    them together tell of a row what epsilon and delta say, whatever is asked.
+    With --questions, and with --classes without --epsilon, whoever runs the server can learn single
+    rows: it names directions or classes such that answers, or differences of two, hold a row. No
+    limit here prevents that, so both need --trust-server, for servers of people to whom you would
+    show the rows. With --epsilon answers about classes have noise: all of them together tell of a
+    row what epsilon and delta say, whatever is asked. Questions are not answered then.
 
     With --epsilon no row may decide how others are coded: say what words stand for, and at which
     number numbers are cut. Categories, medians, means and quantiles are refused.
@@ -133,13 +135,14 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
         raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
     for line in table.notes:
         say(line)
-    if limits.trust_server:
-        say(CLASSES)
+    for name in TRUST if limits.trust_server else ():
+        if getattr(limits, name):
+            say(TRUST[name])
     _join(rows, limits, **options)
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
-    """Take the options that are limits; to look at --classes, or with noise, needs no trust."""
+    """Take the options that are limits; to look, or with noise, needs no trust."""
     from hopfed.hopfield.site.limits import Limits
 
     fewest = {
@@ -156,10 +159,12 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
         option = f"--{name.replace('_', '-')}"
         require(number >= fewest[name], option, f"at least {fewest[name]}", number)
     trust, noise = options.pop("trust_server"), options["epsilon"] is not None
-    if given.get("classes") and not (trust or dry_run or noise):
-        rule = f"given with --epsilon, or with --trust-server: {CLASSES}"
-        raise ArgumentError("--classes", rule, given["classes"])
-    trust = bool(given.get("classes")) and not noise  # it opens nothing else
+    asking = [name for name in TRUST if given.get(name) and not noise]
+    if asking and not (trust or dry_run):
+        noisy = "with --epsilon, or " if asking[0] == "classes" else ""
+        rule = f"given {noisy}with --trust-server: {TRUST[asking[0]]}"
+        raise ArgumentError(f"--{asking[0]}", rule, given[asking[0]])
+    trust = bool(asking)  # it opens nothing else
     return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
 
 

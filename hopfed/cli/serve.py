@@ -34,7 +34,8 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 @click.option(
     "--questions",
     is_flag=True,
-    help="Ask about directions and patterns, too; clients that `join --questions 1` answer.",
+    help="Ask about directions and patterns, too; clients that `join --questions 1 "
+    "--trust-server` answer.",
 )
 @click.option(
     "--graded",

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed._lib.arrays import blas_threads
+from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.federation.aggregate import trimmed_mean
@@ -23,7 +24,7 @@ from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import on_grid, pack_patterns
 from hopfed.hopfield.grouped import apart, both, projected
 from hopfed.hopfield.liars.claims import bounded
-from hopfed.hopfield.liars.leave_one_out import agreed, needed
+from hopfed.hopfield.liars.leave_one_out import MOST, agreed, needed, searched
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.corrected import corrected
@@ -36,6 +37,7 @@ from hopfed.spectral.operators import HebbianOperator
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
+EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
 TOP = 16  # leading eigenvalues that the metrics of a round keep
 
 Answer = tuple[State, Mapping[int, Message], Metrics]
@@ -150,16 +152,20 @@ def remember(
     """Factor the spectrum, and bring the remembered archetypes up to date."""
     memory, rank = _memory(method, state), counted.rank
     seed = context.derive("factorize")
-    found = _factored(method, memory, counted, groups, seed)
     liars = method.suspects(len(operators_of(state)))
+    heard = operators_of(state) if liars else {}
+    operators = {c: method.encoding.decode(m) for c, m in heard.items()}
+    shown, most = searched(counted, operators, _weights(state), liars)
+    search = replace(method.search or Search(), most=most * EFFORT)
+    method = replace(method, search=search)
+    found = _factored(method, memory, counted, groups, seed)
     if liars and method.robust.kind == "mean":
-        operators = {c: method.encoding.decode(m) for c, m in operators_of(state).items()}
 
         def without(out: Sequence[int]) -> Archetypes:
             others = {c: op for c, op in operators.items() if c not in out}
             return _factored(method, memory, *_alone(method, state, others), seed)
 
-        found = agreed(found, counted, operators, liars, method.level, without)
+        found = agreed(found, counted, operators, liars, method.level, without, MOST * most)
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -178,6 +184,8 @@ def remember(
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.explained, "ok": found.status == "ok"}
+    if most < np.inf:
+        metrics["shown"] = shown
     return state, metrics | withheld(method, memory) | spoken
 
 

@@ -55,7 +55,10 @@ def along(column):
 
 
 def test_without_trust_in_the_server_there_are_no_classes(tmp_path, monkeypatch, capsys):
-    refused(ask(site(tmp_path, table(), classes=E), asked()), "does not trust with rows")
+    refused(
+        ask(site(tmp_path, table(), classes=E, trust_server=False), asked()),
+        "does not trust with rows",
+    )
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
     np.save(tmp_path / "mine.npy", table(0.3))

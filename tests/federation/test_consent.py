@@ -207,7 +207,7 @@ def test_what_a_message_reveals_is_said_of_every_array():
 
 def test_the_worst_is_no_better_than_what_can_be_had(tmp_path):
     """A server that takes all it can stays within what the dry run says."""
-    limits = Limits(questions=1, smallest_batch=50)
+    limits = Limits(questions=1, smallest_batch=50, trust_server=True)
     lines = {line.exchange: line for line in worst((M, N), limits)}
     node, sent = site(tmp_path), {0: 0, 1: 0, 2: 0}
     asked = replace(method(2), encoding=Encoding(N, "factors", 1))
@@ -240,7 +240,7 @@ def test_a_federation_of_owners_is_that_of_one_process_and_a_second_one_is_free(
     xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2, **asking)
     rows = [as_examples(draw_examples(xi, m, 0.6, rng)[0]) for m in (400, 300, 500)]
     records = [Released.of(tmp_path, each) for each in rows]
-    limits = Limits(smallest_batch=150, questions=1 if asking else 0)
+    limits = Limits(smallest_batch=150, questions=1 if asking else 0, trust_server=bool(asking))
     owners = [Owner(x, 1, limits=limits, released=r) for x, r in zip(rows, records, strict=True)]
     places = (
         (config.make(), Sites(owners)),

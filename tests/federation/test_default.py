@@ -39,7 +39,7 @@ def test_a_client_answers_no_question_unless_its_owner_says_so(tmp_path):
                     reply = ask(node, each, 0, exchange, base, down)
                     assert reply.fault
                     assert not reply.up
-    refused(ask(node, asked, 0, 1, started.state, downs[0]), "only operators (join --questions)")
+    refused(ask(node, asked, 0, 1, started.state, downs[0]), "only operators (join --questions N")
     for rule in (Agreement(), Structure()):
         refused(ask(node, method(rule=rule), down=known(signs(2))), "by Fixed")
     held = json.loads(next((tmp_path / "released").glob("*.json")).read_text())

@@ -36,7 +36,7 @@ def gappy(rows=400):
 
 def test_a_client_answers_nothing_about_classes_unless_its_owner_says_so(tmp_path):
     refused(ask(site(tmp_path), asked()), f"{E} exchanges about classes, and this client answers 0")
-    refused(ask(site(tmp_path, classes=E), asked()), "does not trust with rows")
+    refused(ask(site(tmp_path, classes=E, trust_server=False), asked()), "does not trust with rows")
     fewer = site(tmp_path, classes=E - 1, trust_server=True)
     refused(ask(fewer, asked()), f"answers {E - 1} (join --classes)")
     reply = ask(site(tmp_path, classes=E, trust_server=True), asked())

@@ -37,13 +37,14 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
@@ -278,21 +279,8 @@ class Ledger:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep a second process out, and the folder in being."""
-        import fcntl  # not on Windows, where no client runs but everything else does
-
-        if self.look:
+        with nullcontext() if self.look else locked(self.folder / "lock"):
             yield
-            return
-        try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise LocalError(f"{self.folder}: cannot be used: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
     def _read(self) -> tuple[bytes, list[Released]]:
         """Return the secret and what was released under it; a secret is made where there is none.

@@ -29,6 +29,9 @@ from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Allowance, Question, Released
 from hopfed.kernels import MaskedBits, PackedBits
 
+NO_QUESTIONS = (
+    "this client answers no questions, only operators (join --questions N, with --trust-server)"
+)
 NO_TRUST = (
     "answers about classes can be combined so that single rows are left: this client gives them to "
     "nobody whom its owner does not trust with rows (join --classes N, with --epsilon E for "
@@ -110,7 +113,7 @@ class Owner:
             smallest_group=self.limits.group,
             smallest_vote=self.limits.smallest_vote,
         )
-        if not self.limits.questions:  # whatever is asked later, a round is over with its operator
+        if not self.limits.sets:  # whatever is asked later, a round is over with its operator
             mine = replace(mine, groups=0, votes=False)
         return self._agreed(mine, source)
 
@@ -217,8 +220,8 @@ class Agreed:
         DataError : one line, and nothing is to be sent.
         """
         exchange = context.exchange
-        if exchange > 0 and not self.limits.questions:
-            raise DataError("this client answers no questions, only operators (join --questions)")
+        if exchange > 0 and not self.limits.sets:
+            raise DataError(NO_QUESTIONS)
         require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
         step = self._steps()[exchange]
         rows = self.batches.examples(context.round, 0)
@@ -256,7 +259,7 @@ class Agreed:
         return ("operators",) if isinstance(self.method, PrivateFederation) else self.method.steps
 
     def _allowance(self) -> Allowance:
-        each = {"projections": self.limits.questions, "votes": self.limits.questions}
+        each = {"projections": self.limits.sets, "votes": self.limits.sets}
         return Allowance(self.limits.numbers(self.method.n_sites), each)
 
     def _numbers(self, spec: Spec) -> int:

@@ -113,7 +113,7 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
         Worst(0, "columns", N, batch, REVEALS["columns"]),
         Worst(0, "weight", 1, batch, weight),
     ]
-    if limits.questions:
+    if limits.sets:
         left = max(0, most - 2 * N - 3)  # the least that an operator takes
         group = min(limits.group, batch)
         vote = min(limits.smallest_vote, batch)

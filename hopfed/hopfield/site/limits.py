@@ -66,8 +66,8 @@ class Limits:
         batch, and that a pair of rare values needs so as to lead to no row; 1 does not look. With 3
         or more, no combination of columns may set one or two apart either, with 2 none one.
     questions : different sets of directions, and of patterns, that a batch answers, over all
-        federations; with 0 only operators leave. Answers to two sets can be subtracted, which may
-        leave single rows.
+        federations; with 0 only operators leave. A direction can be such that a sum of squares
+        along it holds single rows as digits: no bound is known, so that `trust_server` is needed.
     most_numbers : numbers that may leave about a row, over all federations; 0 stands for four times
         those of an operator, 2 N (N + 1), and where classes are answered for 20 of them in each
         exchange besides.
@@ -75,7 +75,8 @@ class Limits:
         the rows of each class, and products with their residuals. Answers to two sets can be
         subtracted, which leaves single rows: no bound is known, so that `trust_server` is needed
         where they have no noise.
-    trust_server : whether whoever runs the server may learn single rows.
+    trust_server : whether whoever runs the server may learn single rows. Without it no `questions`
+        are answered, nor any about `classes` without noise.
     weight : whether rules of plasticity other than `Fixed` are followed: their weight answers a
         question about patterns that the server chooses.
 
@@ -108,6 +109,17 @@ class Limits:
         require(fewest, "smallest_batch", "at least 2", self.smallest_batch)
         require(self.smallest_set >= 1, "smallest_set", "at least 1", self.smallest_set)
         require(self.smallest_vote >= 2, "smallest_vote", "at least 2", self.smallest_vote)
+
+    @property
+    def sets(self) -> int:
+        """Sets of questions that a batch answers: none to a server that is not trusted.
+
+        Examples
+        --------
+        >>> Limits(questions=1).sets, Limits(questions=1, trust_server=True).sets
+        (0, 1)
+        """
+        return self.questions if self.trust_server else 0
 
     @property
     def group(self) -> int:

@@ -11,18 +11,18 @@ sends both tells their difference.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, LocalError
 from hopfed.federation.messages import digest
@@ -96,8 +96,8 @@ class Released:
         found = cls(folder / f"{name}.json")
         if look:
             return cls(None, found._read())
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return found
+        with found._locked():  # what is wrong with the folder is said before anybody is asked
+            return found
 
     @property
     def rounds(self) -> int | None:
@@ -205,11 +205,7 @@ class Released:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes of this user out, which may share the data under another key."""
-        if self.path is None:
-            yield
-            return
-        with open(os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_WRONLY, 0o600)) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with nullcontext() if self.path is None else locked(self.path.with_suffix(".lock")):
             yield
 
 

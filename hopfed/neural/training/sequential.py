@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from hopfed._lib.home_folder import home
+from hopfed._lib.other_accounts import own_folder
 from hopfed._lib.random import derive
 from hopfed.errors import BackendError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
@@ -130,7 +131,8 @@ def _keep_compiled_at_home() -> None:
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         folder = home() / "compiled"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for mine in (folder.parent, folder):
+                own_folder(mine)
         except OSError as error:
             raise BackendError(f"{folder}: {error.strerror}, for what is compiled") from None
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)

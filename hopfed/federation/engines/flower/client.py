@@ -56,6 +56,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from hopfed._lib.home_folder import HOME
+from hopfed._lib.other_accounts import own_folder
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
 from hopfed.federation.engines.flower.answers import fleet_client
 from hopfed.federation.engines.flower.node import Node
@@ -279,8 +280,7 @@ def client_folder(home: Path, public: Any) -> Path:
     """
     folder = home / "sites" / hashlib.sha256(public_key_to_bytes(public)).hexdigest()[:16]
     try:
-        if not home.is_dir():
-            home.mkdir(mode=0o700, parents=True)
+        own_folder(home)
         for mine in (folder.parent, folder):
             private_folder(mine)
         with tempfile.TemporaryFile(dir=folder):

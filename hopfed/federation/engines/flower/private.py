@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder that its owner alone may enter; a link in its place is refused."""
+    """Make a folder that its owner alone may enter; a link, or another's folder, is refused."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink():
-        raise NotADirectoryError(None, "a link is in its place", str(folder))
-    folder.chmod(0o700)  # of an older version, or of a program with a generous umask
+    if not folder.is_symlink():
+        folder.chmod(0o700)  # of an older version, or of a program with a generous umask
+    check_own(folder)
 
 
 @contextmanager
