@@ -9,13 +9,22 @@ import pytest
 from asking import N, method, refused, signs
 
 from hopfed.cli import columns
-from hopfed.data.batches import Elsewhere
+from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
-from hopfed.errors import ArgumentError, DataError, OtherColumnsError
+from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
 from hopfed.experiments import serve
+from hopfed.federation.allowed import Allowed
 from hopfed.federation.contract import Context
+from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.flower.node import KeptStates, Node
-from hopfed.federation.engines.flower.wire import Request, read_request, write_request
+from hopfed.federation.engines.flower.wire import (
+    Request,
+    read_reply,
+    read_request,
+    write_reply,
+    write_request,
+)
+from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.budget import Ledger
@@ -294,3 +303,127 @@ def test_a_file_of_names(tmp_path):
         serve.Config(columns=3, names=("a", "b"))
     with pytest.raises(ArgumentError, match="order"):
         serve.Config(order="sorted abc")
+
+
+class Together:
+    """A server and its clients in one process, with all that travels written and read."""
+
+    def __init__(self, nodes):
+        self.nodes, self.columns, self.lines = nodes, {}, []
+
+    def online(self):
+        return sorted(self.nodes)
+
+    def step(self, method, calls):
+        text, parts = describe(method)
+        replies = []
+        for call in calls:
+            base = np.asarray(call.state.get("held", ())).tobytes()
+            where = Context(0, call.context.round, call.context.exchange, call.context.client)
+            request = Request("run", where, base, text, parts, call.down, columns=self.columns)
+            message = type("Message", (), {"content": write_request(request)})
+            reply = read_reply(write_reply(self.nodes[where.client].answer(message)))
+            state = {"held": np.frombuffer(reply.state, np.uint8)}
+            replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
+        return columns.matched(calls, replies, self.columns, set(), self.lines.append)
+
+    def play(self, config):
+        """What `hopfed serve` makes of these clients."""
+        if not config.names:
+            order = columns.settle(self, self, len(self.nodes), 0.0, self.lines.append)
+            config = replace(config, order=order)
+        self.columns = columns.said_of(config)
+        arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
+        return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()}), arrays
+
+
+def parts(clients=3, rows=300):
+    return np.array_split(signs(rows * clients), clients)
+
+
+def in_order(rows, config):
+    """Archetypes of the same federation of tables in one order, without names."""
+    owners = tuple(as_examples(x, gaps=True) for x in rows)
+    arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
+    return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()})
+
+
+CONFIG = serve.Config(columns=N, clients=3, minimum=2, support=5.0, liars=0.0)
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["operators", "classes"])
+@pytest.mark.parametrize("names", [(), NAMES], ids=["digests", "names"])
+def test_archetypes_do_not_depend_on_the_order_of_files(tmp_path, graded, names):
+    config = replace(CONFIG, graded=graded, names=names)
+    limits = {"classes": 40, "trust_server": True, "smallest_set": 1}
+    orders = [np.random.default_rng(c).permutation(N) for c in range(3)]
+    sites = {
+        c: node(tmp_path / f"{c}", x[:, o], np.array(NAMES)[o], **limits)
+        for c, (x, o) in enumerate(zip(parts(), orders, strict=True))
+    }
+    found, _ = Together(sites).play(config)
+    order = np.arange(N) if names else np.argsort(NAMES)
+    np.testing.assert_array_equal(found, in_order([x[:, order] for x in parts()], config))
+    assert len(found) == 3
+
+
+def test_one_with_other_columns_does_not_stop_the_others(tmp_path):
+    x = parts()
+    sites = {c: node(tmp_path / f"{c}", x[c], NAMES, smallest_set=1) for c in (0, 2)}
+    sites[1] = node(tmp_path / "1", x[1], ("else", *NAMES[1:]), smallest_set=1)
+    world = Together(sites)
+    found, arrays = world.play(CONFIG)
+    order = np.argsort(NAMES)
+    np.testing.assert_array_equal(found, in_order([x[c][:, order] for c in (0, 2)], CONFIG))
+    assert (arrays["faults/code"] != 0).tolist() == [False, True, False]
+    assert world.lines[-1] == "refused: client 1, whose names of columns are others, or none"
+
+
+def test_where_no_more_than_half_agree_the_server_says_what_to_do(tmp_path):
+    sites = {c: node(tmp_path / f"{c}", signs(), (f"{c}", *NAMES[1:])) for c in range(2)}
+    with pytest.raises(HopfedError, match="tell them which, with --columns FILE"):
+        Together(sites).play(replace(CONFIG, clients=2))
+
+
+def older(folder, rows):
+    """Return a node of a hopfed that knows nothing of names."""
+    rows = as_examples(rows, gaps=True)
+    limits = Limits(smallest_batch=50, smallest_set=1)
+    owner = Owner(rows, 7, limits=limits, released=Released.of(folder / "released", rows))
+    known = {cls: kinds for cls, kinds in ALLOWED.classes.items() if cls is not Headers}
+    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    return Node(KeptStates(folder / "states"), adapt, trusted=Allowed(known), private=True)
+
+
+def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_order(tmp_path):
+    x = parts()
+    sites = {
+        0: node(tmp_path / "0", x[0], NAMES, smallest_set=1),
+        1: older(tmp_path / "1", x[1]),
+        2: node(tmp_path / "2", x[2], (), smallest_set=1),
+    }
+    world = Together(sites)
+    found, _ = world.play(CONFIG)
+    np.testing.assert_array_equal(found, in_order(x, CONFIG))
+    assert world.lines == ["columns go by their place: those of client 1, 2 have no names"]
+
+
+def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
+    x = parts()
+    sites = {
+        c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES, smallest_set=1)
+        for c in range(2)
+    }
+    sites[2] = older(tmp_path / "2", x[2])
+    _, arrays = Together(sites).play(CONFIG)
+    assert (arrays["faults/code"] != 0).tolist() == [False, False, True]
+    assert b"goes by place" in arrays["faults/reason"][2]
+
+
+def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
+    x = parts()
+    world = Together({c: node(tmp_path / f"{c}", x[c], (), smallest_set=1) for c in range(3)})
+    found, _ = world.play(CONFIG)
+    np.testing.assert_array_equal(found, in_order(x, CONFIG))
+    assert world.lines == []
+    assert world.columns == {}
