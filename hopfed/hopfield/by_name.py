@@ -19,6 +19,7 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Message, digest
 from hopfed.hopfield.consent import Owner
+from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import (
     BY_NAME,
@@ -30,6 +31,7 @@ from hopfed.hopfield.headers import (
 )
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import with_gaps
 
 Noisy = PrivateFederation | PrivateClasses
 
@@ -57,32 +59,38 @@ class NamedOwner:
     names: tuple[str, ...] = ()
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def places(self, told: Message, run: str) -> np.ndarray | None:
+    def places(self, told: Message, run: str, gaps: bool = False) -> np.ndarray | None:
         """Where the columns of a federation are in the file; None where they are in its order.
 
         Parameters
         ----------
         told : what the server says of them.
         run : name of the federation.
+        gaps : whether some may be absent; their place is -1.
 
         Raises
         ------
         OtherColumnsError : they are others.
         """
-        return places_of(self.names, self.owner.rows.shape[1], told, run)
+        return places_of(self.names, self.owner.rows.shape[1], told, run, gaps)
 
     def order(self, told: Message, run: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
         """Columns of a federation in the order of the file, (N,), and what they are called.
+
+        Those that the file lacks come last.
 
         Parameters
         ----------
         told, run : as for `places`.
         """
-        places = self.places(told, run)
-        names = self.names or (read_names(told) if kind_of(told) == "names" else None)
+        places = self.places(told, run, gaps=True)
+        known = read_names(told) if kind_of(told) == "names" else None
         if places is None:
-            return np.arange(self.owner.rows.shape[1]), names
-        return np.argsort(places), names
+            return np.arange(self.owner.rows.shape[1]), self.names or known
+        n = self.owner.rows.shape[1]
+        order = np.argsort(np.where(places < 0, n, places), kind="stable")
+        lacking = () if known is None else tuple(known[j] for j in order[n:])
+        return order, (*self.names, *lacking)
 
     def adapt(self, method: Method | Headers, told: Message, run: str) -> Any:
         """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about.
@@ -94,7 +102,7 @@ class NamedOwner:
         """
         if isinstance(method, Headers):
             return Introduced(self.names, run)
-        places = self.places(told, run)
+        places = self.places(told, run, isinstance(method, GradedFederation))
         if places is None:
             return self.owner.adapt(method)
         if isinstance(method, (PrivateFederation, PrivateClasses)):
@@ -154,67 +162,93 @@ class ByName:
         means, places = down["means"], self.places
         if places is None or means.shape[1:] != (len(places),):
             raise DataError("a malformed message from the server: means of other columns")
-        return {**down, "means": means[:, np.argsort(places)]}
+        own = np.flatnonzero(places >= 0)
+        return {**down, "means": means[:, own[np.argsort(places[own])]]}
 
     def _in_order(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return an array of the answer, of the columns as the server knows them."""
         if self.places is None or array.ndim == 0:
             return array
         if isinstance(self.noisy, PrivateFederation):  # its one array is the lower triangle
-            return pairs_laid_out(array, self.places, _below)
+            return pairs_laid_out(array, self.places, below)
         if name == "pairs":
-            return pairs_laid_out(array, self.places, _above)
-        return array[:, self.places] if name in ("signed", "seen") else array
+            return pairs_laid_out(array, self.places, above)
+        if name not in ("signed", "seen"):
+            return array
+        return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
 
 
 def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | MaskedBits:
     """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
+
+    Where a place is -1 the column is missing in all rows.
 
     Examples
     --------
     >>> rows = kernels.pack(np.array([[1, -1, -1], [1, 1, -1]]))
     >>> kernels.unpack(laid_out(rows, np.array([2, 0, 1]))).tolist()
     [[-1, 1, -1], [-1, 1, 1]]
+    >>> kernels.unpack(laid_out(rows, np.array([2, -1, 1]))).tolist()
+    [[-1, 0, -1], [-1, 0, 1]]
     """
-    found: PackedBits | MaskedBits = kernels.transpose(kernels.transpose(rows)[places])
+    lines = kernels.transpose(rows)
+    if (places < 0).any():
+        gaps = with_gaps(lines)
+        empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
+        lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last is empty
+    found: PackedBits | MaskedBits = kernels.transpose(lines[places])
     return found
 
 
 def pairs_laid_out(
     pairs: np.ndarray, places: np.ndarray, at: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 ) -> np.ndarray:
-    """Numbers of pairs of columns, with the columns at these places.
+    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent.
 
     Parameters
     ----------
     pairs : (..., n (n - 1) / 2).
     places : (N,) numbers of the n columns.
-    at : where the pair of a smaller and a larger number of n columns is, `_below` or `_above`.
+    at : where the pair of a smaller and a larger number of n columns is, `below` or `above`.
 
     Examples
     --------
     >>> lower = np.array([10, 20, 21])  # of columns 1 and 0, 2 and 0, 2 and 1
-    >>> pairs_laid_out(lower, np.array([2, 0, 1]), _below).tolist()
+    >>> pairs_laid_out(lower, np.array([2, 0, 1]), below).tolist()
     [20, 21, 10]
     """
     n = int(places.max()) + 1
     N = len(places)
     found = np.zeros((*pairs.shape[:-1], N * (N - 1) // 2), pairs.dtype)
     for j in range(1, N):  # a row at a time: all numbers of places at once would be 64 bits each
-        others = np.arange(j)
-        a, b = places[others], np.full(j, places[j])
+        others = np.flatnonzero(places[:j] >= 0)
+        if places[j] < 0 or not len(others):
+            continue
+        a, b = places[others], np.full(len(others), places[j])
         small, large = np.minimum(a, b), np.maximum(a, b)
-        found[..., at(others, np.full(j, j), N)] = pairs[..., at(small, large, n)]
+        found[..., at(others, np.full(len(others), j), N)] = pairs[..., at(small, large, n)]
     return found
 
 
-def _below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
-    """Places of pairs in a lower triangle, row by row."""
+def below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
+    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row.
+
+    Examples
+    --------
+    >>> below(np.array([0, 1]), np.array([2, 2]), 3).tolist()
+    [1, 2]
+    """
     found: np.ndarray = large.astype(np.int64) * (large - 1) // 2 + small
     return found
 
 
-def _above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
-    """Places of pairs in an upper triangle, row by row."""
+def above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
+    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row.
+
+    Examples
+    --------
+    >>> above(np.array([0, 1]), np.array([2, 2]), 3).tolist()
+    [1, 2]
+    """
     found: np.ndarray = small.astype(np.int64) * (2 * n - small - 1) // 2 + large - small - 1
     return found

@@ -3,7 +3,8 @@
 What a server says of its columns travels beside every question, as a message of one of these kinds:
 
 - nothing: columns are matched by their place, as those without names are;
-- *names*: their names in order, where whoever serves told them (`hopfed serve --columns FILE`);
+- *names*: their names in order, where whoever serves told them (`hopfed serve --columns FILE`); in
+  a federation of classes, whose rows may have gaps, an owner may lack a third of them;
 - *sorted*: a digest of their names, sorted; every owner sorts its columns by name;
 - *ordered*: a digest of their names in order, which stays that of the files.
 
@@ -31,6 +32,7 @@ from hopfed.tables.table import listed
 MOST = 2**24  # columns that a server may name
 WIDEST = 4 * LONGEST  # bytes of a name
 DIGEST = 32  # bytes
+ABSENT = 3  # one column of so many may be absent, where rows may have gaps
 BY_NAME = "by_name"  # the number that says of an answer that its columns were found by name
 
 KINDS: dict[str, Spec] = {
@@ -175,7 +177,9 @@ def kind_of(told: Message) -> str:
     )
 
 
-def places_of(own: Sequence[str], width: int, told: Message, run: str) -> np.ndarray | None:
+def places_of(
+    own: Sequence[str], width: int, told: Message, run: str, gaps: bool = False
+) -> np.ndarray | None:
     """Where the columns of a federation are among one's own; None where both are in one order.
 
     Parameters
@@ -184,10 +188,12 @@ def places_of(own: Sequence[str], width: int, told: Message, run: str) -> np.nda
     width : number of them.
     told : what the server says of its columns.
     run : name of the federation.
+    gaps : whether columns of the federation may be absent, a third of them at most, where it told
+        their names.
 
     Returns
     -------
-    (N,) numbers of columns of one's own.
+    (N,) numbers of columns of one's own, -1 for those that are absent.
 
     Raises
     ------
@@ -205,7 +211,7 @@ def places_of(own: Sequence[str], width: int, told: Message, run: str) -> np.nda
     """
     kind = kind_of(told)
     if kind == "names":
-        return _by_names(own, width, read_names(told, 2 * width))
+        return _by_names(own, width, read_names(told, 2 * width), gaps)
     if kind == "sorted":
         if not own:
             raise OtherColumnsError(
@@ -225,7 +231,9 @@ def places_of(own: Sequence[str], width: int, told: Message, run: str) -> np.nda
     return None
 
 
-def _by_names(own: Sequence[str], width: int, names: Sequence[str]) -> np.ndarray | None:
+def _by_names(
+    own: Sequence[str], width: int, names: Sequence[str], gaps: bool
+) -> np.ndarray | None:
     """Find the columns of a federation that told their names."""
     if not own:
         if len(names) != width:
@@ -237,12 +245,14 @@ def _by_names(own: Sequence[str], width: int, names: Sequence[str]) -> np.ndarra
     lacks = [name for name in names if name not in place]
     due = set(names)
     more = [name for name in own if name not in due]
-    if lacks or more:
+    few = len(lacks) > len(names) // ABSENT
+    if more or few or (lacks and not gaps):
         parts = [f"lacks {listed(lacks)} of the federation"] if lacks else []
         beside = "beside" if lacks else "beside those of the federation"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise OtherColumnsError(f"my table {', and '.join(parts)}")
-    return np.array([place[name] for name in names])
+        rule = "; two thirds of them are needed" if gaps and few else ""
+        raise OtherColumnsError(f"my table {', and '.join(parts)}{rule}")
+    return np.array([place.get(name, -1) for name in names])
 
 
 def heard_of(message: Message) -> Message | None:
