@@ -1,10 +1,10 @@
 """Owners that lack some of the columns of a federation: gaps in its rows, and no class of its own.
 
-Measured with seeds 0 and 1: three owners, each without another third of the columns, `--looks 4` as
-settings, with `--liars 0.1` and with `--liars 0`. (K, N, M) = (3, 60, 1500), (5, 120, 3000), and
+Measured with seeds 0 and 1: three owners, each without another third of the columns, `serve --set
+looks=4`, with `--liars 0.1` and with `--liars 0`. (K, N, M) = (3, 60, 1500), (5, 120, 3000), and
 (4, 90, 900) of Beta(1, 4) with 20% missing beside: K exact in 12 of 12; the largest error of a
-class's means .049 to .088, of one pooled table read by `recover` .053 to .092, of owners with all
-columns .039 to .079. Independent columns, (100, 1200) and (60, 1500): one class in 6 of 6.
+class's means .049 to .088, of the same tables read by `recover` .049 to .087, of owners with all
+columns .039 to .079. Independent columns, (100, 1200) and (60, 1500): one class in 8 of 8.
 """
 
 import numpy as np
