@@ -285,7 +285,7 @@ def _join(
         if request.last:
             try:
                 order, called = joined.order(request)
-                _finish(request.down, order, called, out_file)
+                _finish(request.down, len(order), out_file, order, called)
             finally:  # whatever the last word is, there is no other
                 process.finished.set()
             return
@@ -308,14 +308,14 @@ def _join(
 
 def _finish(
     down: dict[str, np.ndarray],
-    order: np.ndarray,
-    names: tuple[str, ...] | None,
+    N: int,
     out_file: Path | None,
+    order: np.ndarray | slice = slice(None),
+    names: tuple[str, ...] | None = None,
 ) -> None:
-    """Keep what the federation found, with its columns in this order, and as they are called."""
+    """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.hopfield.client import MOST, unpack_patterns
 
-    N = len(order)
     packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
     if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
         raise DataError("a malformed message from the server: patterns that are none")
