@@ -31,6 +31,7 @@ last pair would.
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,6 +85,10 @@ class Config:
     Attributes
     ----------
     columns : N, columns of every client's file.
+    names : of these columns, in their order, which clients are told; none are known when empty.
+    order : how columns are matched where no names are known: by place when empty, or "sorted" or
+        "ordered" and the digest of the names that most clients have (`hopfed.hopfield.headers`);
+        `hopfed serve` asks the clients.
     clients : number of clients.
     rounds : number of rounds, among which clients divide their rows.
     minimum : smallest number of clients that must answer in a round; 0 for more than half of them,
@@ -106,6 +111,8 @@ class Config:
     """
 
     columns: int = 784
+    names: tuple[str, ...] = ()
+    order: str = ""
     clients: int = 3
     rounds: int = 1
     minimum: int = 0
@@ -144,6 +151,10 @@ class Config:
         fits = 0 <= self.minimum <= self.clients
         require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         require(self.columns >= 2, "columns", "at least 2", self.columns)
+        held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
+        require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
+        plain = re.fullmatch("((sorted|ordered) [0-9a-f]{64})?", self.order)
+        require(plain is not None, "order", "sorted or ordered, and a digest", self.order)
         rule = f"at most {MOST_CLIENTS}"
         require(self.clients <= MOST_CLIENTS, "clients", rule, self.clients)
         rule = f"1 to the {self.rounds} rounds"

@@ -89,6 +89,20 @@ class LocalError(DataError):
     True
     """
 
+    told = "this client cannot answer, and has told its owner why"  # to anybody else
+
+
+class OtherColumnsError(LocalError):
+    """The columns of a table are not those of a federation; the words may name them.
+
+    Examples
+    --------
+    >>> OtherColumnsError("lacks 'tea'").told
+    'its columns are not those of the federation; its owner was told which'
+    """
+
+    told = "its columns are not those of the federation; its owner was told which"
+
 
 class RunFileError(HopfedError):
     """A run file is truncated, foreign, or written by a newer version.

@@ -11,7 +11,8 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.dry_run import TRUST, show
-from hopfed.cli.printing import human_bytes
+from hopfed.cli.joined import OUT, TRAVELS, Joined, write_found
+from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
@@ -77,14 +78,20 @@ from hopfed.errors import ArgumentError, DataError
 )
 @click.option("--allow-weight", is_flag=True, help="Let the server say how the rows are weighed.")
 @click.option("--patience", default=600.0, show_default=True, help="Seconds without a server.")
-@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Archetypes, .npy.")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Archetypes: .npy; .csv, .json or .parquet with names of columns, as your file has them.",
+)
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
     """Take part in a federation with the examples in a file, which stay on this machine.
 
-    A table, as for `hopfed recover`; names of columns do not leave, so the columns of all who join
-    must be in one order. Killed and started again, it goes on where it was.
+    A table, as for `hopfed recover`. Columns are matched by name, in whatever order they are, and
+    names do not leave: a server that tells no names of its own gets digests of yours. Tables
+    without names go by place. Killed and started again, it goes on where it was.
 
     The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
     was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
@@ -106,12 +113,13 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
 
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
-    from hopfed._lib.outputs import ARRAY, check_outputs
+    from hopfed._lib.outputs import check_outputs
     from hopfed.data.readers import as_examples
     from hopfed.kernels import PackedBits
+    from hopfed.tables.table import is_made_up
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    check_outputs(("--out", options["out_file"], ARRAY), inputs=named)
+    check_outputs(("--out", options["out_file"], OUT), inputs=named)
     limits = _limits(options, dry_run)
     _check_options(data, options)
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
@@ -125,7 +133,10 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     _check_size(rows.shape, limits)
     if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
         _check_apart(rows, limits)
+    names = () if is_made_up(table.columns) else table.columns
     if dry_run:
+        if names:
+            out.print(TRAVELS)
         show(rows, limits, options["epsilon"], options["delta"], settings)
         return
     for name in ("server", "ca", "key"):
@@ -138,7 +149,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     for name in TRUST if limits.trust_server else ():
         if getattr(limits, name):
             say(TRUST[name])
-    _join(rows, limits, **options)
+    _join(rows, names, limits, **options)
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
@@ -178,13 +189,15 @@ def _check_size(shape: tuple[int, int], limits: Any) -> None:
 
 def _check_options(data: Path, options: dict[str, Any]) -> None:
     """Refuse what cannot work, or would replace an input, before anything is read."""
-    from hopfed._lib.outputs import ARRAY, check_outputs
+    from hopfed._lib.outputs import check_outputs
+    from hopfed.data.writers import check_ending
 
     choices_of(options)
+    check_ending("--out", options["out_file"], OUT)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
     inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
-    check_outputs(("--out", options["out_file"], ARRAY), inputs=inputs)
+    check_outputs(("--out", options["out_file"], OUT), inputs=inputs)
 
 
 def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
@@ -237,6 +250,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
 
 def _join(
     rows: Any,
+    names: tuple[str, ...],
     limits: Any,
     *,
     server: str,
@@ -253,6 +267,7 @@ def _join(
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
     from hopfed.hopfield.allowed import ALLOWED
+    from hopfed.hopfield.by_name import NamedOwner
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.inventory import FORMS
@@ -266,23 +281,23 @@ def _join(
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
-    node = Node(
-        KeptStates(folder / "states"),
-        lambda method, _: owner.adapt(method),
-        trusted=ALLOWED,
-        private=True,
-    )
+    joined = Joined(NamedOwner(owner, names), say)
+    node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
     def watch(request: Any, reply: Any) -> None:
         if request.last:
             try:
-                _finish(request.down, rows.shape[1], out_file)
+                order, called = joined.order(request)
+                _finish(request.down, len(order), out_file, order, called)
             finally:  # whatever the last word is, there is no other
                 process.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
+        if joined.refused is not None:  # which is said in the end
+            process.finished.set()
+            return
         if reply.fault:
             say(f"{where}: not answered: {reply.reason}")
             return
@@ -292,25 +307,31 @@ def _join(
 
     node.watch = watch
     process.run()
+    if joined.refused is not None:
+        raise joined.refused
 
 
-def _finish(down: dict[str, np.ndarray], columns: int, out_file: Path | None) -> None:
-    """Keep what the federation found."""
-    from hopfed._lib.outputs import replacing
+def _finish(
+    down: dict[str, np.ndarray],
+    N: int,
+    out_file: Path | None,
+    order: np.ndarray | slice = slice(None),
+    names: tuple[str, ...] | None = None,
+) -> None:
+    """Keep what the federation found, with its N columns in this order, and as they are called."""
     from hopfed.hopfield.client import MOST, unpack_patterns
 
-    packed = down.get("patterns", np.zeros((0, -(-columns // 8)), np.uint8))
-    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-columns // 8),):
+    packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
+    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
         raise DataError("a malformed message from the server: patterns that are none")
-    if len(packed) > MOST * columns:
-        raise DataError(f"{len(packed):,} archetypes of {columns:,} columns, which are too many")
-    patterns = unpack_patterns(packed, columns)
+    if len(packed) > MOST * N:
+        raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
+    patterns = unpack_patterns(packed, N)
     if "means" in down:
-        patterns = _means(down["means"], len(patterns), columns)
+        patterns = _means(down["means"], len(patterns), N)
     words = f"the federation is over: {len(patterns)} archetypes"
     if out_file is not None:
-        with replacing(out_file) as temporary, open(temporary, "wb") as file:
-            np.save(file, patterns)
+        write_found(out_file, patterns[:, order], names)
         words += f"; wrote {out_file}"
     say(words)
 

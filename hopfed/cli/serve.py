@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
+from hopfed.cli import columns
 from hopfed.cli.printing import err, out
 from hopfed.errors import ArgumentError, HopfedError, shown
 from hopfed.federation.faults import Fault
@@ -25,7 +26,12 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 
 
 @click.command("serve")
-@click.option("--columns", type=int, help="Columns of every client's file.")
+@click.option(
+    "--columns",
+    metavar="NUMBER|FILE",
+    help="Columns of every client's file; or a file of their names, one a line or the header of a "
+    ".csv, which clients are told.",
+)
 @click.option("--clients", type=int, help="Number of clients. [default: 3]")
 @click.option("--rounds", type=int, help="Rounds that clients deal their rows out to. [default: 1]")
 @click.option("--minimum", type=int, help="Clients that a round needs. [default: more than half]")
@@ -72,6 +78,11 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
     these are many or faint; of a client that answers no questions, the operators count.
 
+    Columns are matched by name, in whatever order a client has them, and a client that has others
+    is refused. Where --columns is a number, clients are first asked for digests of the names, and
+    those that most have count, in sorted order. With --columns FILE they are told the names.
+    Tables without names go by place.
+
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
     one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
@@ -92,6 +103,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     for name in ("timeout", "wait", "limit"):
         finite = 0 < options[name] < float("inf")
         require(finite, f"--{name}", "a number above 0", options[name])
+    fresh = not (resume and out_file.exists())
     config = _config(experiment, out_file, resume, options)
     _check_out(out_file, resume, options["keys"])
     keys = options["keys"]
@@ -101,12 +113,17 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     seconds = -time.perf_counter()
     with FlowerServer(listening, public_keys(keys, config.clients), say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
-        engine = _Told(server.engine(config.name, options["timeout"]))
+        sender = server.engine(config.name, options["timeout"])
+        engine = _Told(sender)
         if resume and _complete(out_file):  # who was not told yet asks every few seconds
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
         else:
             server.wait(config.least, options["wait"])
+        if fresh and not config.names:
+            order = columns.settle(server, sender, config.clients, options["wait"], say)
+            config = replace(config, order=order)
+        sender.columns = columns.said_of(config)
         try:
             run = execute(
                 experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
@@ -127,11 +144,13 @@ class _Told:
 
     def __init__(self, engine: Any):
         self.engine = engine
+        self.by_place: set[int] = set()  # clients of which that was said
 
     def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
         """Make the steps."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
+        outcomes = columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
         context, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         where = f"round {context.round} exchange {context.exchange}"
@@ -209,7 +228,11 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
     else:
         config = replace(experiment.Config(), name=secrets.token_hex(8))
-    named = ("columns", "clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
+    if options["columns"] is not None:
+        number, names = columns.given(options["columns"])
+        kept = config.names if number == config.columns else ()  # of the run that is resumed
+        config = replace(config, columns=number, names=names or kept)
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
     if options["questions"]:
         given += ASKING

@@ -16,6 +16,7 @@ from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.headers import Headers
 from hopfed.hopfield.memory.blending import MEMORIES
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
@@ -101,6 +102,7 @@ ALLOWED = Allowed(
             "support": real(0, inf),
             "secret": whole(0, 0),
         },
+        Headers: {},
         Elsewhere: {"rounds": whole(1)},
         Encoding: {
             "n_sites": SITES,

@@ -22,6 +22,7 @@ from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.wire import Reply, Request, read_reply, write_request
 from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.messages import Message
 from hopfed.federation.recipes import describe
 
 Late = Callable[[], list[FlowerMessage]]  # messages to those who came in since the last call
@@ -51,6 +52,10 @@ class FlowerEngine:
         for ever.
     again : seconds after which an unanswered request is sent again, to a node that may have been
         restarted; None sends it once. A node answers the same request alike.
+
+    Attributes
+    ----------
+    columns : what is said of the names of columns with every request; nothing at first.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class FlowerEngine:
                 raise ArgumentError(name, "above 0 seconds", seconds)
         self.grid, self.node, self.run, self.kept = grid, node, run, kept
         self.timeout, self.again = timeout, again
+        self.columns: Message = {}
         self._described: tuple[Method, tuple[str, dict[str, np.ndarray]]] | None = None
 
     def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
@@ -92,7 +98,7 @@ class FlowerEngine:
         text, parts = self._described[1]
         context = call.context
         base = b"" if HELD not in call.state else np.asarray(call.state[HELD]).tobytes()
-        request = Request(self.run, context, base, text, parts, call.down)
+        request = Request(self.run, context, base, text, parts, call.down, columns=self.columns)
         if self.kept is not None:
             step = context.round, context.exchange
             name = self.kept.put(self.run, _client(request), *step, call.state)

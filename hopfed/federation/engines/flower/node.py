@@ -123,7 +123,8 @@ class Node:
             self.kept.drop(request.run, client)
             return Reply()
         asked = request.run, client, c.seed, c.round, c.exchange, request.recipe
-        key = *asked, request.base, digest(dict(request.parts)), digest(request.down)
+        told = digest(dict(request.parts)), digest(request.down), digest(request.columns)
+        key = *asked, request.base, *told
         if key in self._answered:
             return self._answered[key]
         method = self.adapt(_made(request.recipe, _Parts(request.parts), self.trusted), request)
@@ -146,7 +147,7 @@ def _told_to_others(error: Exception) -> str:
     Of this machine's own files the owner alone is told: their names say where and what they are.
     """
     if isinstance(error, (RunFileError, LocalError)):
-        return "this client cannot answer, and has told its owner why"
+        return error.told if isinstance(error, LocalError) else LocalError.told
     if isinstance(error, HopfedError):
         return shown(error)
     return type(error).__name__

@@ -46,6 +46,8 @@ class Request:
     recipe, parts : the method, see `hopfed.federation.recipes`.
     down : the message.
     last : nothing is to be answered: the federation is over, and `down` its last word.
+    columns : what is said of the names of columns, see `hopfed.hopfield.headers`; nothing where
+        they go by their place, as with servers and clients that know of no names.
     """
 
     run: str
@@ -55,6 +57,7 @@ class Request:
     parts: Mapping[str, np.ndarray] = field(repr=False)
     down: Message = field(repr=False)
     last: bool = False
+    columns: Message = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def write_request(request: Request) -> RecordDict:
         "last": request.last,
     }
     arrays = {"down": _array(request.down), "parts": _array(request.parts)}
+    if request.columns:
+        arrays["columns"] = _array(request.columns)
     return RecordDict({"arrays": ArrayRecord(arrays), "call": ConfigRecord(where)})
 
 
@@ -101,6 +106,7 @@ def read_request(records: RecordDict) -> Request:
         _arrays(arrays, "parts"),
         _arrays(arrays, "down"),
         _typed(call, "last", bool),
+        _arrays(arrays, "columns") if "columns" in arrays else {},
     )
 
 

@@ -1,0 +1,210 @@
+"""Names of columns for `hopfed serve`: which there are, and how those of clients match."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed.errors import ArgumentError, DataError, HopfedError
+
+if TYPE_CHECKING:
+    from hopfed.federation.messages import Message
+
+MOST_BYTES = 1 << 26  # of a file of names
+SEPARATORS = {".csv": ",;|\t", ".tsv": "\t"}
+PAUSE = 0.2  # seconds before it is looked again who is there
+NAMED = 10  # clients that a line names
+
+
+def given(text: str) -> tuple[int, tuple[str, ...]]:
+    """Number of columns, and their names where a file with them is given.
+
+    Parameters
+    ----------
+    text : a number, or the path of a file: one name a line; a .csv or .tsv has them in its first.
+
+    Raises
+    ------
+    ArgumentError, DataError : neither, or fewer than two names.
+
+    Examples
+    --------
+    >>> given("120")
+    (120, ())
+    """
+    if re.fullmatch("[+-]?[0-9]{1,9}", text):
+        return int(text), ()
+    from hopfed.tables.sources import unique
+
+    names, notes = unique(_read(Path(text)))
+    if len(names) < 2 or notes:
+        rule = "a file of two names or more that differ, of 200 characters at most"
+        raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
+    return len(names), names
+
+
+def _read(path: Path) -> list[str]:
+    """Names in a file; blank ones are those of no column."""
+    from hopfed.data.files import opened, reading
+
+    with reading(path, "cannot be read as names of columns"), opened(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise DataError(f"{path}: more than {MOST_BYTES / 1e6:.0f} MB of names")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: names of columns that are no UTF-8 text") from None
+    separators = SEPARATORS.get(path.suffix.lower())
+    cells = text.split("\n") if separators is None else _first_row(text, separators)
+    return [name for cell in cells if (name := cell.strip())]
+
+
+def _first_row(text: str, separators: str) -> list[str]:
+    def parsed(separator: str) -> list[str]:
+        try:
+            return next(csv.reader(io.StringIO(text), delimiter=separator), [])
+        except csv.Error:
+            return []
+
+    return max(map(parsed, separators), key=len)
+
+
+def said_of(config: Any) -> Message:
+    """What a server with these settings says of its columns."""
+    from hopfed.hopfield.headers import told_names
+
+    if config.names:
+        return told_names(config.names)
+    kind, _, digest = config.order.partition(" ")
+    return {kind: np.frombuffer(bytes.fromhex(digest), np.uint8)} if kind else {}
+
+
+def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[str], None]) -> str:
+    """Ask the clients that are there how their columns are called: `Config.order`.
+
+    Parameters
+    ----------
+    server : knows who is there.
+    engine : asks them.
+    clients : of the federation.
+    wait : seconds until which more than half of those heard must agree.
+    say : is told in words what was found.
+
+    Raises
+    ------
+    HopfedError : they do not.
+    """
+    from hopfed.federation.engines.flower.engine import GRACE
+    from hopfed.hopfield.headers import settled
+
+    heard: dict[int, Message] = {}
+    asked: set[int] = set()
+    began = time.monotonic()
+    while True:
+        new = [c for c in server.online() if c not in asked]
+        asked |= set(new)
+        heard |= _introduced(engine, new) if new else {}
+        waited = time.monotonic() - began
+        if (
+            len(asked) < clients
+            and waited < GRACE
+            and any(m["sorted"].size for m in heard.values())
+        ):
+            time.sleep(PAUSE)  # for the others, as in an exchange
+            continue
+        found = settled(heard)
+        if found is not None or not heard:
+            break
+        if len(asked) == clients or waited > wait:
+            raise HopfedError(
+                f"no more than half of the {len(heard)} clients that are there name the same "
+                "columns: tell them which, with --columns FILE"
+            )
+        time.sleep(PAUSE)
+    if found is None or not found.kind:
+        return ""
+    for line in _lines(found.kind, found.kept, heard):
+        say(line)
+    return f"{found.kind} {found.digest.hex()}"
+
+
+def _introduced(engine: Any, clients: Sequence[int]) -> dict[int, Message]:
+    """Answers of clients about their names; of those that do not know the question, no names."""
+    from hopfed.federation.contract import Context
+    from hopfed.federation.engines import Call
+    from hopfed.federation.faults import Fault
+    from hopfed.hopfield.headers import Headers, heard_of
+
+    calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
+    nothing = np.zeros(0, np.uint8)
+    found: dict[int, Message] = {}
+    for c, outcome in zip(clients, engine.step(Headers(), calls), strict=True):
+        if outcome.fault == Fault.RAISED:
+            found[c] = {"ordered": nothing, "sorted": nothing}
+        elif not outcome.fault and (message := heard_of(outcome.message)) is not None:
+            found[c] = message
+    return found
+
+
+def matched(
+    calls: Sequence[Any],
+    outcomes: Sequence[Any],
+    told: Message,
+    by_place: set[int],
+    say: Callable[[str], None],
+) -> list[Any]:
+    """Refuse answers of clients that go by place where columns are in the order of their names.
+
+    Where names are told the place may be right, and it is said once for each such client.
+
+    Parameters
+    ----------
+    calls, outcomes : of an exchange.
+    told : what was said of the columns.
+    by_place : clients of which that was said; grows.
+    say : is told in words.
+    """
+    from hopfed.federation.engines import Outcome
+    from hopfed.federation.faults import Fault
+    from hopfed.hopfield.headers import BY_NAME, kind_of
+
+    kind, found = kind_of(told), []
+    for call, outcome in zip(calls, outcomes, strict=True):
+        c, placed = call.context.client, not outcome.fault and BY_NAME not in outcome.metrics
+        if placed and kind == "sorted":
+            reason = "it goes by place, and the federation by names of columns"
+            found.append(Outcome(fault=Fault.MALFORMED, reason=reason))
+            continue
+        if placed and kind == "names" and c not in by_place:
+            by_place.add(c)
+            say(f"client {c} goes by place: its table has no names, or its hopfed knows of none")
+        found.append(outcome)
+    return found
+
+
+def _lines(kind: str, kept: Sequence[int], heard: dict[int, Message]) -> list[str]:
+    """What was found, in words."""
+    others = [c for c in heard if c not in kept]
+    unnamed = [c for c, message in heard.items() if not message["sorted"].size]
+    if kind == "sorted":
+        lines = [f"columns are those of {len(kept)} clients, in the order of their names"]
+        if others:
+            lines.append(f"refused: {_listed(others)}, whose names of columns are others, or none")
+        return lines
+    lines = [f"columns go by their place: those of {_listed(unnamed)} have no names"]
+    if others:
+        lines.append(f"refused: {_listed(others)}, whose columns are others, or in another order")
+    return lines
+
+
+def _listed(clients: Sequence[int]) -> str:
+    more = f" and {len(clients) - NAMED} more" if len(clients) > NAMED else ""
+    return f"client {', '.join(map(str, clients[:NAMED]))}{more}"

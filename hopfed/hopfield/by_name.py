@@ -1,0 +1,254 @@
+"""The owner of a table with names of columns: answers in the order in which a server asks for them.
+
+Whatever order that is, the owner's records are those of its rows as they lie in the file, and so is
+its noise: it is made for the columns as they lie there, and put in order afterwards, so that a
+server that asks in another order gets the same bits in another order. Answers without noise are
+computed from rows whose columns are in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed.errors import DataError
+from hopfed.federation.contract import Context, Method, Metrics, State
+from hopfed.federation.messages import Message, digest
+from hopfed.hopfield.graded.method import GradedFederation
+from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.headers import (
+    BY_NAME,
+    Headers,
+    Introduced,
+    kind_of,
+    places_of,
+    read_names,
+)
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.consent import Owner
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import with_gaps
+
+Noisy = PrivateFederation | PrivateClasses
+
+
+@dataclass(frozen=True)
+class NamedOwner:
+    """An owner, and what its columns are called.
+
+    Attributes
+    ----------
+    owner : of rows as they lie in the file.
+    names : of their columns; none where they have none.
+
+    Examples
+    --------
+    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.hopfield.headers import told_names
+    >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0]]))
+    >>> named = NamedOwner(Owner(rows, secret=7), ("b", "a"))
+    >>> named.places(told_names(["a", "b"]), "run")
+    array([1, 0])
+    """
+
+    owner: Owner
+    names: tuple[str, ...] = ()
+    _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def places(self, told: Message, run: str, gaps: bool = False) -> np.ndarray | None:
+        """Where the columns of a federation are in the file; None where they are in its order.
+
+        Parameters
+        ----------
+        told : what the server says of them.
+        run : name of the federation.
+        gaps : whether some may be absent; their place is -1.
+
+        Raises
+        ------
+        OtherColumnsError : they are others.
+        """
+        return places_of(self.names, self.owner.rows.shape[1], told, run, gaps)
+
+    def order(self, told: Message, run: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """Columns of a federation in the order of the file, (N,), and what they are called.
+
+        Those that the file lacks come last.
+
+        Parameters
+        ----------
+        told, run : as for `places`.
+        """
+        places = self.places(told, run, gaps=True)
+        known = read_names(told) if kind_of(told) == "names" else None
+        if places is None:
+            return np.arange(self.owner.rows.shape[1]), self.names or known
+        n = self.owner.rows.shape[1]
+        order = np.argsort(np.where(places < 0, n, places), kind="stable")
+        lacking = () if known is None else tuple(known[j] for j in order[n:])
+        return order, (*self.names, *lacking)
+
+    def adapt(self, method: Method | Headers, told: Message, run: str) -> Any:
+        """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about.
+
+        Parameters
+        ----------
+        method : of the federation, or `Headers`.
+        told, run : as for `places`.
+        """
+        if isinstance(method, Headers):
+            return Introduced(self.names, run)
+        places = self.places(told, run, isinstance(method, GradedFederation))
+        if places is None:
+            return self.owner.adapt(method)
+        if isinstance(method, (PrivateFederation, PrivateClasses)):
+            if method.n_sites != len(places):
+                raise DataError(f"{len(places):,} columns are named, of {method.n_sites:,}")
+            own = replace(method, n_sites=self.owner.rows.shape[1])
+            return ByName(self.owner.adapt(own), method, places)
+        if self.owner.ledger is not None and self.owner.ledger.holds(self.owner.rows):
+            raise DataError("these examples have a privacy budget: join --epsilon")
+        return ByName(replace(self.owner, rows=self._laid_out(places)).adapt(method))
+
+    def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
+        """Rows with their columns at these places; kept, for each question is about the same."""
+        key = digest({"places": places})
+        if key not in self._held:
+            self._held.clear()
+            self._held[key] = laid_out(self.owner.rows, places)
+        rows: PackedBits | MaskedBits = self._held[key]
+        return rows
+
+
+@dataclass(frozen=True)
+class ByName:
+    """A client whose columns were found by name, and that says so.
+
+    Attributes
+    ----------
+    client : answers.
+    noisy : the method of the server, where the client's own columns are not yet in its order.
+    places : (N,) where they are.
+    """
+
+    client: Any
+    noisy: Noisy | None = None
+    places: np.ndarray | None = field(default=None, repr=False)
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of the client before its first round."""
+        state: State = self.client.client_start(client, seed)
+        return state
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server."""
+        if self.noisy is None or self.places is None:
+            state, up, _ = self.client.client_step(state, down, context)
+            return state, up, {BY_NAME: 1.0}
+        state, up, _ = self.client.client_step(state, self._asked(down), context)
+        told = {name: self._in_order(name, array) for name, array in up.items()}
+        return state, told, {BY_NAME: 1.0}
+
+    def _asked(self, down: Message) -> Message:
+        """Return what the server said, of the columns as they lie in the file."""
+        if not isinstance(self.noisy, PrivateClasses) or "means" not in down:
+            return down
+        means, places = down["means"], self.places
+        if places is None or means.shape[1:] != (len(places),):
+            raise DataError("a malformed message from the server: means of other columns")
+        own = np.flatnonzero(places >= 0)
+        return {**down, "means": means[:, own[np.argsort(places[own])]]}
+
+    def _in_order(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return an array of the answer, of the columns as the server knows them."""
+        if self.places is None or array.ndim == 0:
+            return array
+        if isinstance(self.noisy, PrivateFederation):  # its one array is the lower triangle
+            return pairs_laid_out(array, self.places, below)
+        if name == "pairs":
+            return pairs_laid_out(array, self.places, above)
+        if name not in ("signed", "seen"):
+            return array
+        return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
+
+
+def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | MaskedBits:
+    """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
+
+    Where a place is -1 the column is missing in all rows.
+
+    Examples
+    --------
+    >>> rows = kernels.pack(np.array([[1, -1, -1], [1, 1, -1]]))
+    >>> kernels.unpack(laid_out(rows, np.array([2, 0, 1]))).tolist()
+    [[-1, 1, -1], [-1, 1, 1]]
+    >>> kernels.unpack(laid_out(rows, np.array([2, -1, 1]))).tolist()
+    [[-1, 0, -1], [-1, 0, 1]]
+    """
+    lines = kernels.transpose(rows)
+    if (places < 0).any():
+        gaps = with_gaps(lines)
+        empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
+        lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last is empty
+    found: PackedBits | MaskedBits = kernels.transpose(lines[places])
+    return found
+
+
+def pairs_laid_out(
+    pairs: np.ndarray, places: np.ndarray, at: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
+) -> np.ndarray:
+    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent.
+
+    Parameters
+    ----------
+    pairs : (..., n (n - 1) / 2).
+    places : (N,) numbers of the n columns.
+    at : where the pair of a smaller and a larger number of n columns is, `below` or `above`.
+
+    Examples
+    --------
+    >>> lower = np.array([10, 20, 21])  # of columns 1 and 0, 2 and 0, 2 and 1
+    >>> pairs_laid_out(lower, np.array([2, 0, 1]), below).tolist()
+    [20, 21, 10]
+    """
+    n = int(places.max()) + 1
+    N = len(places)
+    found = np.zeros((*pairs.shape[:-1], N * (N - 1) // 2), pairs.dtype)
+    for j in range(1, N):  # a row at a time: all numbers of places at once would be 64 bits each
+        others = np.flatnonzero(places[:j] >= 0)
+        if places[j] < 0 or not len(others):
+            continue
+        a, b = places[others], np.full(len(others), places[j])
+        small, large = np.minimum(a, b), np.maximum(a, b)
+        found[..., at(others, np.full(len(others), j), N)] = pairs[..., at(small, large, n)]
+    return found
+
+
+def below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
+    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row.
+
+    Examples
+    --------
+    >>> below(np.array([0, 1]), np.array([2, 2]), 3).tolist()
+    [1, 2]
+    """
+    found: np.ndarray = large.astype(np.int64) * (large - 1) // 2 + small
+    return found
+
+
+def above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
+    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row.
+
+    Examples
+    --------
+    >>> above(np.array([0, 1]), np.array([2, 2]), 3).tolist()
+    [1, 2]
+    """
+    found: np.ndarray = small.astype(np.int64) * (2 * n - small - 1) // 2 + large - small - 1
+    return found

@@ -1,0 +1,369 @@
+"""Names of columns across machines: the same ones in another order, others, and none."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from asking import N, method, refused, signs
+from named_owners import NAMES, ORDER, Together, node, put
+
+from hopfed.cli import columns
+from hopfed.data.batches import Batches, Elsewhere
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
+from hopfed.experiments import serve
+from hopfed.federation.allowed import Allowed
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.flower.node import KeptStates, Node
+from hopfed.federation.engines.flower.wire import (
+    Request,
+    read_request,
+    write_request,
+)
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.graded import GradedFederation
+from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.headers import (
+    Headers,
+    Introduced,
+    digest_of,
+    heard_of,
+    kind_of,
+    places_of,
+    read_names,
+    settled,
+    told_names,
+)
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
+
+
+def said(names, run="run"):
+    return Introduced(tuple(names), run).client_step({}, {}, Context(0, 0, 0, 0))[1]
+
+
+def told_of(kind, names=NAMES, run="run"):
+    if kind == "names":
+        return told_names(names)
+    return {kind: digest_of(sorted(names) if kind == "sorted" else names, run)}
+
+
+GRADED = GradedFederation(Elsewhere(), N, looks=1, products=2)
+
+
+@pytest.mark.parametrize("kind", ["names", "sorted"])
+@pytest.mark.parametrize("asked", [method(), GRADED], ids=["operators", "classes"])
+def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, kind, asked):
+    rows, limits = signs(), {"classes": 20, "trust_server": True, "smallest_set": 1}
+    one = node(tmp_path / "one", rows, NAMES, **limits)
+    other = node(tmp_path / "other", rows[:, ORDER], np.array(NAMES)[ORDER], **limits)
+    first, second = (put(each, asked, told_of(kind)) for each in (one, other))
+    assert first.up.keys() == second.up.keys() != set()
+    for name, array in first.up.items():
+        np.testing.assert_array_equal(array, second.up[name], err_msg=name)
+    if asked is not GRADED:  # what is answered is of the columns as the server has them
+        order = np.argsort(NAMES) if kind == "sorted" else np.arange(N)
+        np.testing.assert_array_equal(first.up["columns"], rows[:, order].sum(axis=0))
+
+
+def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
+    rows = signs(400)
+    site = node(tmp_path, rows, NAMES, epsilon=4.0)
+    asked, mixed = PrivateFederation(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
+    plain, other = put(site, asked, {}), put(site, asked, told_names(mixed))
+    assert not plain.fault
+    assert not other.fault, other.reason
+
+    def matrix(reply):
+        found = np.zeros((N, N), np.int64)
+        found[np.tri(N, k=-1, dtype=bool)] = reply.up["counts"]
+        return found + found.T
+
+    np.testing.assert_array_equal(matrix(plain)[np.ix_(ORDER, ORDER)], matrix(other))
+    assert len(json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]) == 1
+    assert len(list((tmp_path / "released").glob("*.json"))) == 1
+
+
+def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_path):
+    site = node(tmp_path, signs(400), NAMES, epsilon=4.0, classes=20)
+    asked, mixed = PrivateClasses(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
+    means = np.random.default_rng(1).uniform(-0.9, 0.9, (2, N)).astype(np.float32)
+    down = {"means": means, "shares": np.full(2, 0.5, np.float32)}
+    turned = {**down, "means": means[:, ORDER]}
+    for exchange, more in ((0, ("pairs",)), (1, ())):
+        plain = put(site, asked, {}, exchange, down=down)
+        other = put(site, asked, told_names(mixed), exchange, down=turned)
+        assert not plain.fault, plain.reason
+        assert not other.fault, other.reason
+        for name in ("signed", "seen"):
+            np.testing.assert_array_equal(plain.up[name][:, ORDER], other.up[name])
+        np.testing.assert_array_equal(plain.up["counts"], other.up["counts"])
+        for name in more:
+            full = np.zeros((2, N, N), np.int64)
+            full[:, *np.triu_indices(N, 1)] = plain.up[name]
+            full += full.transpose(0, 2, 1)
+            turned_pairs = full[:, ORDER][:, :, ORDER][:, *np.triu_indices(N, 1)]
+            np.testing.assert_array_equal(turned_pairs, other.up[name])
+    refused(
+        put(site, asked, told_names(mixed), 1, down={**down, "means": means[:, 1:]}), "malformed"
+    )
+
+
+def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_path):
+    rows = signs(400)
+    private = node(tmp_path, rows, NAMES, epsilon=4.0)
+    assert not put(private, PrivateFederation(Elsewhere(), N, 4.0), told_of("sorted")).fault
+    plain = node(tmp_path, rows, NAMES, smallest_set=1)
+    for told in ({}, told_of("sorted"), told_names(np.array(NAMES)[ORDER])):
+        refused(put(plain, method(), told), "have a privacy budget")
+
+
+def test_orders_without_end_do_not_let_numbers_leave_without_end(tmp_path):
+    site = node(tmp_path, signs(), NAMES, smallest_set=1)
+    faults = []
+    for seed in range(8):
+        order = np.random.default_rng(seed).permutation(N)
+        faults.append(bool(put(site, method(), told_names(np.array(NAMES)[order])).fault))
+    assert faults == [False] * 3 + [True] * 5
+    assert len(list((tmp_path / "released").glob("*.json"))) == 1
+
+
+def test_other_columns_are_refused_and_their_names_stay(tmp_path):
+    names = (*NAMES[:-1], "a secret \x1b[31m name")
+    site = node(tmp_path, signs(), names)
+    words = []
+    site.watch = lambda request, reply: words.append(reply.reason)
+    for told in (told_of("names"), told_of("sorted"), told_of("ordered")):
+        reply = put(site, method(), told)
+        refused(reply, "its columns are not those of the federation")
+        assert "secret" not in reply.reason
+    assert "lacks 'question 39' of the federation" in words[0]
+    assert "has 'a secret \\x1b[31m name' beside" in words[0]
+    assert "\x1b" not in words[0]
+
+
+def test_a_question_about_other_columns_is_not_answered_from_what_was_said_before(tmp_path):
+    site = node(tmp_path, signs(), NAMES, smallest_set=1)
+    first = put(site, method(), told_of("names"))
+    second = put(site, method(), told_names(np.array(NAMES)[ORDER]))
+    np.testing.assert_array_equal(first.up["columns"][ORDER], second.up["columns"])
+
+
+def test_tables_without_names_go_by_place():
+    assert places_of((), 3, told_names("abc"), "run") is None
+    assert places_of((), 3, told_of("ordered", "abc"), "run") is None
+    assert places_of("abc", 3, {}, "run") is None
+    with pytest.raises(OtherColumnsError, match="my table has none"):
+        places_of((), 3, told_of("sorted", "abc"), "run")
+    with pytest.raises(OtherColumnsError, match="3 columns, my table 2 without names"):
+        places_of((), 2, told_names("abc"), "run")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"lengths": np.array([1, 1], np.uint16)},
+        {"lengths": np.array([1, 1], np.uint16), "letters": np.zeros(3, np.uint8)},
+        {"lengths": np.array([1, 1], np.uint16), "letters": np.full(2, 97, np.uint8)},
+        {"lengths": np.array([1, 1], np.uint16), "letters": np.full(2, 255, np.uint8)},
+        {"lengths": np.array([0, 2], np.uint16), "letters": np.full(2, 97, np.uint8)},
+        {"lengths": np.array([60000, 1], np.uint16), "letters": np.full(60001, 97, np.uint8)},
+        {"lengths": np.array([[1]], np.uint16), "letters": np.full(1, 97, np.uint8)},
+        {"lengths": np.array([-1, 2]), "letters": np.full(1, 97, np.uint8)},
+        {"lengths": np.array([1.0, 1.0]), "letters": np.full(2, 97, np.uint8)},
+        {"lengths": np.ones(10**6, np.uint16), "letters": np.full(10**6, 97, np.uint8)},
+        {"lengths": np.full(2, 2**62, np.uint64), "letters": np.full(2, 97, np.uint8)},
+        {"sorted": np.zeros(31, np.uint8)},
+        {"sorted": np.zeros(32, np.uint8), "ordered": np.zeros(32, np.uint8)},
+        {"ordered": np.zeros((32, 1), np.uint8)},
+        {"anything": np.zeros(1)},
+    ],
+    ids=lambda told: " ".join(f"{k}{v.shape}{v.dtype}" for k, v in told.items()),
+)
+def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
+    refused(put(node(tmp_path, signs(), NAMES), method(), told), "a malformed message from the")
+
+
+def test_names_of_any_letters_arrive_as_they_are():
+    names = ("", "ä\n\x1b[2J", "x" * 200, "\U0001f98a" * 200)[1:]
+    assert read_names(told_names(names)) == names
+    assert kind_of({}) == ""
+    with pytest.raises(DataError, match="of 2 at most"):
+        read_names(told_names(names), most=2)
+
+
+def test_a_digest_is_of_names_in_their_order_and_of_one_federation():
+    assert bytes(digest_of("ab", "run")) != bytes(digest_of("ba", "run"))
+    assert bytes(digest_of("ab", "run")) != bytes(digest_of("ab", "another"))
+    letters = b"".join(len(w).to_bytes(8, "little") + w for w in (b"run", b"a", b"b"))
+    assert bytes(digest_of("ab", "run")) == hashlib.sha256(letters).digest()
+
+
+def test_what_most_clients_have_counts():
+    abc, bac, other, none = (said(names) for names in ("abc", "bac", "abd", ""))
+    found = settled({0: other, 1: abc, 2: bac})
+    assert (found.kind, found.digest, found.kept) == ("sorted", bytes(abc["sorted"]), (1, 2))
+    assert settled({0: abc, 1: other}) is None
+    assert settled({0: abc, 1: abc, 2: none}).kind == "ordered"
+    assert settled({0: abc, 1: bac, 2: none}).kept == (0, 1)  # of those with names more fit
+    one_of_ten = {0: none} | {c: (abc, bac, said("cab"))[c % 3] for c in range(1, 10)}
+    assert settled(one_of_ten).kept == tuple(range(1, 10))
+    liar = {0: said("xyz")} | dict.fromkeys(range(1, 6), abc) | dict.fromkeys(range(6, 10), none)
+    assert (settled(liar).kind, settled(liar).kept) == ("ordered", tuple(range(1, 10)))
+    assert settled({0: none, 1: none}).kind == ""
+
+
+def test_an_answer_about_names_that_is_none_counts_for_nothing():
+    good = said("abc")
+    assert heard_of(good).keys() == good.keys()
+    assert heard_of(said(""))["sorted"].size == 0
+    for bad in (
+        {},
+        {"sorted": good["sorted"]},
+        {**good, "sorted": good["sorted"][:5], "ordered": good["ordered"][:5]},
+        {**good, "ordered": np.zeros(0, np.uint8)},
+        {**good, "more": np.zeros(1)},
+        {name: np.full(32, 300, np.uint16) for name in good},
+        None,
+    ):
+        assert heard_of(bad) is None
+
+
+def test_a_client_tells_digests_and_no_record_is_kept_of_that(tmp_path):
+    site = node(tmp_path, signs(), NAMES)
+    reply = put(site, Headers(), {})
+    assert {name: array.shape for name, array in reply.up.items()} == {
+        "ordered": (32,),
+        "sorted": (32,),
+    }
+    assert bytes(reply.up["sorted"]) == bytes(digest_of(sorted(NAMES), "run"))
+    assert not list((tmp_path / "released").glob("*.json"))
+
+
+def test_requests_without_names_are_what_they_were():
+    asked = Request("run", Context(0, 0, 0, 0), b"", "{}", {}, {})
+    assert set(write_request(asked)["arrays"]) == {"down", "parts"}
+    assert read_request(write_request(asked)).columns == {}
+    named = replace(asked, columns=told_names("ab"))
+    assert read_names(read_request(write_request(named)).columns) == ("a", "b")
+
+
+def test_a_file_of_names(tmp_path):
+    (tmp_path / "names.txt").write_text("tea\n\n  coffee, black \n")
+    assert columns.given(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
+    (tmp_path / "names.csv").write_text('tea;"coffee; black";water\n1;0;1\n')
+    assert columns.given(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
+    assert columns.given("12") == (12, ())
+    for name, data, words in (
+        ("twice.txt", b"tea\ntea\n", "two columns are called"),
+        ("long.txt", b"tea\n" + b"x" * 201, "200 characters"),
+        ("one.txt", b"tea\n", "two names or more"),
+        ("latin.txt", b"tea\n\xff\n", "no UTF-8"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises((ArgumentError, DataError), match=words) as caught:
+            columns.given(str(tmp_path / name))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match="no such file"):
+        columns.given(str(tmp_path / "lost.txt"))
+    with pytest.raises(ArgumentError, match="names"):
+        serve.Config(columns=3, names=("a", "b"))
+    with pytest.raises(ArgumentError, match="order"):
+        serve.Config(order="sorted abc")
+
+
+def parts(clients=3, rows=300):
+    return np.array_split(signs(rows * clients), clients)
+
+
+def in_order(rows, config):
+    """Archetypes of the same federation of tables in one order, without names."""
+    owners = tuple(as_examples(x, gaps=True) for x in rows)
+    arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
+    return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()})
+
+
+CONFIG = serve.Config(columns=N, clients=3, minimum=2, support=5.0, liars=0.0)
+
+
+@pytest.mark.parametrize("graded", [False, True], ids=["operators", "classes"])
+@pytest.mark.parametrize("names", [(), NAMES], ids=["digests", "names"])
+def test_archetypes_do_not_depend_on_the_order_of_files(tmp_path, graded, names):
+    config = replace(CONFIG, graded=graded, names=names)
+    limits = {"classes": 40, "trust_server": True, "smallest_set": 1}
+    orders = [np.random.default_rng(c).permutation(N) for c in range(3)]
+    sites = {
+        c: node(tmp_path / f"{c}", x[:, o], np.array(NAMES)[o], **limits)
+        for c, (x, o) in enumerate(zip(parts(), orders, strict=True))
+    }
+    found, _ = Together(sites).play(config)
+    order = np.arange(N) if names else np.argsort(NAMES)
+    np.testing.assert_array_equal(found, in_order([x[:, order] for x in parts()], config))
+    assert len(found) == 3
+
+
+def test_one_with_other_columns_does_not_stop_the_others(tmp_path):
+    x = parts()
+    sites = {c: node(tmp_path / f"{c}", x[c], NAMES, smallest_set=1) for c in (0, 2)}
+    sites[1] = node(tmp_path / "1", x[1], ("else", *NAMES[1:]), smallest_set=1)
+    world = Together(sites)
+    found, arrays = world.play(CONFIG)
+    order = np.argsort(NAMES)
+    np.testing.assert_array_equal(found, in_order([x[c][:, order] for c in (0, 2)], CONFIG))
+    assert (arrays["faults/code"] != 0).tolist() == [False, True, False]
+    assert world.lines[-1] == "refused: client 1, whose names of columns are others, or none"
+
+
+def test_where_no_more_than_half_agree_the_server_says_what_to_do(tmp_path):
+    sites = {c: node(tmp_path / f"{c}", signs(), (f"{c}", *NAMES[1:])) for c in range(2)}
+    with pytest.raises(HopfedError, match="tell them which, with --columns FILE"):
+        Together(sites).play(replace(CONFIG, clients=2))
+
+
+def older(folder, rows):
+    """Return a node of a hopfed that knows nothing of names."""
+    rows = as_examples(rows, gaps=True)
+    limits = Limits(smallest_batch=50, smallest_set=1)
+    owner = Owner(rows, 7, limits=limits, released=Released.of(folder / "released", rows))
+    known = {cls: kinds for cls, kinds in ALLOWED.classes.items() if cls is not Headers}
+    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    return Node(KeptStates(folder / "states"), adapt, trusted=Allowed(known), private=True)
+
+
+def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_order(tmp_path):
+    x = parts()
+    sites = {
+        0: node(tmp_path / "0", x[0], NAMES, smallest_set=1),
+        1: older(tmp_path / "1", x[1]),
+        2: node(tmp_path / "2", x[2], (), smallest_set=1),
+    }
+    world = Together(sites)
+    found, _ = world.play(CONFIG)
+    np.testing.assert_array_equal(found, in_order(x, CONFIG))
+    assert world.lines == ["columns go by their place: those of client 1, 2 have no names"]
+
+
+def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
+    x = parts()
+    sites = {
+        c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES, smallest_set=1)
+        for c in range(2)
+    }
+    sites[2] = older(tmp_path / "2", x[2])
+    _, arrays = Together(sites).play(CONFIG)
+    assert (arrays["faults/code"] != 0).tolist() == [False, False, True]
+    assert b"goes by place" in arrays["faults/reason"][2]
+
+
+def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
+    x = parts()
+    world = Together({c: node(tmp_path / f"{c}", x[c], (), smallest_set=1) for c in range(3)})
+    found, _ = world.play(CONFIG)
+    np.testing.assert_array_equal(found, in_order(x, CONFIG))
+    assert world.lines == []
+    assert world.columns == {}

@@ -1,0 +1,80 @@
+"""Owners of tables with names of columns, and a server that asks them in one process, for tests."""
+
+from dataclasses import replace
+
+import numpy as np
+from asking import N
+
+from hopfed.cli import columns
+from hopfed.data.readers import as_examples
+from hopfed.experiments import serve
+from hopfed.federation.contract import Context
+from hopfed.federation.engines import Outcome
+from hopfed.federation.engines.flower.node import KeptStates, Node
+from hopfed.federation.engines.flower.wire import (
+    Request,
+    read_reply,
+    write_reply,
+    write_request,
+)
+from hopfed.federation.recipes import describe
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.by_name import NamedOwner
+from hopfed.hopfield.site.budget import Ledger
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
+
+NAMES = tuple(f"question {j}" for j in range(N))
+ORDER = np.random.default_rng(5).permutation(N)
+
+
+def node(folder, rows, names, epsilon=None, **limits):
+    """Return a node as `hopfed join` makes it of a table with names, in a home of its own."""
+    rows = as_examples(rows, gaps=True)
+    limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
+    folder.mkdir(parents=True, exist_ok=True)
+    ledger, record = Ledger(folder / "privacy"), Released.of(folder / "released", rows)
+    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), tuple(names))
+    adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
+    return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
+
+
+def put(node, method, told, exchange=0, base=b"", down=None, run="run"):
+    """Ask a node as a server that says this of its columns."""
+    text, parts = describe(method)
+    where = Context(0, 0, exchange, 0)
+    request = Request(run, where, base, text, parts, down or {}, columns=told)
+    return node.answer(type("Message", (), {"content": write_request(request)}))
+
+
+class Together:
+    """A server and its clients in one process, with all that travels written and read."""
+
+    def __init__(self, nodes):
+        self.nodes, self.columns, self.lines = nodes, {}, []
+
+    def online(self):
+        return sorted(self.nodes)
+
+    def step(self, method, calls):
+        text, parts = describe(method)
+        replies = []
+        for call in calls:
+            base = np.asarray(call.state.get("held", ())).tobytes()
+            where = Context(0, call.context.round, call.context.exchange, call.context.client)
+            request = Request("run", where, base, text, parts, call.down, columns=self.columns)
+            message = type("Message", (), {"content": write_request(request)})
+            reply = read_reply(write_reply(self.nodes[where.client].answer(message)))
+            state = {"held": np.frombuffer(reply.state, np.uint8)}
+            replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
+        return columns.matched(calls, replies, self.columns, set(), self.lines.append)
+
+    def play(self, config):
+        """What `hopfed serve` makes of these clients."""
+        if not config.names:
+            order = columns.settle(self, self, len(self.nodes), 0.0, self.lines.append)
+            config = replace(config, order=order)
+        self.columns = columns.said_of(config)
+        arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
+        return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()}), arrays
