@@ -13,8 +13,8 @@ alone (``hebbian alone``): what is left of them is what the federation adds. Sec
   and the directions that rank rules count;
 - `same bits`: what FedProto, kNN-Per and pFedGP do with the same bits, by partition, and what the
   read-out gains where clients count as much as they resemble each other;
-- `chosen filters`: filters chosen from many by what a first read-out leaves unexplained, in a second
-  exchange of sums, against as many and against more filters that are not chosen;
+- `chosen filters`: filters chosen from many by what a first read-out leaves unexplained, against as
+  many and against more filters that are not chosen;
 - `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
   the read-out of all.
 

@@ -202,7 +202,8 @@ class Hebbian(OnBits):
             inside = context.client in np.asarray(down.get("members", ()))
             return self._agreed(down) and not inside
         if context.exchange > self.agreeing:
-            return self.choose == "all" and "choice" not in down
+            known = "by_class" in down and "choice" not in down
+            return self.choose == "all" and known
         return self._agrees(down, context.exchange)
 
     def _operator(self, down: Message, client: int) -> Message:
