@@ -13,6 +13,8 @@ alone (``hebbian alone``): what is left of them is what the federation adds. Sec
   and the directions that rank rules count;
 - `same bits`: what FedProto, kNN-Per and pFedGP do with the same bits, by partition, and what the
   read-out gains where clients count as much as they resemble each other;
+- `chosen filters`: filters chosen from many by what a first read-out leaves unexplained, against as
+  many and against more filters that are not chosen;
 - `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
   the read-out of all.
 
@@ -76,6 +78,7 @@ from hopfed.federation.rounds import FederationState
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
+CHOSEN = "chosen filters"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
@@ -93,6 +96,8 @@ READERS = {
     "knn-per on bits": "neighbours",
     "pfedgp on bits": "process",
 }
+CANDIDATES = 4  # times the filters that stay
+RIVALS = (1.25, 2)  # times the filters, without choosing: for more bytes than choosing takes
 PRIVATE = "bits=public,choose=own"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 PRIVATE_FILTERS = 32  # fewer bits have less noise
@@ -139,8 +144,9 @@ class Config(Bench):
         RIDGE,
         SAME,
         PRIVACY,
+        CHOSEN,
     )
-    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
+    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, CHOSEN)
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
@@ -180,7 +186,20 @@ class Config(Bench):
                 for row in READINGS
                 for at in EPSILONS
             ]
+        if CHOSEN in self.sections:
+            made += [
+                self._cell(CHOSEN, row, at, number, f"ridge={self.ridge},candidates={many}")
+                for row in READINGS
+                for at, number, many in self._choosing()
+            ]
         return tuple(made)
+
+    def _choosing(self) -> list[tuple[str, int, int]]:
+        """Settings of the section `chosen filters`: name, filters, candidates."""
+        kept = self.filters
+        plain = [round(kept * times) for times in (1, *RIVALS)]
+        many = kept * CANDIDATES
+        return [(f"{kept} of {many}", kept, many), *((str(number), number, 0) for number in plain)]
 
     def readings(self) -> tuple[Reading, ...]:
         """Predictions of what noise costs the read-out of all."""
@@ -273,6 +292,15 @@ PRESETS |= {
         examples=3000,
         partitions=("domain",),
         shift="iid",
+    ),
+    "chosen": replace(_ONCE, sections=(CHOSEN,), seeds=3),
+    "cifar10_chosen": replace(
+        PRESETS["paper"],
+        rounds=1,
+        early=1,
+        filters=32,
+        rows=(OWN_ONLY, "hebbian"),
+        sections=(CHOSEN,),
     ),
     "cifar100": replace(
         _PHOTOGRAPHS,

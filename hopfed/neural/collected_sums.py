@@ -27,7 +27,6 @@ from hopfed.neural.training.task import TaskSpec
 from hopfed.runs import Run, blaming
 
 KIND = "collected"
-ADDING = 2  # the exchange in which clients send their sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +65,9 @@ class Collected:
         """Play the exchanges of a round with some of the clients."""
         state: State = {}
         chosen = _known(method, clients)
-        for exchange in range(ADDING):
+        for exchange in range(method.agreeing):
             state = _exchange(method, state, chosen, exchange)
-        return cls(method, _exchange(method, state, chosen, ADDING))
+        return cls(method, _exchange(method, state, chosen, method.agreeing))
 
     @property
     def members(self) -> list[int]:
@@ -93,7 +92,8 @@ class Collected:
         """Return what would be there if a client had taken part from the beginning."""
         chosen = _known(self.method, [client])
         require(client not in self.members, "client", "one that is not in the sums", client)
-        return replace(self, state=_exchange(self.method, self.state, chosen, ADDING))
+        state = _exchange(self.method, self.state, chosen, self.method.agreeing)
+        return replace(self, state=state)
 
     def accuracy(self) -> np.ndarray:
         """Test accuracy of every client of the task, (clients,), member or not."""
@@ -142,7 +142,7 @@ class Collected:
             raise RunFileError(f"{path}: its sums are not those of what its clients gave")
 
     def _context(self, client: int) -> Context:
-        return Context(self.method.task.seed, 0, ADDING, client)
+        return Context(self.method.task.seed, 0, self.method.agreeing, client)
 
 
 def _known(method: Hebbian, clients: Iterable[int]) -> list[int]:

@@ -213,7 +213,7 @@ def test_whoever_comes_later_is_added_exactly():
     # With the filters of those who came first, the sums are those of all three.
     parts = [method.bits_of(last, c, "train")[0].astype(int) for c in range(3)]
     whole = np.concatenate(parts)
-    operator = method._sums(last).operator.matrix
+    operator = method.pooled_sums(last).operator.matrix
     np.testing.assert_array_equal(operator, whole.T @ whole)
     assert int(last["examples"]) == int(together["examples"]) == len(whole)
 

@@ -1,4 +1,10 @@
-"""What methods on bits have in common: agreeing on filters and thresholds, and the bits."""
+"""What methods on bits have in common: agreeing on filters and thresholds, and the bits.
+
+That takes two exchanges: moments of patches, from which filters follow, and sums of features, whose
+means are thresholds. With `candidates` there are two more: operator and class sums of the first
+few filters, from which the server makes a read-out, and sums of all candidates' bits times what it
+leaves of the labels, from which the server chooses (`hopfed.neural.readouts.selection`).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,14 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.federation.contract import State
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
+from hopfed.hopfield.encoding import Encoding
+from hopfed.kernels import pack
 from hopfed.neural.methods._closed_form import ClosedForm
 from hopfed.neural.readouts.bits import Bits, Filters, Patches
 from hopfed.neural.readouts.encoder import Encoder
 from hopfed.neural.readouts.public_bits import public_bits
+from hopfed.neural.readouts.ridge import Sums, readouts
+from hopfed.neural.readouts.selection import RIDGE, STEPS, Selection
 from hopfed.neural.training.cost import forward_flops
 
 BITS = ("pooled", "public")
@@ -42,6 +52,8 @@ class OnBits(ClosedForm):
         exchanges; "public", from the seed alone.
     mirror : whether an image and its mirror image, left for right, are two examples to learn from,
         and the mean of their bits is read. For photographs; not for digits or letters.
+    candidates : above 0, so many filters are drawn, and `filters` of them are chosen by what a
+        first read-out leaves unexplained, in two exchanges more.
     """
 
     filters: int = 64
@@ -50,6 +62,7 @@ class OnBits(ClosedForm):
     encoder: str = "patches"
     bits: str = "pooled"
     mirror: bool = False
+    candidates: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,6 +74,20 @@ class OnBits(ClosedForm):
         if self.encoder == "network":
             require(self.bits == "pooled", "bits", "pooled where a network encodes", self.bits)
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
+            require(not self.candidates, "candidates", "0 where a network encodes", self.candidates)
+        if self.candidates:
+            self.selection  # noqa: B018  (checks the numbers)
+            require(self.bits == "pooled", "bits", "pooled where candidates are chosen", self.bits)
+
+    @property
+    def agreeing(self) -> int:
+        """Exchanges in which clients agree on bits."""
+        return 4 if self.candidates else 2
+
+    @property
+    def selection(self) -> Selection:
+        """How filters are chosen from candidates."""
+        return Selection(self.candidates, self.filters, self.fields**2)
 
     @property
     def patches(self) -> Patches:
@@ -87,21 +114,90 @@ class OnBits(ClosedForm):
         require(data.is_images or not self.mirror, "mirror", "false but for images", data.name)
         return {}
 
+    # Agreeing on bits: what is asked, what it looks like, and what the server makes of it.
+
     def _agrees(self, down: Message, exchange: int) -> bool:
-        """Whether clients are asked in the first or second exchange, to agree on bits."""
+        """Whether clients are asked in an exchange, to agree on bits."""
         if self.bits == "public" or (self.encoder == "network" and exchange == 0):
             return False
-        return ("kernel", "thresholds")[exchange] not in down
+        if exchange < 2:
+            return ("kernel", "thresholds")[exchange] not in down
+        ready = "thresholds" in down and not self._agreed(down)
+        return ready and ("first" in down) == (exchange == 3)
+
+    def _agreed(self, down: Message) -> bool:
+        """Whether filters are chosen, if they are to be chosen from candidates."""
+        return not self.candidates or np.shape(down.get("kernel"))[1:] == (self.filters,)
 
     def _agreeing(self, exchange: int) -> Spec:
         """Form of their answers."""
         number = Field((), "iu", least=0)
+        if exchange == 0:
+            d = self.patches.length
+            squares = Field((d * (d + 1) // 2,), "f")
+            return {"total": Field((d,), "f"), "squares": squares, "patches": number}
+        length = self.selection.length if self.candidates else self.n_bits - 1
         if exchange == 1:
             least = 0 if self.encoder == "patches" else None
-            return {"sums": Field((self.n_bits - 1,), "f", least=least), "examples": number}
-        d = self.patches.length
-        squares = Field((d * (d + 1) // 2,), "f")
-        return {"total": Field((d,), "f"), "squares": squares, "patches": number}
+            return {"sums": Field((length,), "f", least=least), "examples": number}
+        if exchange == 2:
+            return self._sums_spec(self._first_encoding)
+        shape = length, self.loaded.classes
+        sums = Field(shape, "i", within="examples", times=float(STEPS))
+        return {"residuals": sums, "examples": number}
+
+    def _agreeing_sums(self, exchange: int, down: Message, client: int) -> Message:
+        """What a client answers."""
+        if exchange == 0:
+            return self._patch_sums(client)
+        if exchange == 1:
+            return self._feature_sums(down, client)
+        if exchange == 2:
+            first = self._only(down, np.arange(self.selection.first))
+            return self._bit_sums(*self.bits_of(first, client, "train"), self._first_encoding)
+        key = *self._features_key(down, (*AGREED, "first")), self.mirror, self.filters, client
+        return dict(_SUMS.get(key, lambda: self._residual_sums(down, client)))
+
+    def _agree(self, state: State, heard: Sequence[Message], exchange: int) -> State:
+        """The state of the server with what follows from the answers."""
+        if exchange < 2:
+            return dict(state) | (self._drawn, self._thresholds)[exchange](heard)
+        if exchange == 2:
+            sums = [self._read_sums(message, self._first_encoding) for message in heard]
+            W = readouts(sum(sums[1:], sums[0]), (RIDGE,))[0]
+            return dict(state) | {"first": W.astype(np.float32)}
+        total = np.sum([m["residuals"] for m in heard], axis=0, dtype=np.int64)
+        rest = {name: array for name, array in state.items() if name != "first"}
+        return rest | self._only(state, self.selection.chosen(total))
+
+    @property
+    def _first_encoding(self) -> Encoding:
+        return Encoding(2 * self.selection.first * self.fields**2 + 1)
+
+    def _only(self, down: Message, filters: np.ndarray) -> Message:
+        """What bits of some of the candidates follow from."""
+        kernel, thresholds = np.asarray(down["kernel"]), np.asarray(down["thresholds"])
+        kept = thresholds[self.selection.columns(filters)]
+        return {"kernel": kernel[:, filters], "mean": down["mean"], "thresholds": kept}
+
+    def _bit_sums(self, bits: np.ndarray, labels: np.ndarray, encoding: Encoding) -> Message:
+        """Operator and class sums of examples."""
+        rows = pack(bits.astype(np.int8))
+        sums = Sums.of(rows, labels, self.loaded.classes)
+        by_class = {"by_class": sums.by_class.astype(np.int32), "classes": sums.counts}
+        return encoding.encode(rows) | by_class
+
+    def _sums_spec(self, encoding: Encoding) -> Spec:
+        D, C = encoding.n_sites, self.loaded.classes
+        return {
+            **encoding.spec,
+            "by_class": Field((D, C), "i", within="examples"),
+            "classes": Field((C,), "i", least=0, within="examples"),
+        }
+
+    def _read_sums(self, message: Message, encoding: Encoding) -> Sums:
+        operator = encoding.decode(message)
+        return Sums(operator, np.asarray(message["by_class"]), np.asarray(message["classes"]))
 
     def _patch_sums(self, client: int) -> Message:
         data = self.loaded.tensors
@@ -122,6 +218,14 @@ class OnBits(ClosedForm):
         total.flags.writeable = False
         return {"sums": total, "examples": np.asarray(len(rows))}
 
+    def _residual_sums(self, down: Message, client: int) -> Message:
+        # The bits of all candidates are many, and nobody asks for them again.
+        rows, W = self.loaded.split.train[client], np.asarray(down["first"], np.float64)
+        bits, labels = self._bits(down).of(self.loaded.tensors, rows, learn=True)
+        sums = self.selection.residual_sums(bits, labels, W)
+        sums.flags.writeable = False
+        return {"residuals": sums, "examples": np.asarray(len(labels))}
+
     def _drawn(self, heard: Sequence[Message]) -> State:
         d = self.patches.length
         low = np.sum([m["squares"] for m in heard], axis=0)
@@ -131,8 +235,8 @@ class OnBits(ClosedForm):
         number = max(sum(int(m["patches"]) for m in heard), 1)
         total = np.sum([m["total"] for m in heard], axis=0)
         rng = stream(self.task.seed, "filters")
-        moments = total, squares, float(number)
-        made = Filters.drawn(self.patches, moments, self.filters, self.fields, rng)
+        moments, drawn = (total, squares, float(number)), self.candidates or self.filters
+        made = Filters.drawn(self.patches, moments, drawn, self.fields, rng)
         return {"kernel": made.kernel, "mean": made.mean}
 
     def _thresholds(self, heard: Sequence[Message]) -> State:
@@ -171,11 +275,27 @@ class OnBits(ClosedForm):
         )
         return bits, labels
 
-    def _bits_flops(self, n: int) -> tuple[float, float]:
-        """Multiplications and additions of the first exchange and of the features, n examples."""
+    def _features_flops(self, n: int, filters: int) -> float:
+        """Multiplications and additions of the features of n examples."""
         if self.encoder == "network":
-            return 0.0, float(n * forward_flops(self.task, self.task.models[0]))
+            return float(n * forward_flops(self.task, self.task.models[0]))
         p = self.patches
-        positions = (p.height - p.size + 1) * (p.width - p.size + 1)
-        moments = 2.0 * n * positions / 9 * p.length**2
-        return moments, 2.0 * n * positions * p.length * self.filters
+        return 2.0 * n * _positions(p) * p.length * filters
+
+    def _agreeing_flops(self, n: int) -> tuple[float, ...]:
+        """Of the exchanges in which clients agree, n examples."""
+        patches = self.encoder == "patches"
+        moments = (
+            2.0 * n * _positions(self.patches) / 9 * self.patches.length**2 if patches else 0.0
+        )
+        if not self.candidates:
+            return moments, self._features_flops(n, self.filters)
+        features, C = self._features_flops(n, self.candidates), self.loaded.classes
+        D, length = self._first_encoding.n_sites, self.selection.length
+        first = self._features_flops(n, self.selection.first) + n * D * (D + 2.0 * C)
+        return moments, features, first, features + 2.0 * n * C * (D + length)
+
+
+def _positions(patches: Patches) -> int:
+    """Patches of an image."""
+    return (patches.height - patches.size + 1) * (patches.width - patches.size + 1)

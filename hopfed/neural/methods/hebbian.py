@@ -9,6 +9,8 @@ No gradient is computed, and one round is enough. It has four exchanges:
 
 1. sums and sums of products of image patches up; the server whitens them and draws filters;
 2. sums of the filters' responses up; their means are the thresholds of the bits;
+   (with ``candidates`` two more, in which filters are chosen from many, see
+   `hopfed.neural.methods._bits`);
 3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
 4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
    setting with the highest sum comes down. Each example counts alike: in a mean over clients one
@@ -43,7 +45,6 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.hopfield.encoding import Encoding, leading_factors
-from hopfed.kernels import pack
 from hopfed.neural.methods._bits import OnBits
 from hopfed.neural.readouts.contributions import added, broadcast, gave
 from hopfed.neural.readouts.evidence import RANKS, RULES, best_ridge, count
@@ -83,7 +84,8 @@ class Hebbian(OnBits):
 
     Attributes
     ----------
-    encoder, filters, patch, fields, bits, mirror : see `hopfed.neural.methods._bits.OnBits`.
+    encoder, filters, patch, fields, bits, mirror, candidates : see
+        `hopfed.neural.methods._bits.OnBits`.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples only, with bits that all agreed
         on.
@@ -129,7 +131,6 @@ class Hebbian(OnBits):
 
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
-    exchanges: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,10 +142,17 @@ class Hebbian(OnBits):
         require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
         if self.pooling != "equal":
             self._goes_with(UNEQUAL, f"where pooling is {self.pooling}")
+        if self.candidates:
+            self._goes_with({"form": "counts"}, "where candidates are chosen")
         require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
             self.private  # noqa: B018  (checks the budget)
             self._goes_with(PRIVATE, "where counts have noise")
+
+    @property
+    def exchanges(self) -> int:  # type: ignore[override]
+        """Those that agree on bits, one of sums, and one of likelihoods."""
+        return self.agreeing + 2
 
     def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
         for name, one in wanted.items():
@@ -171,11 +179,9 @@ class Hebbian(OnBits):
         spent = float(state.get("flops", 0.0)) if context.exchange else 0.0  # in this round
         if not self._asked(down, context):
             return state | {"flops": spent}, {}, {"flops": spent, "loss": float("nan")}
-        if context.exchange == 0:
-            message = self._patch_sums(client)
-        elif context.exchange == 1:
-            message = self._feature_sums(down, client)
-        elif context.exchange == 2:
+        if context.exchange < self.agreeing:
+            message = self._agreeing_sums(context.exchange, down, client)
+        elif context.exchange == self.agreeing:
             message = self._operator(down, client)
             state = dict(message)
             if self.epsilon:
@@ -186,24 +192,22 @@ class Hebbian(OnBits):
             found = self._likelihoods(state, down, client)
             message = {"likelihoods": found, "examples": np.asarray(len(bits))}
         spent += self._flops_of(context.exchange, client)
-        if context.exchange == 2 and self.choose == "own":
-            spent += self._flops_of(3, client)
+        if context.exchange == self.agreeing and self.choose == "own":
+            spent += self._flops_of(context.exchange + 1, client)
         return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
 
     def _asked(self, down: Message, context: Context) -> bool:
         """Whether this exchange is of use: who is in the sums has no more to say."""
-        if context.exchange == 2:
-            return context.client not in np.asarray(down.get("members", ()))
-        if context.exchange == 3:
-            return self.choose == "all" and "choice" not in down
+        if context.exchange == self.agreeing:
+            inside = context.client in np.asarray(down.get("members", ()))
+            return self._agreed(down) and not inside
+        if context.exchange > self.agreeing:
+            known = "by_class" in down and "choice" not in down
+            return self.choose == "all" and known
         return self._agrees(down, context.exchange)
 
     def _operator(self, down: Message, client: int) -> Message:
-        bits, labels = self.bits_of(down, client, "train")
-        rows = pack(bits.astype(np.int8))
-        sums = Sums.of(rows, labels, self.loaded.classes)
-        by_class = {"by_class": sums.by_class.astype(np.int32), "classes": sums.counts}
-        return self._encoding.encode(rows) | by_class
+        return self._bit_sums(*self.bits_of(down, client, "train"), self._encoding)
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
@@ -227,19 +231,14 @@ class Hebbian(OnBits):
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
         if not self._asked(down, context):
             return {}
-        if context.exchange < 2:
+        if context.exchange < self.agreeing:
             return self._agreeing(context.exchange)
-        D, C = self.n_bits, self.loaded.classes
-        if context.exchange == 3:
+        if context.exchange > self.agreeing:
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": Field((), "iu", least=0)}
         if self.epsilon:
             return self.private.spec
-        return {
-            **self._encoding.spec,
-            "by_class": Field((D, C), "i", within="examples"),
-            "classes": Field((C,), "i", least=0, within="examples"),
-        }
+        return self._sums_spec(self._encoding)
 
     # What the server makes of it.
 
@@ -253,9 +252,9 @@ class Hebbian(OnBits):
             state = self.public()
         elif not heard:
             return state, {}, {}
-        elif context.exchange < 2:
-            state = dict(state) | (self._drawn, self._thresholds)[context.exchange](heard)
-        elif context.exchange == 2:
+        elif context.exchange < self.agreeing:
+            state = self._agree(state, heard, context.exchange)
+        elif context.exchange == self.agreeing:
             if self.form == "factors":  # their weights, so that they are those of a sum
                 said = {c: m | {"values": m["values"] * m["examples"]} for c, m in said.items()}
             state = added(state, said, keep=self.keep or self.pooling != "equal")
@@ -365,31 +364,23 @@ class Hebbian(OnBits):
         """What adds the noise, where epsilon is above 0."""
         return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
-    def _sums(self, message: Message) -> Sums:
-        operator = self._encoding.decode(message)
-        return Sums(operator, np.asarray(message["by_class"]), np.asarray(message["classes"]))
-
     def pooled_sums(self, down: Message) -> Sums:
         """Sums of all members, as the server tells them."""
         if self.epsilon:
             return self.private.read(down)
-        return self._sums(down)
+        return self._read_sums(down, self._encoding)
 
     def own_sums(self, state: State, down: Message, client: int) -> Sums:
         """Sums of the client's own examples, which it has though it never took part."""
-        return self._sums(state if "examples" in state else self._operator(down, client))
+        message = state if "examples" in state else self._operator(down, client)
+        return self._read_sums(message, self._encoding)
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step, by its products."""
         n = len(self.loaded.split.train[client]) * (1 + self.mirror)
-        moments, features = self._bits_flops(n)
         D, C = self.n_bits, self.loaded.classes
-        return (
-            moments,
-            features,
-            features + n * D * (D + 2.0 * C),
-            self._choosing_flops(client),
-        )[exchange]
+        sums = self._features_flops(n, self.filters) + n * D * (D + 2.0 * C)
+        return (*self._agreeing_flops(n), sums, self._choosing_flops(client))[exchange]
 
     def _choosing_flops(self, client: int) -> float:  # noqa: ARG002
         return len({choice.own for choice in self.choices()}) * 10.0 * self.n_bits**3

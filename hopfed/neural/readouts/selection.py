@@ -1,0 +1,116 @@
+"""Which of many filters bits come from: those that see what a first read-out leaves unexplained.
+
+Source: theory/NOTES.md, "Filters chosen by residuals". A step of boosting: functions are added that
+correlate with the residuals (J. H. Friedman, Annals of Statistics 29 (2001) 1189). Here a function
+is a filter with the bits of its fields, and its correlation is a sum over examples, so that clients
+who keep their images can choose together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.settings import require
+
+RIDGE = 0.3  # of the first read-out
+PART = 4  # a filter in so many is kept unseen, and the first read-out is made of these
+STEPS = 127  # whole steps from 0 to a residual of 1, beyond which residuals are cut
+ROWS = 4096  # examples at a time, so that sums in single precision are exact
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many of how many filters are kept.
+
+    Features are ordered as in `hopfed.neural.readouts.bits.Filters`: by sign, filter and field.
+
+    Attributes
+    ----------
+    candidates : filters to choose from.
+    kept : how many are chosen.
+    places : fields over which a filter's responses are averaged, in all.
+
+    Raises
+    ------
+    ArgumentError : there are not more candidates than are kept.
+
+    Examples
+    --------
+    >>> choose = Selection(candidates=16, kept=8, places=4)
+    >>> choose.first, choose.length, choose.columns([0, 3])[:8].tolist()
+    (2, 128, [0, 1, 2, 3, 12, 13, 14, 15])
+    """
+
+    candidates: int
+    kept: int
+    places: int
+
+    def __post_init__(self) -> None:
+        more = self.candidates > self.kept
+        require(more, "candidates", f"more than the {self.kept} filters that stay", self.candidates)
+
+    @property
+    def first(self) -> int:
+        """Filters of the first read-out."""
+        return max(self.kept // PART, 1)
+
+    @property
+    def length(self) -> int:
+        """Features of all candidates."""
+        return 2 * self.candidates * self.places
+
+    def columns(self, filters: Iterable[int]) -> np.ndarray:
+        """Features (2 k places,) of k filters, in the order of filters that are only these."""
+        every = np.arange(self.length).reshape(2, self.candidates, self.places)
+        return every[:, list(filters)].ravel()
+
+    def residual_sums(self, bits: np.ndarray, labels: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Sum of each candidate's bit times what the first read-out leaves of each class.
+
+        Parameters
+        ----------
+        bits : (n, length + 1) of +-1, those of all candidates and the constant.
+        labels : (n,).
+        W : (D, C), the first read-out, of the bits of the first filters and the constant.
+
+        Returns
+        -------
+        (length, C) int32, in steps of 1 / `STEPS`.
+
+        Examples
+        --------
+        >>> choose = Selection(candidates=2, kept=1, places=1)
+        >>> bits = np.array([[1, 1, -1, -1, 1], [1, -1, -1, 1, 1]], np.float32)
+        >>> choose.residual_sums(bits, np.array([0, 1]), np.full((3, 2), 0.5)).tolist()
+        [[0, 0], [127, -127], [0, 0], [-127, 127]]
+        """
+        seen = np.append(self.columns(range(self.first)), self.length)
+        one_hot = np.eye(W.shape[1])[labels]
+        total = np.zeros((self.length, W.shape[1]), np.int64)
+        for start in range(0, len(bits), ROWS):
+            block = bits[start : start + ROWS]
+            left = one_hot[start : start + ROWS] - block[:, seen].astype(np.float64) @ W
+            steps = np.rint(STEPS * np.clip(left, -1, 1)).astype(np.float32)
+            total += (block[:, :-1].T @ steps).astype(np.int64)
+        return total.astype(np.int32)
+
+    def chosen(self, sums: np.ndarray) -> np.ndarray:
+        """Filters (kept,) in rising order: the first ones, and those whose sums are largest.
+
+        Parameters
+        ----------
+        sums : (length, C), of all clients; a filter's are squared and added up.
+
+        Examples
+        --------
+        >>> choose = Selection(candidates=3, kept=2, places=1)
+        >>> choose.chosen(np.array([[0], [1], [2], [0], [-4], [2]])).tolist()
+        [0, 1]
+        """
+        squares = (np.asarray(sums, np.float64) ** 2).sum(axis=1)
+        merit = squares.reshape(2, self.candidates, self.places).sum(axis=(0, 2))
+        merit[: self.first] = np.inf
+        return np.sort(np.argsort(-merit, kind="stable")[: self.kept])
