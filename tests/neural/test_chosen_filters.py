@@ -16,7 +16,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.collected import Collected  # noqa: E402
+from hopfed.neural.collected_sums import Collected  # noqa: E402
 from hopfed.neural.methods.frozen import Frozen  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
 from hopfed.neural.readouts import selection  # noqa: E402
