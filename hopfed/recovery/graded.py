@@ -212,7 +212,8 @@ def recover_graded(
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     means, errors, shares = channel.means[order], channel.errors[order], _shares(owners, fit, order)
     status, advice = verdict.status, verdict.advice
-    blurred = unresolved(means, errors, shares["shares"], channel.name, float(owners.sizes.sum()))
+    classes = means, errors, shares["shares"], channel.name
+    blurred = unresolved(*classes, float(owners.sizes.sum()), fit.prior.observed)
     if status == "ok" and blurred is not None:
         status, advice = "detected, not resolved", blurred
     return GradedArchetypes(

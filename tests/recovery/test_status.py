@@ -31,12 +31,25 @@ def draw(seed, index):
     return xi, draw_examples(xi, M, r, rng, exposures=exposures)[0]
 
 
-def promised(seed, draws):
+def weak(seed, index):
+    """Archetypes around the threshold: some below it, single rows often say little of theirs."""
+    rng = np.random.default_rng([seed, index])
+    N, M = (int(np.exp(rng.uniform(np.log(60), np.log(most)))) for most in (1_200, 4_000))
+    K = int(rng.integers(1, max(2, min(25, N // 15) + 1)))
+    above = np.exp(rng.uniform(np.log(0.7), np.log(12)))
+    r = min(1.0, float(np.sqrt(above * K * np.sqrt(N / M) / N)))
+    shares = rng.dirichlet(np.full(K, rng.choice([1.0, 5.0, 50.0])))
+    xi = np.where(rng.random((K, N)) < 0.5, 1, -1).astype(np.int8)
+    own = rng.choice(K, size=M, p=shares)
+    return xi, np.where(rng.random((M, N)) < (1 + r) / 2, xi[own], -xi[own])
+
+
+def promised(seed, draws, drawn=draw, channel="symmetric"):
     """Best |m| of every pattern under "ok", the number of such draws, and of all that say found."""
     overlaps, ok, found = [], 0, 0
     for index in range(draws):
-        xi, eta = draw(seed, index)
-        answer = hopfed.recover(eta, seed=index, channel="symmetric", support=1)
+        xi, eta = drawn(seed, index)
+        answer = hopfed.recover(eta, seed=index, channel=channel, support=1)
         found += answer.status in FOUND
         if answer.status == "ok":
             ok += 1
@@ -50,6 +63,25 @@ def test_patterns_under_ok_are_right(draws):
     assert (overlaps < 0.9).mean() <= 0.01
     assert ok >= 0.25 * draws  # and it is said
     assert found >= 0.9 * draws
+
+
+@pytest.mark.slow
+def test_classes_under_ok_are_right():
+    overlaps, ok, _ = promised(101, 150, weak, "graded")
+    assert (overlaps < 0.9).mean() <= 0.01
+    assert ok >= 0.1 * 150
+
+
+@pytest.mark.parametrize("index", [2145, 3086])
+def test_classes_that_hold_others_below_the_threshold_are_not_ok(index):
+    xi, eta = weak(9090, index)
+    found = hopfed.recover(eta)
+    right = np.abs(found.patterns.astype(float) @ xi.T).max(axis=1) / xi.shape[1]
+    assert found.channel == "graded"
+    assert len(found) < len(xi)
+    assert right.min() < 0.9
+    assert found.status == "detected, not resolved"
+    assert found.expected_overlaps.min() < 0.9
 
 
 @pytest.mark.parametrize(("N", "K", "M", "r"), [(400, 10, 1000, 0.2), (1000, 20, 60, 0.6)])

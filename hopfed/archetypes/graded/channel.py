@@ -18,6 +18,7 @@ import numpy as np
 
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.mixture import ClassSums
+from hopfed.archetypes.graded.unsure_rows import loss
 from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
@@ -34,8 +35,8 @@ class Channel:
     ----------
     name : one of NAMES.
     gains : evidence of each channel, by name, up to what they share.
-    means, errors : (K, N) of the classes in that channel, and their standard errors, as if rows
-        were sure of their class.
+    means, errors : (K, N) of the classes in that channel, and their standard errors; rows that are
+        unsure of their class tell less.
     quality : r, a number or one for each column; None where graded.
     """
 
@@ -58,7 +59,8 @@ def choose(fit: Fit) -> Channel:
     means = fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    graded = Channel("graded", own, means, np.sqrt(spread / (weighed + 1)), None)
+    lost = _lost(fit)
+    graded = Channel("graded", own, means, np.sqrt(spread * lost / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
     table = pattern_gains(sums)
@@ -74,8 +76,16 @@ def choose(fit: Fit) -> Channel:
     if name == "graded":
         return replace(graded, gains=gains)
     quality = QUALITIES[best] if name == "symmetric" else QUALITIES[each]
-    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed)
+    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
     return Channel(name, gains, quality * sign, quality * np.sqrt(1 - sign**2), np.asarray(quality))
+
+
+def _lost(fit: Fit) -> np.ndarray:
+    """By how much the variances (K, N), or (1, 1), are above those of rows that are sure."""
+    if fit.size == 1 or fit.sums.pairs is None:
+        return np.ones((1, 1))
+    counts = fit.sums.counts.sum(axis=0)
+    return loss(counts, fit.sums.pairs, fit.prior.observed, fit.prior.concentration)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:

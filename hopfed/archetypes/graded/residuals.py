@@ -33,6 +33,8 @@ from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times,
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 PAIRS = 256  # pairs of classes worked on at a time
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
+UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
+SEVERAL = 10  # columns that depend on each other from which these may be classes
 TINY = 1e-6  # of all rows, shared by a pair of classes that is left out
 
 
@@ -116,6 +118,30 @@ def residual_edge(
     start = stream(worlds[0].seed, "residual").standard_normal(squares.shape)
     values, vectors = leading(product, start, STEPS, wanted)
     return values, vectors, squares
+
+
+def as_little(ratio: float, columns: int, owners: Owners) -> bool:
+    """Whether classes too weak to be told apart would leave no more than this.
+
+    They leave a faint dependence of many columns. So does other faint structure: near the
+    threshold nothing tells the one from the other.
+
+    Parameters
+    ----------
+    ratio : of the largest eigenvalue of the residuals to the edge of noise.
+    columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
+    owners : of the rows.
+
+    Examples
+    --------
+    >>> rows = Owners.of([np.ones((100, 50))], seed=0)
+    >>> as_little(1.05, 40, rows), as_little(1.05, 2, rows), as_little(1.5, 40, rows)
+    (True, False, False)
+    """
+    root = np.sqrt(owners.n_columns / owners.sizes.sum())
+    # An outlier of UNSEEN times the threshold, over the edge.
+    most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
+    return bool(ratio <= most and not 0 < columns < SEVERAL)
 
 
 def row_sums(owner: Owner, _: Message) -> Message:

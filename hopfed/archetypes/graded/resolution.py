@@ -9,7 +9,14 @@ expected of the square of the true one.
   ``|E[xi_j]|`` over columns.
 - In the others it is a profile: how the means differ from those of all rows. The cosine between the
   profile and the true one is expected to be ``sqrt(S / (S + E))``, with S and E the sums of the
-  squared differences and of the squared errors.
+  squared differences and of their squared errors.
+
+That holds if there are no more classes than were found. But rows of classes below the threshold lie
+in those that were found, and nothing in the table can tell. A class of the same kind whose rows all
+lie in class k adds, where it just fails to show in the spectrum, a part ``1 / t^2`` to the squared
+errors, t being the length of the profile in units of the noise of a row; and a fit misses classes
+somewhat above that. It is much where single rows say little of their class, and nothing where they
+are sure. The squared errors of every class are taken for so much larger.
 
 Source: theory/NOTES.md, "Resolution".
 """
@@ -22,10 +29,17 @@ from hopfed.archetypes.status import rounded
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 TINY = 1e-300
+MISSED = 2.0  # times the squared strength of the weakest spike that a class may have and be missed
+LEAST = 1e-3  # variance within classes below which that of a column is not taken
+SUREST = 1 - 1e-12
 
 
 def expected_overlaps(
-    means: np.ndarray, errors: np.ndarray, shares: np.ndarray, channel: str
+    means: np.ndarray,
+    errors: np.ndarray,
+    shares: np.ndarray,
+    channel: str,
+    observed: np.ndarray | float = 1.0,
 ) -> np.ndarray:
     """Overlaps (K,) with the true classes to expect: of signs, or of profiles.
 
@@ -34,31 +48,60 @@ def expected_overlaps(
     means, errors : (K, N) means of the classes and their standard errors.
     shares : (K,) of the rows.
     channel : "symmetric", "by column" or "graded".
+    observed : (N,) part of the entries of each column that is observed; all where not given.
 
     Examples
     --------
     >>> sure, error = np.array([[0.8, -0.8]]), np.zeros((1, 2))
     >>> expected_overlaps(sure, error, np.ones(1), "symmetric").tolist()
     [1.0]
-    >>> means, errors = np.array([[0.4, -0.4], [-0.4, 0.4]]), np.full((2, 2), 0.3)
+    >>> means, errors = np.tile([[0.4, -0.4], [-0.4, 0.4]], 200), np.full((2, 400), 0.3)
     >>> expected_overlaps(means, errors, np.full(2, 0.5), "graded").round(3).tolist()
-    [0.8, 0.8]
+    [0.881, 0.881]
     """
-    if channel == "symmetric":
-        signs = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
-        return np.asarray(signs.mean(axis=1))
     signal, noise = _profile(means, errors, shares)
-    return np.asarray(np.sqrt(signal / np.maximum(signal + noise, TINY)))
+    more = 1 + hidden(means, shares, observed)
+    if channel == "symmetric":
+        sign = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
+        odds = np.arctanh(np.minimum(sign, SUREST)) / more[:, None]
+        return np.asarray(np.where(errors > 0, np.tanh(odds), sign).mean(axis=1))
+    return np.asarray(np.sqrt(signal / np.maximum(signal + more * noise, TINY)))
+
+
+def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float = 1.0) -> np.ndarray:
+    """Squared errors (K,) that a class below the threshold may add, over those of the means.
+
+    Parameters
+    ----------
+    means, shares, observed : as in `expected_overlaps`.
+
+    Examples
+    --------
+    >>> means = 0.5 * np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
+    >>> hidden(means, np.full(2, 0.5)).tolist()  # t^2 = 4 * 0.25 / 0.75
+    [1.5, 1.5]
+    """
+    if len(means) == 1:  # all rows, which differ from nothing
+        return np.zeros(1)
+    weights = shares / shares.sum()
+    noise = np.maximum(weights @ (1 - means**2), LEAST)
+    lengths = (observed * (means - weights @ means) ** 2 / noise).sum(axis=1)
+    return np.asarray(MISSED / np.maximum(lengths, TINY))
 
 
 def unresolved(
-    means: np.ndarray, errors: np.ndarray, shares: np.ndarray, channel: str, rows: float
+    means: np.ndarray,
+    errors: np.ndarray,
+    shares: np.ndarray,
+    channel: str,
+    rows: float,
+    observed: np.ndarray | float = 1.0,
 ) -> str | None:
     """What is to be said of classes that may be less near to the true ones than `RESOLVED`.
 
     Parameters
     ----------
-    means, errors, shares, channel : as in `expected_overlaps`.
+    means, errors, shares, channel, observed : as in `expected_overlaps`.
     rows : number of all rows.
 
     Returns
@@ -67,25 +110,24 @@ def unresolved(
 
     Examples
     --------
-    >>> means, errors = np.array([[0.4, -0.4], [-0.4, 0.4]]), np.full((2, 2), 0.3)
+    >>> means, errors = np.tile([[0.4, -0.4], [-0.4, 0.4]], 200), np.full((2, 400), 0.3)
     >>> unresolved(means, errors / 30, np.full(2, 0.5), "graded", 90_000)
     >>> print(unresolved(means, errors, np.full(2, 0.5), "graded", 100))
     2 classes were found, but 2 of them are not sure to have an overlap of 0.9 with the true \
-ones: 0.80 is expected of the least sure. About 6,300 rows like these would resolve all.
+ones: 0.88 is expected of the least sure. About 160 rows like these would resolve all.
     """
     N = means.shape[1]
-    overlaps = expected_overlaps(means, errors, shares, channel)
+    overlaps = expected_overlaps(means, errors, shares, channel, observed)
     level = float(sure_level(N)) if channel == "symmetric" else profile_level(N)
     blurred = np.flatnonzero(overlaps < level)
     if not len(blurred):
         return None
     if channel == "symmetric":
         quality = float(np.sqrt((means**2 + errors**2).max()))
-        own = np.maximum(shares * rows, 1.0)
-        factor = majority_needed(level, quality) / own[blurred]
+        now = [majority_needed(float(overlaps[k]), quality) for k in blurred]
+        factor = majority_needed(level, quality) / np.array(now)
     else:
-        signal, noise = _profile(means, errors, shares)
-        short = noise[blurred] / np.maximum(signal[blurred], TINY)
+        short = 1 / np.maximum(overlaps[blurred], 1e-6) ** 2 - 1
         factor = short * level**2 / (1 - level**2)
     needed = rounded(max(float(factor.max()), 1.01) * rows)
     return (
@@ -111,6 +153,6 @@ def profile_level(N: int) -> float:
 def _profile(
     means: np.ndarray, errors: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums over columns (K,) of the squared differences from the mean of all, and of errors."""
-    signal = ((means - shares @ means / shares.sum()) ** 2).sum(axis=1)
-    return signal, (errors**2).sum(axis=1)
+    """Sums over columns (K,) of squared differences from the mean of all rows, and of errors."""
+    apart = np.eye(len(means)) - shares / shares.sum()
+    return ((apart @ means) ** 2).sum(axis=1), apart**2 @ (errors**2).sum(axis=1)

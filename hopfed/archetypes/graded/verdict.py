@@ -28,7 +28,7 @@ from hopfed.archetypes.graded.em import Fit, remind
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import at_a_time, replicas, settle
-from hopfed.archetypes.graded.residuals import residual_edge, row_statistics
+from hopfed.archetypes.graded.residuals import as_little, residual_edge, row_statistics
 from hopfed.archetypes.graded.row_quality import faded, in_words
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.theory import tracy_widom
@@ -53,6 +53,8 @@ ROW_TESTS = (
     ("leaning", 1.0, 0.0, 4 / 3),
     ("weaker", 1.0, 0.0, 4 / 3),
 )
+
+BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,12 @@ def judge(
         status, advice = "structure, but not classes", _degrees(fit.size, directions)
     if status == "ok":
         advice += in_words(faded(fit))
-    if status not in ("ok", "copies") and max(fit.size, 1) < n_detected:
+    unseen = (
+        status == "structure, but not classes"
+        and all(abs(rows[name]) <= judging.deviations for name in BETWEEN)
+        and as_little(residual.ratio, len(residual.columns), owners)
+    )
+    if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
     return Verdict(status, advice, residual, rows)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed import recover
-from hopfed.archetypes.graded.resolution import expected_overlaps, unresolved
+from hopfed.archetypes.graded.resolution import expected_overlaps, hidden, unresolved
 from hopfed.theory.resolution import RESOLVED, sure_level
 
 SHARES = np.array([0.5, 0.2, 0.12, 0.1, 0.04, 0.04])
@@ -69,6 +69,34 @@ def test_the_overlap_expected_of_signs_is_that_of_their_posterior():
     )
     true = float((np.sign(votes) + (votes == 0) * rng.choice([-1, 1], N)).mean())
     assert abs(expected[0] - true) < 4 / np.sqrt(N)
+
+
+def test_rows_that_are_unsure_of_their_class_tell_less_of_it():
+    """Errors as of rows that are sure are too small by a fifth here."""
+    off, sure = [], []
+    for seed in (713, 714, 715):
+        means, rows = classes_and_rows(seed, N=80, M=3000, spread=0.6)
+        found = recover(rows)
+        assert len(found) == 3
+        match = ((found.means[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+        off.append((found.means - means[match]) / found.errors)
+        counts = found.shares[:, None] * len(rows)
+        sure.append((found.means - means[match]) / np.sqrt((1 - found.means**2) / counts))
+    assert np.std(off) == pytest.approx(1, abs=0.12)
+    assert np.std(sure) > 1.1 * np.std(off)
+
+
+def test_what_a_hidden_class_may_add_counts_where_rows_say_little():
+    signs = np.random.default_rng(740).choice([-1, 1], (2, 400))
+    for r, little, much in ((0.05, 1.0, 10.0), (0.3, 0.03, 0.3), (0.9, 1e-3, 1e-2)):
+        added = hidden(r * signs, TWO, 1.0)
+        assert (added > little).all()
+        assert (added < much).all()
+        np.testing.assert_allclose(hidden(r * signs, TWO, 0.25), 4 * added)
+        means, errors = r * signs, np.full(signs.shape, 0.3 * r)
+        with_gaps, complete = (expected_overlaps(means, errors, TWO, "graded", p) for p in (0.2, 1))
+        assert (with_gaps < complete).all()
+    assert hidden(0.5 * signs[:1], np.ones(1)).tolist() == [0.0]
 
 
 TWO = np.array([0.6, 0.4])
