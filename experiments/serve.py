@@ -60,6 +60,7 @@ from hopfed.hopfield.site.limits import Limits
 ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
 
 MOST_CLIENTS = 10_000
+MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
 FOLLOWED = ("residual", "born", "joined", "dropped", "carried", "moved")  # of graded classes
@@ -157,6 +158,7 @@ class Config:
         require(plain is not None, "order", "sorted or ordered, and a digest", self.order)
         rule = f"at most {MOST_CLIENTS}"
         require(self.clients <= MOST_CLIENTS, "clients", rule, self.clients)
+        require(self.rounds <= MOST_ROUNDS, "rounds", f"at most {MOST_ROUNDS}", self.rounds)
         rule = f"1 to the {self.rounds} rounds"
         require(1 <= self.persistence <= self.rounds, "persistence", rule, self.persistence)
         require(self.seeds == 1, "seeds", "1: these data are there once", self.seeds)

@@ -27,6 +27,7 @@ from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
 ABOUT = "model.json"
+LARGEST = 1 << 24  # bytes of it
 ALL = "everyone"
 _OURS = re.compile(
     rf"{re.escape(ABOUT)}|({ALL}|client-[0-9]+)\.(pt|safetensors)|(server|client-[0-9]+)\.memory"
@@ -175,6 +176,8 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     if not (folder / ABOUT).is_file():
         raise DataError(f"{folder}: no folder of kept states, such as states/seed-0")
     with reading(folder / ABOUT):
+        if (size := (folder / ABOUT).stat().st_size) > LARGEST:
+            raise ValueError(f"{size:,} bytes, above {LARGEST:,}")
         about = json.loads((folder / ABOUT).read_text())
         _check(about)
         names, files, shape = about["models"], about["files"], about["shape"]
@@ -183,6 +186,9 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
         for name in own_code([names[client]]):
             if name not in trusted:
                 raise DataError(f"{folder}: names code to run, {name}; say --models {name}")
+        path = folder / Path(files[client]).name
+        if path.is_file() and len(about["classes"]) > path.stat().st_size:  # a number for each
+            raise ValueError(f"{len(about['classes']):,} classes, more than {path.name} has bytes")
         images = bool(about["images"])
         for moments in ("mean", "std"):
             due = (shape[0] if images else 0,)
@@ -198,7 +204,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
             tokens=not images,
             head_layer=about["head_layer"],
         )
-        load_weights(model, folder / Path(files[client]).name)
+        load_weights(model, path)
     made = model.eval()
     if about["alone"]:
         return Kept(made, about, made)

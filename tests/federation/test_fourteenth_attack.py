@@ -1,11 +1,14 @@
 """Questions without trust, a search without end, and folders that others can write to."""
 
+import json
+
 import numpy as np
 import pytest
 from asking import ask, method, refused, rows_in, signs, site
 from flwr.supercore.primitives.asymmetric import generate_key_pairs
 from liars import owners
 
+from hopfed._lib.settings import to_plain
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
 from hopfed.cli import main
@@ -13,6 +16,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, DataError, LocalError
 from hopfed.experiments import serve
+from hopfed.experiments.shared.keeping import read
 from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.flower.client import client_folder
 from hopfed.federation.engines.local import LocalEngine
@@ -27,6 +31,7 @@ from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
 from hopfed.memory.layered import LayeredMemory
 from hopfed.neural.training.sequential import _keep_compiled_at_home
+from hopfed.runs import Run
 
 N, M, GROUPS, EACH, BITS = 40, 2_000, 4, 3, 5  # columns in a direction, and bits of each
 
@@ -275,3 +280,26 @@ def test_a_search_gives_up_after_so_many_steps(most, passes):
     memory = Counting(layers=1, order="serial")
     search_candidates(space, Search(memory=memory, most=most), 0)
     assert len(made) == passes or (most == np.inf and len(made) >= passes)
+
+
+def test_kept_networks_of_more_classes_than_their_files_hold_are_refused(tmp_path):
+    about = {"method": "fedavg", "round": 1, "seed": 0, "alone": True, "classes": ["a"] * 200}
+    about |= {"models": ["mlp:16"], "files": ["everyone.safetensors"], "shape": [1, 8, 8]}
+    (tmp_path / "everyone.safetensors").write_bytes(bytes(100))
+    (tmp_path / "model.json").write_text(json.dumps(about))
+    with pytest.raises(DataError, match=r"200 classes, more than everyone\.safetensors has bytes"):
+        read(tmp_path, 0)
+    (tmp_path / "model.json").write_text(json.dumps(about | {"classes": ["a"] * (1 << 22)}))
+    with pytest.raises(DataError, match="bytes, above 16,777,216"):
+        read(tmp_path, 0)
+
+
+def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
+    path = tmp_path / "run.h5"
+    config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
+    Run("serve", config, {}, {}, {}, 0, 1).save(path)
+    asked = "serve", "--keys", tmp_path / "none", "--out", path
+    for words in (("--resume",), ("--resume", "--rounds", 10**12)):
+        status, _, error = hopfed(*asked, *words)
+        assert (status, error.count("\n")) == (2, 1)
+        assert "rounds must be at most 1000000, got 1000000000000" in error

@@ -72,7 +72,7 @@ class Views:
         lost = np.zeros((len(patterns), len(self.seen)))
         for c, view in enumerate(self._shown(patterns)):
             shares, whole = view.fit()
-            for k in np.flatnonzero(shares):  # the others take no part
+            for k in map(int, np.flatnonzero(shares)):  # the others take no part
                 lost[k, c] = view.fit(k)[1] - whole
         return lost
 
