@@ -16,7 +16,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, DataError, LocalError
 from hopfed.experiments import serve
-from hopfed.experiments.shared.keeping import read
+from hopfed.experiments.shared.kept_networks import read
 from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.flower.client import client_folder
 from hopfed.federation.engines.local import LocalEngine
