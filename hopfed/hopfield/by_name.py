@@ -102,7 +102,7 @@ class NamedOwner:
         """
         if isinstance(method, Headers):
             return Introduced(self.names, run)
-        places = self.places(told, run, isinstance(method, GradedFederation))
+        places = self.places(told, run, isinstance(method, (GradedFederation, PrivateClasses)))
         if places is None:
             return self.owner.adapt(method)
         if isinstance(method, (PrivateFederation, PrivateClasses)):

@@ -5,6 +5,12 @@ looks=4`, with `--liars 0.1` and with `--liars 0`. (K, N, M) = (3, 60, 1500), (5
 (4, 90, 900) of Beta(1, 4) with 20% missing beside: K exact in 12 of 12; the largest error of a
 class's means .049 to .088, of the same tables read by `recover` .049 to .087, of owners with all
 columns .039 to .079. Independent columns, (100, 1200) and (60, 1500): one class in 8 of 8.
+
+With noise, 3 classes of 40 columns, 20% missing beside, owners of 2,000 rows: all three found in 19
+of 19 (3 owners at epsilon 8, with `--liars 0.1`, 13 seeds, and with 0, 3 seeds; 10 at epsilon 4, 3
+seeds), the largest error .032 to .084, and once .158; .029 to .091 with all columns. Independent
+columns: one class in 24 of 24. Where each of 3 owners has one class or two (epsilon 8 and 50), 2
+classes are told in 3 of 12 and 4 in 3 of 12; with all columns 3 in 12 of 12.
 """
 
 import numpy as np
@@ -24,6 +30,7 @@ from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import places_of, told_names
+from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.consent import Owner
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
@@ -48,10 +55,11 @@ def without_thirds(x, lacks=(0, 1, 2), seed=0):
 
 def found(folder, pieces, N, **settings):
     """Means (K, N) that a server tells which says how the columns are called."""
-    called, sites = names(N), {}
+    called, sites, epsilon = names(N), {}, settings.get("epsilon")
+    limits = TRUSTING if epsilon is None else {"classes": 40}
     for c, (rows, kept) in enumerate(pieces):
         gappy = np.where(rows == 0, np.nan, rows.astype(float))
-        sites[c] = node(folder / f"{c}", gappy, [called[j] for j in kept], **TRUSTING)
+        sites[c] = node(folder / f"{c}", gappy, [called[j] for j in kept], epsilon, **limits)
     given = {"columns": N, "clients": len(sites), "names": called, "graded": True, **settings}
     _, arrays = Together(sites).play(serve.Config(**given))
     assert not arrays["faults/code"].any(), arrays["faults/reason"]
@@ -70,13 +78,47 @@ def pooled(pieces):
     return recovery.graded.means[:, order]
 
 
-@pytest.mark.parametrize("liars", [0.0, 0.1])
-def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path, liars):
+def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):
     T, _, x = classes(3, 60, 1500, 0)
     pieces = list(without_thirds(x))
-    means = found(tmp_path, pieces, 60, liars=liars)
+    most = 1.2 * error(pooled(pieces), T)
+    for liars in (0.0, 0.1):
+        means = found(tmp_path / f"{liars}", pieces, 60, liars=liars)
+        assert len(means) == 3
+        assert error(means, T) < most
+
+
+def test_classes_are_found_beside_noise(tmp_path):
+    T, _, x = classes(3, 39, 6000, 1, missing=0.2)
+    means = found(tmp_path, without_thirds(x, seed=1), 39, epsilon=8.0)
     assert len(means) == 3
-    assert error(means, T) < 1.2 * error(pooled(pieces), T)
+    assert error(means, T) < 0.12
+
+
+@pytest.mark.parametrize("liars", [0.0, 0.1])
+def test_nor_does_noise_make_owners_classes(tmp_path, liars):
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((6000, 39)) < rng.random(39), 1, -1).astype(np.int8)
+    assert len(found(tmp_path, without_thirds(x), 39, epsilon=8.0, liars=liars)) == 1
+
+
+def test_noise_is_the_same_whatever_columns_a_server_has_beside(tmp_path):
+    site = node(tmp_path, signs(400), names(40), 4.0, classes=20)
+    told = [told_names(names(40)), told_names(names(50)), told_names(("tea", *names(40)))]
+    replies = [
+        put(site, PrivateClasses(Elsewhere(), N, 4.0), what)
+        for N, what in zip((40, 50, 41), told, strict=True)
+    ]
+    assert not any(reply.fault for reply in replies), [reply.reason for reply in replies]
+    for reply, own in zip(replies, (slice(0, 40), slice(0, 40), slice(1, 41)), strict=True):
+        for name in ("signed", "seen"):
+            np.testing.assert_array_equal(reply.up[name][:, own], replies[0].up[name])
+            assert not np.delete(reply.up[name], np.r_[own], axis=1).any()
+        np.testing.assert_array_equal(reply.up["counts"], replies[0].up["counts"])
+        i, j = np.triu_indices(len(np.r_[own]) + reply.up["seen"].shape[1] - 40, 1)
+        inside = np.isin(i, np.r_[own]) & np.isin(j, np.r_[own])
+        np.testing.assert_array_equal(reply.up["pairs"][:, inside], replies[0].up["pairs"])
+        assert not reply.up["pairs"][:, ~inside].any()
 
 
 @pytest.mark.slow
@@ -124,12 +166,12 @@ def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_
     refused(put(strange, graded, told), "not those of the federation")
 
 
-def test_operators_and_noise_need_all_columns(tmp_path):
+def test_operators_need_all_columns(tmp_path):
     told = told_names(names(40))
     site = node(tmp_path / "exact", signs()[:, :39], names(39), smallest_set=1)
     refused(put(site, HopfieldFederation(Elsewhere(), Encoding(40)), told), "not those of the")
-    site = node(tmp_path / "noise", signs(400)[:, :39], names(39), 4.0, classes=20)
-    refused(put(site, PrivateClasses(Elsewhere(), 40, 4.0), told), "not those of the federation")
+    site = node(tmp_path / "noise", signs(400)[:, :39], names(39), 4.0)
+    refused(put(site, PrivateFederation(Elsewhere(), 40, 4.0), told), "not those of the")
     assert not list((tmp_path / "noise" / "privacy").glob("ledger"))
 
 

@@ -27,6 +27,7 @@ class Look:
     groups : for each class those that were asked about and are in it.
     said : what each owner answered about these.
     cut : owners who may lie together.
+    thin : how much more products vary by rows where owners lack columns.
     """
 
     sums: NoisySums
@@ -36,6 +37,7 @@ class Look:
     groups: Sequence[np.ndarray]
     said: Sequence[Message]
     cut: int
+    thin: float = 1.0
 
     def one(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
@@ -58,7 +60,7 @@ class Look:
         over all pairs of columns, and there it is seen.
         """
         noise = self.unit * float(np.sqrt(self.sums.noise[0]))
-        found = Residuals.of(self.sums, self.pairs[0], noise)
+        found = Residuals.of(self.sums, self.pairs[0], noise, self.thin)
         if found.ratio <= 1 or self.cut == 0:
             return found
         shown, rows = np.array([self.shown(message, found) for message in self.said]).T
@@ -78,7 +80,9 @@ class Look:
         n = max(float(counts), 1.0)
         mean = np.clip(signed / n, -1.0, 1.0)
         centre = (v @ mean) ** 2 - (v**2) @ mean**2
-        return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
+        has = (message["seen"] != 0).any(axis=0)  # of the direction the rest is not its own
+        own = 1.0 if has.all() else max(float(v[has] @ v[has]), 0.5)
+        return float(2 * (v[i] * v[j]) @ pairs / n - centre) / own**2, n
 
     def joined(self) -> Look:
         """Join each class with the one most alike where both together are no two.

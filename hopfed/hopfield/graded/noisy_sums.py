@@ -123,7 +123,7 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float) -> Residuals:
+    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0) -> Residuals:
         """Look at one class.
 
         Parameters
@@ -131,6 +131,7 @@ class Residuals:
         one : its sums.
         pairs : (N (N - 1) / 2,) its products of two columns.
         noise : standard deviation of the noise on these.
+        thin : how much more they vary by rows, where not all owners have both columns.
         """
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
@@ -141,7 +142,10 @@ class Residuals:
         values, vectors = np.linalg.eigh(C)
         part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
         of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
-        edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
+        few = n / thin
+        edge = (
+            part * 2 * np.sqrt(N / few) + N / few + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
+        )
         top = max(float(values[-1]), 0.0)
         along = np.asarray(vectors[:, -1])
         return cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)

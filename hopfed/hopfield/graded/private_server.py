@@ -21,6 +21,7 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.graded.memory import STRANGER, Memory
 from hopfed.hopfield.graded.noisy import NUMBERS, PARTS
+from hopfed.hopfield.graded.noisy_columns import Present
 from hopfed.hopfield.graded.noisy_look import Look
 from hopfed.hopfield.graded.noisy_sums import NoisySums
 from hopfed.hopfield.graded.robust import left_out, trimmed
@@ -69,11 +70,12 @@ def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums
     """Sums of all owners, each within its bound."""
     said = list(messages.values())
     rows, weights, cut = _bounds(method, messages)
+    present = Present.of(said)
     # An owner's mean has the noise of its sums over its rows.
-    noise = float((weights**2 / rows**2).sum()) * loss(cut / len(rows))
+    noise = present.noise(rows, weights) * loss(cut / len(rows))
     variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
     counts, signed, seen = (
-        _pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen")
+        _pooled(said, n, rows, weights, cut, present) for n in ("counts", "signed", "seen")
     )
     return NoisySums(counts, signed, seen, variance)
 
@@ -84,10 +86,28 @@ def look_at(
     """What a look for classes goes by, from answers with products of columns."""
     said = list(messages.values())
     rows, weights, cut = _bounds(method, messages)
-    one_by_one = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
-    pairs = np.array([_pooled(each, "pairs", rows, weights, cut) for each in one_by_one])
+    one_by_one = [
+        [{n: m[n][k] for n in ("pairs", "counts")} for m in said] for k in range(len(parent))
+    ]
+    present = Present.of(said)
+    pairs = np.array([_pooled(each, "pairs", rows, weights, cut, present) for each in one_by_one])
     unit = method.noise.scale("pairs") / method.noise.scale("signed")
-    return Look(sums, pairs, parent, unit, [np.array([k]) for k in range(len(parent))], said, cut)
+    by_noise, by_rows = present.thinner(rows, weights)
+    if not present.all:
+        pairs = _with_unheld(pairs, present, sums)
+        unit *= float(
+            np.sqrt(by_noise * (weights**2 / rows**2).sum() / present.noise(rows, weights))
+        )
+    groups = [np.array([k]) for k in range(len(parent))]
+    return Look(sums, pairs, parent, unit, groups, said, cut, by_rows)
+
+
+def _with_unheld(pairs: np.ndarray, present: Present, sums: NoisySums) -> np.ndarray:
+    """Let pairs of columns that no owner has both of vary together no more than classes say."""
+    i, j = np.triu_indices(sums.signed.shape[1], 1)
+    means = sums.signed / sums.rows[:, None]
+    alone = sums.rows[:, None] * means[:, i] * means[:, j]
+    return np.where(present.pairs.any(axis=0), pairs, alone)
 
 
 def _bounds(
@@ -100,10 +120,19 @@ def _bounds(
 
 
 def _pooled(
-    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+    said: Sequence[Message],
+    name: str,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    cut: int,
+    present: Present,
 ) -> np.ndarray:
     each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
-    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+    found = np.array(each)
+    if name != "counts":
+        parts = [m["counts"] / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+        found = present.filled(name, found, np.array(parts), weights, cut)
+    return np.asarray(weights.sum() * trimmed(found, weights, cut))
 
 
 def _searched(method: PrivateClasses, now: Message, look: Look, exchange: int) -> Message:

@@ -1,0 +1,117 @@
+"""Which columns owners have, in answers with noise: the others stand for one that lacks some.
+
+An owner that lacks a column says exactly 0 of it, for every class: noise on a column that it has
+does so once in millions of answers. In what is pooled its rows of a class are as those of the
+others there. So no owner is taken for a class, but what is known of the column has the noise of
+fewer rows, and products of two columns that of the owners that have both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed.federation.messages import Message
+from hopfed.hopfield.graded.robust import trimmed
+from hopfed.hopfield.headers import ABSENT
+
+FEW = 1e-3  # part of the rows of an owner that a class is taken for, at least
+
+
+@dataclass(frozen=True)
+class Present:
+    """The columns that owners have.
+
+    Attributes
+    ----------
+    columns : (L, N) whether each owner has each.
+
+    Examples
+    --------
+    >>> seen = np.array([[5, 0, 3, 2], [1, 0, 2, 2]])
+    >>> said = [{"seen": seen, "signed": seen}, {"seen": seen + 1, "signed": seen}]
+    >>> Present.of(said).columns.astype(int).tolist()
+    [[1, 0, 1, 1], [1, 1, 1, 1]]
+    """
+
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, said: Sequence[Message]) -> Present:
+        """Read it off what owners said; who lacks more than may be lacked has said 0 of some."""
+        has = np.array([((m["seen"] != 0) | (m["signed"] != 0)).any(axis=0) for m in said])
+        lacks = (~has).sum(axis=1)
+        has[lacks > has.shape[1] // ABSENT] = True
+        return cls(has)
+
+    @property
+    def all(self) -> bool:
+        """Whether every owner has every column."""
+        return bool(self.columns.all())
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(L, N (N - 1) / 2) whether each owner has both columns."""
+        i, j = np.triu_indices(self.columns.shape[1], 1)
+        return np.asarray(self.columns[:, i] & self.columns[:, j])
+
+    def filled(
+        self, name: str, each: np.ndarray, counts: np.ndarray, weights: np.ndarray, cut: int
+    ) -> np.ndarray:
+        """What owners said, and for what they lack what others said, class by class.
+
+        Parameters
+        ----------
+        name : "signed" or "seen", whose arrays are (L, K, N), or "pairs" of one class, (L, P).
+        each : the arrays of all owners, over their rows.
+        counts : (L, K), or (L,) of one class: parts of their rows in each class.
+        weights : (L,) of the owners.
+        cut : owners that may lie, of whom as many at either end do not stand for others.
+        """
+        if self.all:
+            return each
+        has = self.pairs if name == "pairs" else self.columns[:, None]
+        rows = np.maximum(counts, FEW)[..., None]
+        own = weights.reshape(-1, *[1] * (each.ndim - 1))
+        rates = np.clip(trimmed(each / rows, has * own * rows, cut), -1.0, 1.0)
+        return np.asarray(np.where(has, each, rows * rates))
+
+    def noise(self, rows: np.ndarray, weights: np.ndarray) -> float:
+        """Variance of a pooled sum whose noise is 1 at each owner, the mean over columns.
+
+        Parameters
+        ----------
+        rows, weights : (L,) of the owners: what they say is divided by the former, and weighed.
+        """
+        each = (weights / rows) ** 2
+        if self.all:
+            return float(each.sum())
+        held = weights @ self.columns
+        found = (each @ self.columns)[held > 0] * (weights.sum() / held[held > 0]) ** 2
+        return float(found.mean())
+
+    def thinner(self, rows: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+        """How much more products of two columns vary than if all owners had all, by noise and rows.
+
+        Parameters
+        ----------
+        rows, weights : as for `noise`.
+
+        Returns
+        -------
+        Factors of the two variances: of the column whose pairs have the most.
+        """
+        if self.all:
+            return 1.0, 1.0
+        has, each = self.columns.astype(float), (weights / rows) ** 2
+        held = (has * weights[:, None]).T @ has
+        np.fill_diagonal(held, 0.0)
+        both = np.maximum(held, weights.min() * 1e-9)
+        noise = np.where(held > 0, (has * each[:, None]).T @ has / both**2, 0.0)
+        few = np.where(held > 0, 1 / both, 0.0)
+        number = has.shape[1] - 1
+        whole = weights.sum()
+        by_noise = noise.sum(axis=1).max() / number * whole**2 / each.sum()
+        return float(by_noise), float(few.sum(axis=1).max() / number * whole)
