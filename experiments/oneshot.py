@@ -97,7 +97,7 @@ READERS = {
     "pfedgp on bits": "process",
 }
 CANDIDATES = 4  # times the filters that stay
-RIVALS = (1.25, 2)  # times the filters, without choosing: for more bytes than choosing takes
+RIVALS = (1.125, 2)  # times the filters, without choosing: for more bytes than choosing takes
 PRIVATE = "bits=public,choose=own"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 PRIVATE_FILTERS = 32  # fewer bits have less noise
@@ -293,7 +293,7 @@ PRESETS |= {
         partitions=("domain",),
         shift="iid",
     ),
-    "chosen": replace(_ONCE, sections=(CHOSEN,), seeds=3),
+    "chosen": replace(_ONCE, filters=16, sections=(CHOSEN,), seeds=3),
     "cifar10_chosen": replace(
         PRESETS["paper"],
         rounds=1,

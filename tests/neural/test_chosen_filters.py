@@ -61,12 +61,12 @@ def test_residuals_of_clients_add_up_to_those_of_all(seed, places, classes):
     parts = [choose.residual_sums(bits[r], y[r], W) for r in np.split(rows, [3, 11])]
     total = choose.residual_sums(bits, y, W)
     np.testing.assert_array_equal(sum(parts), total)
-    # By the definition: one step is 1 / 127, and no residual counts for more than 1.
+    # By the definition: one step is 1 / 31, and no residual counts for more than 1.
     seen = np.concatenate(
         [bits[:, :places], bits[:, 6 * places : 7 * places], bits[:, -1:]], axis=1
     )
     left = np.clip(np.eye(classes)[y] - seen @ W, -1, 1)
-    wanted = np.einsum("nd,nc->dc", bits[:, :-1], np.rint(127 * left))
+    wanted = np.einsum("nd,nc->dc", bits[:, :-1], np.rint(31 * left))
     np.testing.assert_array_equal(total, wanted)
 
 
@@ -124,7 +124,7 @@ def test_bytes_and_operations_of_the_exchanges_count():
     chosen, plain = play(made()), play(made(candidates=0))
     D, length, C = 5, 40, 10  # bits of two filters, of all candidates, and classes
     first = 2 * D * (D - 1) // 2 + 4 * D * C + 8 * C + 8  # operator, class sums, counts, examples
-    residuals = 4 * length * C + 8
+    residuals = 2 * length * C + 8
     more_features = 8 * (length - 16)
     extra = chosen.traffic.up - plain.traffic.up
     np.testing.assert_array_equal(extra, first + residuals + more_features)
@@ -141,7 +141,7 @@ def test_the_answers_are_asked_for_once_and_checked(whole):
     spec = method.expects(shown, context)
     assert malformed(message, spec) is None
     assert spent["flops"] == state["flops"] > 0
-    too_much = message | {"residuals": message["residuals"] + 128 * int(message["examples"])}
+    too_much = message | {"residuals": message["residuals"] + 63 * int(message["examples"])}
     assert "residuals" in malformed(too_much, spec)
     for exchange in range(4):
         assert method.expects(down, replace(context, exchange=exchange)) == {}

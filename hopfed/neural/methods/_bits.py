@@ -127,7 +127,9 @@ class OnBits(ClosedForm):
 
     def _agreed(self, down: Message) -> bool:
         """Whether filters are chosen, if they are to be chosen from candidates."""
-        return not self.candidates or np.shape(down.get("kernel"))[1:] == (self.filters,)
+        if not self.candidates:
+            return True
+        return "kernel" in down and np.asarray(down["kernel"]).shape[1] == self.filters
 
     def _agreeing(self, exchange: int) -> Spec:
         """Form of their answers."""
@@ -166,7 +168,7 @@ class OnBits(ClosedForm):
             sums = [self._read_sums(message, self._first_encoding) for message in heard]
             W = readouts(sum(sums[1:], sums[0]), (RIDGE,))[0]
             return dict(state) | {"first": W.astype(np.float32)}
-        total = np.sum([m["residuals"] for m in heard], axis=0, dtype=np.int64)
+        total = np.asarray(np.sum([m["residuals"] for m in heard], axis=0, dtype=np.int64))
         rest = {name: array for name, array in state.items() if name != "first"}
         return rest | self._only(state, self.selection.chosen(total))
 

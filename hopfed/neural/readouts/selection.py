@@ -17,7 +17,7 @@ from hopfed._lib.settings import require
 
 RIDGE = 0.3  # of the first read-out
 PART = 4  # a filter in so many is kept unseen, and the first read-out is made of these
-STEPS = 127  # whole steps from 0 to a residual of 1, beyond which residuals are cut
+STEPS = 31  # whole steps from 0 to a residual of 1, beyond which residuals are cut
 ROWS = 4096  # examples at a time, so that sums in single precision are exact
 
 
@@ -78,14 +78,14 @@ class Selection:
 
         Returns
         -------
-        (length, C) int32, in steps of 1 / `STEPS`.
+        (length, C) integers, in steps of 1 / `STEPS`; of 16 bits where these hold them.
 
         Examples
         --------
         >>> choose = Selection(candidates=2, kept=1, places=1)
         >>> bits = np.array([[1, 1, -1, -1, 1], [1, -1, -1, 1, 1]], np.float32)
-        >>> choose.residual_sums(bits, np.array([0, 1]), np.full((3, 2), 0.5)).tolist()
-        [[0, 0], [127, -127], [0, 0], [-127, 127]]
+        >>> choose.residual_sums(bits, np.array([0, 1]), np.zeros((3, 2))).tolist()
+        [[31, 31], [31, -31], [-31, -31], [-31, 31]]
         """
         seen = np.append(self.columns(range(self.first)), self.length)
         one_hot = np.eye(W.shape[1])[labels]
@@ -95,7 +95,8 @@ class Selection:
             left = one_hot[start : start + ROWS] - block[:, seen].astype(np.float64) @ W
             steps = np.rint(STEPS * np.clip(left, -1, 1)).astype(np.float32)
             total += (block[:, :-1].T @ steps).astype(np.int64)
-        return total.astype(np.int32)
+        small = np.abs(total).max(initial=0) <= np.iinfo(np.int16).max
+        return total.astype(np.int16 if small else np.int32)
 
     def chosen(self, sums: np.ndarray) -> np.ndarray:
         """Filters (kept,) in rising order: the first ones, and those whose sums are largest.
