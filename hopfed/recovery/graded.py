@@ -68,7 +68,7 @@ class GradedArchetypes:
     Attributes
     ----------
     means : (K, N) mean of each column in each class, in [-1, 1].
-    errors : (K, N) standard errors of the means.
+    errors : (K, N) standard errors of the means; rows that are unsure of their class tell less.
     shares : (K,) part of all rows in each class.
     owner_shares : (L, K) the same at each owner.
     patterns : (K, N) int8 signs of the means.
