@@ -224,7 +224,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
         named = ", ".join(str(m + 1) for m in alone[:5])
         more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
         raise DataError(
-            f"--data: row {named}{more} break relations of columns that all others keep, and an "
+            f"--data: row {named}{more} break relations of columns that others keep, and an "
             "exact operator would hold them: leave them out, or such columns, or join with "
             "--epsilon, or with --smallest-set 1"
         )
