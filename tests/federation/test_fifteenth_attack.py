@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from asking import ask, method, refused, site
+
 from hopfed import kernels
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.leaks.broken_relations import broken_by
