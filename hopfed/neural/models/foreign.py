@@ -225,14 +225,14 @@ def _hugging_face(library: Any, name: str, shape: Shape, pretrained: bool) -> An
 def _check_configuration(part: Any) -> None:
     """Refuse a configuration, with those inside it, that names code or files to load."""
     if hasattr(part, "to_dict"):
-        part = part.to_dict()
+        part = part.to_dict() | vars(part)  # the first leaves out what is not saved
     if isinstance(part, (list, tuple)):
         for piece in part:
             _check_configuration(piece)
     if not isinstance(part, dict):
         return
     for key, value in part.items():
-        kernel = str(key).endswith("attn_implementation") and "/" in str(value)  # of the hub
+        kernel = "_implementation" in str(key) and "/" in str(value)  # which the hub has
         if kernel or (key in _ELSEWHERE and value):
             raise ValueError(f"its configuration names what else to load, by {key}")
         if key == "model_type" and value in _OF_TIMM:
