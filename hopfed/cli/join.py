@@ -247,6 +247,7 @@ def _join(
     from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
+    from hopfed.federation.engines.flower.sparing import Sparing
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.consent import Owner
@@ -270,6 +271,8 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
+    sparing = Sparing(say)
+
     def watch(request: Any, reply: Any) -> None:
         if request.last:
             try:
@@ -279,13 +282,13 @@ def _join(
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
         if reply.fault:
-            say(f"{where}: not answered: {reply.reason}")
+            sparing(f"{where}: not answered: {reply.reason}", reply.reason)
             return
         told = {name: array for name, array in reply.up.items() if name not in FORMS or array.size}
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
-        say(f"{where}: sending {parts}")
+        sparing(f"{where}: sending {parts}")
 
-    node.watch = watch
+    node.watch, node.say = watch, sparing
     process.run()
 
 

@@ -5,7 +5,9 @@ import pytest
 from asking import ask, method, refused, site
 
 from hopfed import kernels
+from hopfed.federation.engines.flower.sparing import MOST, Sparing
 from hopfed.hopfield.encoding import symmetric
+from hopfed.hopfield.graded.private import question_name
 from hopfed.hopfield.leaks.broken_relations import broken_by
 
 MIXED = tuple((6, k) for k in (3, 4, 6, 8, 10, 12, 15, 20, 25))
@@ -128,3 +130,24 @@ def test_ordinary_tables_are_sent(columns):
     for name, chance in chances.items():
         x = np.where(rng.random((400, columns)) < chance, 1, -1)
         assert len(broken_by(kernels.pack(x), 3)) == 0, name
+
+
+def test_a_server_that_asks_without_end_fills_no_log():
+    said = []
+    sparing = Sparing(said.append)
+    for t in range(100):
+        sparing(f"round {t}: not answered: rows are few", "rows are few")
+    assert said == ["round 0: not answered: rows are few"]
+    for t in range(2 * MOST):
+        sparing(f"a request that is none: {t}")
+    assert len(said) == MOST
+    assert said[-1].endswith("no more follow")
+
+
+def test_zero_has_one_sign_in_the_name_of_a_question():
+    shares = np.ones(1, np.float32)
+    names = {
+        question_name("sums", {"means": np.full((1, 4), zero, np.float32), "shares": shares})
+        for zero in (0.0, -0.0)
+    }
+    assert len(names) == 1
