@@ -156,12 +156,17 @@ RECORD = Record(
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment.
 
-    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
+    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
+    ``hf:FOLDER``.
     """
-    method, models = getattr(config, "method", ""), getattr(config, "models", ())
-    known = "mlp", "lstm", "torchvision", "timm", "hf"  # whose names may have a colon
-    own = [name for name in models if ".py:" in name or name.partition(":")[0] not in known]
-    return tuple(name for name in (method, *own) if ":" in name)
+    method = str(getattr(config, "method", ""))
+    models = [name for name in getattr(config, "models", ()) if ":" in name]
+    code = (method,) if ":" in method else ()
+    if models:  # whose module needs PyTorch
+        from hopfed.neural.models.foreign import own_code
+
+        code += own_code(models)
+    return code
 
 
 def run_round(

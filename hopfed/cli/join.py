@@ -242,7 +242,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
         named = ", ".join(str(m + 1) for m in alone[:5])
         more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
         raise DataError(
-            f"--data: row {named}{more} break relations of columns that all others keep, and an "
+            f"--data: row {named}{more} break relations of columns that others keep, and an "
             "exact operator would hold them: leave them out, or such columns, or join with "
             "--epsilon, or with --smallest-set 1"
         )
@@ -266,6 +266,7 @@ def _join(
     from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
     from hopfed.federation.engines.flower.node import Node
+    from hopfed.federation.engines.flower.sparing import Sparing
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.by_name import NamedOwner
     from hopfed.hopfield.site.budget import Ledger
@@ -286,6 +287,8 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
+    sparing = Sparing(say)
+
     def watch(request: Any, reply: Any) -> None:
         if request.last:
             try:
@@ -299,13 +302,13 @@ def _join(
             process.finished.set()
             return
         if reply.fault:
-            say(f"{where}: not answered: {reply.reason}")
+            sparing(f"{where}: not answered: {reply.reason}", reply.reason)
             return
         told = {name: array for name, array in reply.up.items() if name not in FORMS or array.size}
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
-        say(f"{where}: sending {parts}")
+        sparing(f"{where}: sending {parts}")
 
-    node.watch = watch
+    node.watch, node.say = watch, sparing
     process.run()
     if joined.refused is not None:
         raise joined.refused

@@ -2,8 +2,9 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return and is not a number, as names of columns and rows of strangers may; or
-that has such a piece after a semicolon or a tab, at which many a spreadsheet splits the line.
+a tab or a carriage return and is not a number, as names of columns and rows of strangers may, also
+with a sign of full width, or behind characters that have no width; or that has such a piece after a
+semicolon or a tab, at which many a spreadsheet splits the line.
 Elsewhere texts are as they are; nothing there calculates.
 """
 
@@ -33,7 +34,11 @@ BLOCK = 4_096  # rows made into text at a time
 # A name and its values, of a length that all columns share: numbers or texts, None for none.
 Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
 
-_FORMULA = re.compile(r"\s*[=+\-@\t\r]")
+# White space and what has no width may come before it, and signs of full width are signs to some.
+_NO_WIDTH = (
+    "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
+)
+_FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t])")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -282,12 +287,14 @@ def unique(names: Sequence[str]) -> list[str]:
     ['share', 'tea', 'share (2)']
     """
     taken: set[str] = set()
+    last: dict[str, int] = {}  # number that the latest of each name has
     found = []
     for name in names:
-        free, count = name, 1
+        free, count = name, last.get(name, 1) if name in taken else 1
         while free in taken:
             count += 1
             free = f"{name} ({count})"
+        last[name] = count
         taken.add(free)
         found.append(free)
     return found

@@ -111,19 +111,30 @@ def unique(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     (('a', 'column 2', 'a (2)'), ["two columns are called 'a': the later one is 'a (2)' here"])
     """
     found: dict[str, None] = {}
-    notes = []
+    last: dict[str, int] = {}  # number that the latest of each name has
+    cut, alike = [], []
     for j, name in enumerate(names, start=1):
-        fresh, k = name or f"column {j}", 1
+        fresh = name or f"column {j}"
         if len(fresh) > LONGEST:
             fresh = name = fresh[:LONGEST]
-            notes.append(f"the name of column {j} is cut to {LONGEST} characters")
+            cut.append(j)
+        k = last.get(name, 1) if fresh in found else 1
         while fresh in found:
             k += 1
             fresh = f"{name} ({k})"
         if k > 1:
-            notes.append(
-                f"two columns are called '{shown(name, 60)}': the later one is "
-                f"'{shown(fresh, 60)}' here"
-            )
+            last[name] = k
+            alike.append((name, fresh))
         found[fresh] = None
+    notes = []
+    if cut:
+        others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
+        notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
+    if alike:
+        name, fresh = alike[0]
+        others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
+        notes.append(
+            f"two columns are called '{shown(name, 60)}': the later one is "
+            f"'{shown(fresh, 60)}' here{others}"
+        )
     return tuple(found), notes

@@ -44,11 +44,13 @@ def test_encoders_of_libraries_by_name(monkeypatch, library, pretrained):
     def timm(name, pretrained, num_classes, in_chans):
         return Encoder(in_chans, num_classes, ("timm", name, pretrained))
 
-    def from_config(config):
+    def from_config(config, trust_remote_code):
+        assert trust_remote_code is False
         return Encoder(3, config.num_labels, ("hf", config.name, False))
 
-    def from_pretrained(name, config, ignore_mismatched_sizes):
+    def from_pretrained(name, config, ignore_mismatched_sizes, trust_remote_code, use_safetensors):
         assert ignore_mismatched_sizes
+        assert (trust_remote_code, use_safetensors) == (False, True)
         return Encoder(3, config.num_labels, ("hf", name, True))
 
     kinds = types.SimpleNamespace(from_config=from_config, from_pretrained=from_pretrained)
@@ -92,4 +94,4 @@ def test_timm_opens_no_folder_and_no_repository(monkeypatch, name):
 
 def test_a_folder_is_asked_for_though_a_library_would_read_it(tmp_path):
     names = ["hf:some/net", f"hf:{tmp_path}", "timm:vit", "lenet", "hf:" + "x" * 5000, "hf:a\0b"]
-    assert own_code(names) == (f"hf:{tmp_path}",)
+    assert own_code(names) == (f"hf:{tmp_path}", "hf:" + "x" * 5000, "hf:a\0b")

@@ -175,5 +175,6 @@ def question_name(step: str, down: Message) -> str:
     """Name a question by all that an answer depends on, beside the rows."""
     found = hashlib.sha256(f"{step} {down['means'].shape}".encode())
     for name in ("means", "shares"):
-        found.update(np.ascontiguousarray(down[name], dtype="<f8").tobytes())
+        numbers = np.ascontiguousarray(down[name], dtype="<f8") + 0.0  # -0.0 is no other number
+        found.update(numbers.tobytes())
     return found.hexdigest()

@@ -28,8 +28,9 @@ than a batch must have. How few is too few?
   are not sent.
 - Where few pairs of rare values occur, as in sparse tables, these give rows away, and all rows were
   put together within seconds. Such an operator is not sent (`hopfed.hopfield.leaks.rare_values`).
-- Rows that break a relation of columns which all others keep are in the operator, too, and such an
-  operator is not sent (`hopfed.hopfield.leaks.broken_relations`).
+- Rows that break a relation of columns which all others keep are in the operator, too, and so are
+  those that break many which most others keep. Such an operator is not sent
+  (`hopfed.hopfield.leaks.broken_relations`).
 - A vote is a sum over the rows that are nearest to a pattern. Below 10 rows it is not sent: sums of
   so few rows are nearer to each of them than to what they have in common. An archetype that few
   rows of each client support gets no votes, and stays as the operators show it.

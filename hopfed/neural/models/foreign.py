@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import module_from_spec, spec_from_file_location
@@ -24,6 +25,12 @@ from hopfed.neural.models.base import Shape
 CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
 SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
+# NAME or OWNER/NAME of the hub of Hugging Face.
+_ON_HUB = re.compile(r"[A-Za-z0-9_][\w.-]{0,95}(/[A-Za-z0-9_][\w.-]{0,95})?", re.ASCII)
+# What a configuration of Hugging Face says where it has timm make a network, which reads files that
+# it names and unpickles them, or names code or other networks to load.
+_ELSEWHERE = ("auto_map", "backbone", "model_args", "use_timm_backbone")
+_OF_TIMM = ("timm_backbone", "timm_wrapper")
 
 
 def is_foreign(name: str) -> bool:
@@ -48,16 +55,21 @@ def own_code(names: Iterable[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224"])
-    ('mine:Net',)
+    >>> own_code(["lenet", "mine:Net", "timm:vit_tiny_patch16_224", "hf:google/vit", "hf:./net"])
+    ('mine:Net', 'hf:./net')
     """
 
     def own(name: str) -> bool:
         source, rest = _split(name)
         # Of the libraries, only that of Hugging Face reads folders here.
-        return source not in LIBRARIES or (source == "hf" and os.path.exists(rest))
+        return source not in LIBRARIES or (source == "hf" and not _is_on_hub(rest))
 
     return tuple(name for name in names if is_foreign(name) and own(name))
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a name of Hugging Face is one of its hub, and no folder here."""
+    return bool(_ON_HUB.fullmatch(name)) and not os.path.exists(name)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -188,15 +200,44 @@ def _timm(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
 
 
 def _hugging_face(library: Any, name: str, shape: Shape, pretrained: bool) -> Any:
-    """A classifier of images or of text, as its configuration says; no code of the hub is run."""
+    """A classifier of images or of text, as its configuration says; no code of the hub is run.
+
+    A folder is one that somebody asked for, see `own_code`; of others no weights are unpickled.
+    Transformers asks on the terminal whether to run code wherever it is not told that it may not.
+    """
     config = library.AutoConfig.from_pretrained(
         name, num_labels=shape.classes, trust_remote_code=False
     )
+    _check_configuration(config)
     kinds = (library.AutoModelForImageClassification, library.AutoModelForSequenceClassification)
     kind = kinds[not hasattr(config, "image_size") and not hasattr(config, "num_channels")]
-    if pretrained:
-        return kind.from_pretrained(name, config=config, ignore_mismatched_sizes=True)
-    return kind.from_config(config)
+    if not pretrained:
+        return kind.from_config(config, trust_remote_code=False)
+    return kind.from_pretrained(
+        name,
+        config=config,
+        ignore_mismatched_sizes=True,
+        trust_remote_code=False,
+        use_safetensors=True if _is_on_hub(name) else None,
+    )
+
+
+def _check_configuration(part: Any) -> None:
+    """Refuse a configuration, with those inside it, that names code or files to load."""
+    if hasattr(part, "to_dict"):
+        part = part.to_dict() | vars(part)  # the first leaves out what is not saved
+    if isinstance(part, (list, tuple)):
+        for piece in part:
+            _check_configuration(piece)
+    if not isinstance(part, dict):
+        return
+    for key, value in part.items():
+        kernel = "_implementation" in str(key) and "/" in str(value)  # which the hub has
+        if kernel or (key in _ELSEWHERE and value):
+            raise ValueError(f"its configuration names what else to load, by {key}")
+        if key == "model_type" and value in _OF_TIMM:
+            raise ValueError(f"its configuration has timm make it ({value}): name it as timm:NAME")
+        _check_configuration(value)
 
 
 LIBRARIES: dict[str, tuple[str, Callable[[Any, str, Shape, bool], Any]]] = {

@@ -1,0 +1,48 @@
+"""What is said of a server that is not trusted: the same once, and not without end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+MOST = 5_000  # lines
+
+
+@dataclass
+class Sparing:
+    """Says lines, each kind once, and so many at most.
+
+    Attributes
+    ----------
+    say : is told them.
+    most : lines, with the one that says that no more follow.
+
+    Examples
+    --------
+    >>> sparing = Sparing(print, most=3)
+    >>> for t in range(5):
+    ...     sparing(f"round {t}: not answered: no rows", "no rows")
+    round 0: not answered: no rows
+    >>> for t in range(5):
+    ...     sparing(f"round {t}")
+    round 0
+    that was line 3 of what the server made this client say: no more follow
+    """
+
+    say: Callable[[str], object]
+    most: int = MOST
+    _said: set[str] = field(default_factory=set)
+
+    def __call__(self, words: str, kind: str = "") -> None:
+        """Say `words`, unless words of the same kind, or the same words, were said."""
+        kind = kind or words
+        if kind in self._said or len(self._said) >= self.most:
+            return
+        self._said.add(kind)
+        if len(self._said) < self.most:
+            self.say(words)
+        else:
+            self.say(
+                f"that was line {self.most:,} of what the server made this client say: "
+                "no more follow"
+            )
