@@ -57,6 +57,13 @@ with 80 images of MNIST each, 32 filters (seeds 300 to 304): by Dirichlet(.3) 92
 +- .3; each turned by one of five angles 67.3 +- 1.1, with resembling clients 77.0 +- 1.9, alone
 59.7 +- 1.8. Features of networks trained elsewhere (``encoder=network``) are not measured.
 
+Chosen filters (CIFAR-10 as above, seeds 410 to 414, with the read-outs of all and the client's
+prior): 64 of 256 are .9 +- .3 points better than 64 and .8 +- .3 than 72, which cost more bytes,
+and 1.2 +- .3 worse than 128; 32 of 128 are 1.2 +- .3 better than 36, for as many bytes, and 1.3 +-
+.2 worse than 64. On digits 16 of 64 have 97.2 +- .7, and 16 that are not chosen 97.2 +- .7 (preset
+chosen, seeds 400 to 404): nothing is gained there. The sizes were chosen on validation examples of
+CIFAR-10, seeds 0 and 1.
+
 Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
 """
 
@@ -97,7 +104,7 @@ READERS = {
     "pfedgp on bits": "process",
 }
 CANDIDATES = 4  # times the filters that stay
-RIVALS = (1.125, 2)  # times the filters, without choosing: for more bytes than choosing takes
+RIVALS = (1.25, 2)  # times the filters, without choosing: for more bytes than choosing takes
 PRIVATE = "bits=public,choose=own"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 PRIVATE_FILTERS = 32  # fewer bits have less noise

@@ -50,6 +50,16 @@ def test_a_ridge_from_the_spectrum_needs_no_grid(monkeypatch):
     assert abs(scores[0] - scores[1]) < 0.1
 
 
+def test_filters_are_chosen_and_compared_with_more_that_are_not():
+    config, found = played(sections=("chosen filters",), rows=("hebbian alone", "hebbian"))
+    names = ["4 of 16", "4", "5", "8"]
+    assert [at for at, _, _ in config._choosing()] == names
+    bytes_of = {at: found[f"chosen filters/hebbian/{at}/megabytes"][0] for at in names}
+    assert bytes_of["4 of 16"] > bytes_of["4"]
+    assert found["chosen filters/hebbian/4 of 16/test"][0] > 0.5
+    assert "chosen filters/hebbian/4 of 16/gain" in found
+
+
 def test_a_section_is_one_of_those():
     with pytest.raises(ArgumentError, match="sections must be among"):
         replace(SMALL, sections=("privat",))
