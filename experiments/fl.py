@@ -161,7 +161,7 @@ def code_of(config: Any) -> tuple[str, ...]:
     """
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]
-    code = (method,) if ":" in method else ()
+    code: tuple[str, ...] = (method,) if ":" in method else ()
     if models:  # whose module needs PyTorch
         from hopfed.neural.models.foreign import own_code
 
