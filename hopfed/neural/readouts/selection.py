@@ -1,9 +1,9 @@
 """Which of many filters bits come from: those that see what a first read-out leaves unexplained.
 
-Source: theory/NOTES.md, "Ridge and privacy of the read-out". A step of boosting: functions are added that
-correlate with the residuals (J. H. Friedman, Annals of Statistics 29 (2001) 1189). Here a function
-is a filter with the bits of its fields, and its correlation is a sum over examples, so that clients
-who keep their images can choose together.
+Source: theory/NOTES.md, "Ridge and privacy of the read-out". A step of boosting: functions are
+added that correlate with the residuals (J. H. Friedman, Annals of Statistics 29 (2001) 1189). Here
+a function is a filter with the bits of its fields, and its correlation is a sum over examples, so
+that clients who keep their images can choose together.
 """
 
 from __future__ import annotations
