@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from hopfed.figures import _planes, new_figure
@@ -107,7 +109,7 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
     table = [cell for cell in cells if cell.section == TABLE]
     sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
     style = styles(list(dict.fromkeys(c.row for c in cells)), reference)
-    columns = 2 if len(sections) in (2, 4) else 3
+    columns = 2 if len(sections) in (2, 4) else max(1, min(len(sections), 3))
     rows = math.ceil(len(sections) / columns)
     planes = planes_of(table)
     heights = [62 + 4 * _lines(table), 12 + 4.2 * len(table)] * bool(table)
@@ -138,12 +140,17 @@ def _table(
     style: dict[str, dict[str, str]],
     reference: str,
 ) -> None:
-    """Draw curves and costs, gains and clients."""
-    curves, price, work = above.subplots(1, 3, sharey=True)
-    _curves(curves, table, style)
+    """Draw curves, if there are several rounds, and costs, gains and clients."""
+    several = any(np.isfinite(cell.test()[0]).sum() > 1 for cell in table)
+    *curves, price, work = above.subplots(1, 2 + several, sharey=True)
+    for axes in curves:
+        _curves(axes, table, style)
     _price(price, table, style, "megabytes", "MB of a client, both ways")
     _price(work, table, style, "gigaflops", "GFLOP of a client")
-    above.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=NAMED)
+    (curves or [price])[0].set_ylabel("test accuracy, mean over clients")
+    marked = {} if several else {"ls": "", "marker": "o"}
+    handles = [Line2D([], [], label=c.row, **{**style[c.row], **marked}) for c in table]
+    above.legend(handles=handles, loc="outside lower center", ncols=NAMED)
     gains, clients = below.subplots(1, 2, sharey=True)
     _gains(gains, table, style, reference)
     _clients(clients, table, style)
@@ -158,14 +165,12 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
         axes.fill_between(
             scored + 1, mean - error, mean + error, color=look["color"], alpha=0.15, lw=0
         )
-        axes.plot(scored + 1, mean, label=cell.row, **look)
+        axes.plot(scored + 1, mean, **look)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     means = [cell.test()[:, ~np.isnan(cell.test()[0])].mean(axis=0) for cell in table]
     low, high = min(mean[0] for mean in means), max(mean[-1] for mean in means)
     axes.set_ylim(max(0.0, float(low) - 0.02), min(1.0, float(high) + 0.03))
-    axes.set(
-        xlabel="round", ylabel="test accuracy, mean over clients", title="accuracy over rounds"
-    )
+    axes.set(xlabel="round", title="accuracy over rounds")
 
 
 def _price(
@@ -180,6 +185,8 @@ def _price(
             axes.plot(x[-1], y[-1], "o", color=style[cell.row]["color"])
     axes.set(xscale="log", xlabel=label, title="over cost")
     low, high = axes.get_xlim()
+    if high < 4 * low:  # differences of some per cent are none
+        low, high = axes.set_xlim(low / 2, 2 * high)
     if high < 200 * low:
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
     else:
@@ -226,22 +233,30 @@ def _section(axes: Axes, section: str, cells: list[Cell], style: dict[str, dict[
 
 
 def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> None:
-    at = list(dict.fromkeys(cell.at for cell in cells))
-    for row in dict.fromkeys(cell.row for cell in cells):
+    """Accuracy of each row at every value; lines join numbers, and not kinds of something."""
+    at, rows = list(dict.fromkeys(c.at for c in cells)), list(dict.fromkeys(c.row for c in cells))
+    joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
+    for i, row in enumerate(rows):
         values = np.stack([c.chosen().mean(axis=1) for c in cells if c.row == row], axis=1)
-        places = [at.index(c.at) for c in cells if c.row == row]
-        axes.errorbar(
-            places, values.mean(axis=0), yerr=_error(values), label=row, marker="o", **style[row]
-        )
+        places = np.array([float(at.index(c.at)) for c in cells if c.row == row])
+        look = {**style[row], "marker": "o"}
+        if not joined:
+            places += 0.6 * ((i + 0.5) / len(rows) - 0.5)
+            look["ls"] = ""
+        axes.errorbar(places, values.mean(axis=0), yerr=_error(values), label=row, **look)
     axes.set_xticks(range(len(at)), at)
     axes.set_ylabel("test accuracy")
-    rows = len(axes.get_legend_handles_labels()[0])
-    if rows > 1:  # above error bars, which "best" ignores
-        low, high = axes.get_ylim()
-        columns = 1 if rows < 4 else 2
-        axes.set_ylim(low, high + 0.19 * math.ceil(rows / columns) * (high - low))
-        axes.legend(loc="upper left", ncols=columns, columnspacing=0.8)
-        axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= min(high, 1.0)])
+    if len(rows) == 1:
+        return
+    figure = axes.get_figure()
+    if figure is not None and len(figure.axes) == 1:
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        return
+    low, high = axes.get_ylim()  # above error bars, which "best" ignores
+    columns = 1 if len(rows) < 4 else 2
+    axes.set_ylim(low, high + 0.19 * math.ceil(len(rows) / columns) * (high - low))
+    axes.legend(loc="upper left", ncols=columns, columnspacing=0.8)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= min(high, 1.0)])
 
 
 def _bars(axes: Axes, cells: list[Cell]) -> None:

@@ -305,6 +305,17 @@ PICTURES = (
         "client's own examples.",
     ),
     Picture(
+        "same_bits",
+        "Other methods on the bits of the read-out, digits at ten clients: labels by Dirichlet "
+        "laws, and images rotated by client.",
+        (
+            "hopfed run oneshot --preset bits --out bits.h5",
+            "hopfed figure bits.h5 --out same_bits.png",
+        ),
+        "oneshot",
+        "bits",
+    ),
+    Picture(
         "bench",
         "Inner products of examples as packed bits and as float32 numbers: seconds over both "
         "sizes, with fitted exponents.",
