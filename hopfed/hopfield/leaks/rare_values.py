@@ -16,7 +16,10 @@ given away where there are fewer, and a pair of its values is of fewer rows than
 Rows near to one of several archetypes are alike: what is rare is then to differ from others of the
 same archetype, and the table counts that as well, among columns that the archetypes set alike. So
 each set of columns that resemble each other is looked at, after its rows are turned to their
-majority; and of each also the rarest columns by themselves, which others do not hide.
+majority; and of each also the rarest columns by themselves, which others do not hide. Where these
+are many, it does not matter how many common values a row has beside them: of 784 columns with 3
+values in a row, beside 60 common ones, 2,660 of 4,000 rows were named, in 784 columns each. Where
+they are few, a pair of them is little of a row, and surveys with some rare answers are sent.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from hopfed import kernels
 from hopfed.kernels import PackedBits
 
 PIECE = 16  # columns of a table, of those that resemble each other, below which no row is known
+LARGE = 32  # columns of which a row is much of any table
 FEWEST = 4  # rare values of a row that are much of it
+FIRST = 4  # times the rows that are a few, that values of the rarest columns occur
 RUNG = 4  # from a set of rare columns to the next, in how often their values occur
 BLOCK = 4096  # rows at a time
 
@@ -53,49 +58,65 @@ def given_away(rows: PackedBits, least: int) -> int:
         return 0
     x = kernels.unpack(rows, dtype=np.int8)
     shown = np.zeros(len(x), dtype=bool)
-    for columns, signs in _alike(rows):
+    enough = min(LARGE, max(PIECE, x.shape[1] // 2))
+    for columns, signs in _alike(rows, x):
         y = x[:, columns] * signs
         majority = np.where(y.sum(axis=1, dtype=np.int64) < 0, -1, 1).astype(np.int8)
-        shown |= _shown(y != majority[:, None], least)
+        shown |= _shown(y != majority[:, None], least, enough)
     return int(shown.sum())
 
 
-def _alike(rows: PackedBits) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _alike(rows: PackedBits, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Columns that agree with each other in three rows of four, or differ, and their signs.
 
-    First those that are nearly constant, each column in one set.
+    First those that are nearly constant, each column in one set. Then those like the column that
+    most is like, of equal ones the first by its values: a server can choose the order of columns,
+    and that is to change nothing.
     """
     M, N = rows.shape
-    sums = kernels.column_sums(rows)
-    free = np.ones(N, dtype=bool)
-    products = kernels.second_moment(rows)
-    for i in range(-1, N):
-        if i >= 0 and not free[i]:
-            continue
-        like = sums if i < 0 else products[i]
-        found = np.flatnonzero(free & (2 * np.abs(like) >= M))
+    least, sums, products = min(PIECE, N), kernels.column_sums(rows), kernels.second_moment(rows)
+    like, free = 2 * np.abs(products) >= M, np.ones(N, dtype=bool)
+    number = like.sum(axis=1)
+    much = np.where(like, np.abs(products), 0).sum(axis=1, dtype=np.int64)
+    found, signs = np.flatnonzero(2 * np.abs(sums) >= M), sums
+    while True:
+        if len(found) >= least:
+            yield found, np.where(signs[found] < 0, -1, 1).astype(np.int8)
         free[found] = False
-        if len(found) >= min(PIECE, N):
-            yield found, np.where(like[found] < 0, -1, 1).astype(np.int8)
+        number -= like[:, found].sum(axis=1)
+        much -= np.where(like[:, found], np.abs(products[:, found]), 0).sum(axis=1, dtype=np.int64)
+        starts = np.flatnonzero(free & (number >= least))
+        if not len(starts):
+            return
+        starts = starts[much[starts] == much[starts].max()]
+        start = min(starts, key=lambda i: x[:, i].tobytes())
+        found, signs = np.flatnonzero(free & like[start]), products[start]
 
 
-def _shown(rare: np.ndarray, least: int) -> np.ndarray:
-    """Which rows (M,) their rare values, bool (M, N), give away."""
+def _shown(rare: np.ndarray, least: int, enough: int) -> np.ndarray:
+    """Which rows (M,) their rare values, bool (M, N), give away.
+
+    Among `enough` columns a row is much of a table, whatever else it has; among fewer it is where
+    it has a few rare values, or has all of its rare values there.
+    """
     often, total = rare.sum(axis=0), rare.sum(axis=1)
-    shown, before, most = np.zeros(len(rare), dtype=bool), 0, RUNG * least
+    shown, before, most = np.zeros(len(rare), dtype=bool), 0, FIRST * least
     while before < (often > 0).sum():
         columns = np.flatnonzero((often > 0) & (often <= most))
         if len(columns) > max(before, FEWEST - 1):
             before = len(columns)
-            shown |= _cliques(rare[:, columns], total, least)
+            own = rare[:, columns]
+            size = own.sum(axis=1)
+            much = (size >= np.minimum(FEWEST, total)) | (before >= enough)
+            shown |= much & _cliques(own, least)
         most *= RUNG
         if most > RUNG * len(rare):
             break
     return shown
 
 
-def _cliques(rare: np.ndarray, total: np.ndarray, least: int) -> np.ndarray:
-    """Which rows (M,) are found as cliques of these columns (N,), with `total` rare values each."""
+def _cliques(rare: np.ndarray, least: int) -> np.ndarray:
+    """Which rows (M,) are found as cliques of these columns, bool (M, N)."""
     together = np.zeros((rare.shape[1], rare.shape[1]), dtype=np.float32)
     for start in range(0, len(rare), BLOCK):
         block = rare[start : start + BLOCK].astype(np.float32)
@@ -113,6 +134,5 @@ def _cliques(rare: np.ndarray, total: np.ndarray, least: int) -> np.ndarray:
         size = own.sum(axis=1)
         hidden = ((block @ occur == size[:, None]) & ~own).sum(axis=1)
         single = np.einsum("mn,mn->m", block @ pairs, block) > 0
-        much = size >= np.minimum(FEWEST, total[part])
-        shown[part] = single & much & (4 * hidden < np.maximum(size, FEWEST))
+        shown[part] = single & (4 * hidden < np.maximum(size, FEWEST))
     return shown
