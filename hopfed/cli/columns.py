@@ -87,15 +87,16 @@ def said_of(config: Any) -> Message:
     return {kind: np.frombuffer(bytes.fromhex(digest), np.uint8)} if kind else {}
 
 
-def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[str], None]) -> str:
+def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[str], None]) -> str:
     """Ask the clients that are there how their columns are called: `Config.order`.
 
     Parameters
     ----------
     server : knows who is there.
     engine : asks them.
-    clients : of the federation.
-    wait : seconds until which more than half of those heard must agree.
+    config : of the federation: its clients, how many a round needs, and how many may lie.
+    wait : seconds until which more than half of all clients must agree, or as many as a round
+        needs where that is less.
     say : is told in words what was found.
 
     Raises
@@ -104,7 +105,10 @@ def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[s
     """
     from hopfed.federation.engines.flower.engine import GRACE
     from hopfed.hopfield.headers import settled
+    from hopfed.hopfield.liars.claims import suspects
 
+    clients = config.clients
+    fewest, liars = min(config.least, clients // 2 + 1), suspects(config.liars, clients)
     heard: dict[int, Message] = {}
     asked: set[int] = set()
     began = time.monotonic()
@@ -113,22 +117,18 @@ def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[s
         asked |= set(new)
         heard |= _introduced(engine, new) if new else {}
         waited = time.monotonic() - began
-        if (
-            len(asked) < clients
-            and waited < GRACE
-            and any(m["sorted"].size for m in heard.values())
-        ):
-            time.sleep(PAUSE)  # for the others, as in an exchange
-            continue
-        found = settled(heard)
-        if found is not None or not heard:
-            break
-        if len(asked) == clients or waited > wait:
-            raise HopfedError(
-                f"no more than half of the {len(heard)} clients that are there name the same "
-                "columns: tell them which, with --columns FILE"
-            )
+        named, all_asked = any(m["sorted"].size for m in heard.values()), len(asked) == clients
+        if all_asked or waited >= GRACE or not named:  # else for the others, as in an exchange
+            last = all_asked or waited > wait
+            found = settled(heard, fewest, liars, last)
+            if found is not None or last:
+                break
         time.sleep(PAUSE)
+    if found is None and heard:
+        raise HopfedError(
+            f"{len(heard)} of {clients} clients are there, and fewer than {fewest} name the same "
+            "columns: tell them which, with --columns FILE"
+        )
     if found is None or not found.kind:
         return ""
     for line in _lines(found.kind, found.kept, heard):
@@ -198,6 +198,8 @@ def _lines(kind: str, kept: Sequence[int], heard: dict[int, Message]) -> list[st
         lines = [f"columns are those of {len(kept)} clients, in the order of their names"]
         if others:
             lines.append(f"refused: {_listed(others)}, whose names of columns are others, or none")
+        if unnamed:
+            lines.append(f"serve --columns FILE takes those without names: {_listed(unnamed)}")
         return lines
     lines = [f"columns go by their place: those of {_listed(unnamed)} have no names"]
     if others:
