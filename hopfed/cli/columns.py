@@ -114,8 +114,9 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
     began = time.monotonic()
     while True:
         new = [c for c in server.online() if c not in asked]
-        asked |= set(new)
-        heard |= _introduced(engine, new) if new else {}
+        answers, late = _introduced(engine, new) if new else ({}, set())
+        asked |= set(new) - late  # those are asked again
+        heard |= answers
         waited = time.monotonic() - began
         named, all_asked = any(m["sorted"].size for m in heard.values()), len(asked) == clients
         if all_asked or waited >= GRACE or not named:  # else for the others, as in an exchange
@@ -136,8 +137,11 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
     return f"{found.kind} {found.digest.hex()}"
 
 
-def _introduced(engine: Any, clients: Sequence[int]) -> dict[int, Message]:
-    """Answers of clients about their names; of those that do not know the question, no names."""
+def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, Message], set[int]]:
+    """Answers of clients about their names, and who did not answer in time.
+
+    Those that do not know the question have no names.
+    """
     from hopfed.federation.contract import Context
     from hopfed.federation.engines import Call
     from hopfed.federation.faults import Fault
@@ -146,12 +150,15 @@ def _introduced(engine: Any, clients: Sequence[int]) -> dict[int, Message]:
     calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
     nothing = np.zeros(0, np.uint8)
     found: dict[int, Message] = {}
+    late: set[int] = set()
     for c, outcome in zip(clients, engine.step(Headers(), calls), strict=True):
-        if outcome.fault == Fault.RAISED:
+        if outcome.fault == Fault.TIMED_OUT:
+            late.add(c)
+        elif outcome.fault == Fault.RAISED:
             found[c] = {"ordered": nothing, "sorted": nothing}
         elif not outcome.fault and (message := heard_of(outcome.message)) is not None:
             found[c] = message
-    return found
+    return found, late
 
 
 def matched(

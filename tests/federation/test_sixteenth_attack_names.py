@@ -15,6 +15,7 @@ from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
+from hopfed.federation.faults import Fault
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import Introduced, digest_of, settled, told_names
@@ -43,6 +44,7 @@ class Arriving:
 
     def __init__(self, monkeypatch, comes, *answers):
         self.comes, self.answers, self.now, self.lines = comes, answers, 0.0, []
+        self.late = set()  # who does not answer the next question
         monkeypatch.setattr(columns.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(columns.time, "sleep", self.sleep)
 
@@ -53,7 +55,10 @@ class Arriving:
         return [c for c, moment in enumerate(self.comes) if moment <= self.now]
 
     def step(self, _, calls):
-        return [Outcome({}, self.answers[call.context.client], {}) for call in calls]
+        late, self.late = self.late, set()
+        asked = [call.context.client for call in calls]
+        silent = Outcome(fault=Fault.TIMED_OUT, reason="no answer")
+        return [silent if c in late else Outcome({}, self.answers[c], {}) for c in asked]
 
     def settle(self, wait=600.0, **settings):
         config = serve.Config(columns=3, clients=len(self.answers))
@@ -135,6 +140,12 @@ def test_the_server_waits_for_more_than_half_of_all(monkeypatch):
 
 def test_who_lies_and_comes_first_is_not_taken_for_most(monkeypatch):
     world = Arriving(monkeypatch, [0.0, 300.0, 400.0], OTHER, ABC, BAC)
+    assert world.settle() == f"sorted {bytes(ABC['sorted']).hex()}"
+
+
+def test_who_does_not_answer_in_time_is_asked_again(monkeypatch):
+    world = Arriving(monkeypatch, [0.0, 0.0, 20.0], NONE, ABC, BAC)
+    world.late = {1}
     assert world.settle() == f"sorted {bytes(ABC['sorted']).hex()}"
 
 
