@@ -73,7 +73,7 @@ class Together:
     def play(self, config):
         """What `hopfed serve` makes of these clients."""
         if not config.names:
-            order = columns.settle(self, self, len(self.nodes), 0.0, self.lines.append)
+            order = columns.settle(self, self, config, 0.0, self.lines.append)
             config = replace(config, order=order)
         self.columns = columns.said_of(config)
         arrays, _ = serve.play(config, config.make(), 0, 0, None, self)

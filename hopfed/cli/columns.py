@@ -87,15 +87,16 @@ def said_of(config: Any) -> Message:
     return {kind: np.frombuffer(bytes.fromhex(digest), np.uint8)} if kind else {}
 
 
-def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[str], None]) -> str:
+def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[str], None]) -> str:
     """Ask the clients that are there how their columns are called: `Config.order`.
 
     Parameters
     ----------
     server : knows who is there.
     engine : asks them.
-    clients : of the federation.
-    wait : seconds until which more than half of those heard must agree.
+    config : of the federation: its clients, how many a round needs, and how many may lie.
+    wait : seconds until which more than half of all clients must agree, or as many as a round
+        needs where that is less.
     say : is told in words what was found.
 
     Raises
@@ -104,31 +105,31 @@ def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[s
     """
     from hopfed.federation.engines.flower.engine import GRACE
     from hopfed.hopfield.headers import settled
+    from hopfed.hopfield.liars.claims import suspects
 
+    clients = config.clients
+    fewest, liars = min(config.least, clients // 2 + 1), suspects(config.liars, clients)
     heard: dict[int, Message] = {}
     asked: set[int] = set()
     began = time.monotonic()
     while True:
         new = [c for c in server.online() if c not in asked]
-        asked |= set(new)
-        heard |= _introduced(engine, new) if new else {}
+        answers, late = _introduced(engine, new) if new else ({}, set())
+        asked |= set(new) - late  # those are asked again
+        heard |= answers
         waited = time.monotonic() - began
-        if (
-            len(asked) < clients
-            and waited < GRACE
-            and any(m["sorted"].size for m in heard.values())
-        ):
-            time.sleep(PAUSE)  # for the others, as in an exchange
-            continue
-        found = settled(heard)
-        if found is not None or not heard:
-            break
-        if len(asked) == clients or waited > wait:
-            raise HopfedError(
-                f"no more than half of the {len(heard)} clients that are there name the same "
-                "columns: tell them which, with --columns FILE"
-            )
+        named, all_asked = any(m["sorted"].size for m in heard.values()), len(asked) == clients
+        if all_asked or waited >= GRACE or not named:  # else for the others, as in an exchange
+            last = all_asked or waited > wait
+            found = settled(heard, fewest, liars, last)
+            if found is not None or last:
+                break
         time.sleep(PAUSE)
+    if found is None and heard:
+        raise HopfedError(
+            f"{len(heard)} of {clients} clients are there, and fewer than {fewest} name the same "
+            "columns: tell them which, with --columns FILE"
+        )
     if found is None or not found.kind:
         return ""
     for line in _lines(found.kind, found.kept, heard):
@@ -136,8 +137,11 @@ def settle(server: Any, engine: Any, clients: int, wait: float, say: Callable[[s
     return f"{found.kind} {found.digest.hex()}"
 
 
-def _introduced(engine: Any, clients: Sequence[int]) -> dict[int, Message]:
-    """Answers of clients about their names; of those that do not know the question, no names."""
+def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, Message], set[int]]:
+    """Answers of clients about their names, and who did not answer in time.
+
+    Those that do not know the question have no names.
+    """
     from hopfed.federation.contract import Context
     from hopfed.federation.engines import Call
     from hopfed.federation.faults import Fault
@@ -146,12 +150,15 @@ def _introduced(engine: Any, clients: Sequence[int]) -> dict[int, Message]:
     calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
     nothing = np.zeros(0, np.uint8)
     found: dict[int, Message] = {}
+    late: set[int] = set()
     for c, outcome in zip(clients, engine.step(Headers(), calls), strict=True):
-        if outcome.fault == Fault.RAISED:
+        if outcome.fault == Fault.TIMED_OUT:
+            late.add(c)
+        elif outcome.fault == Fault.RAISED:
             found[c] = {"ordered": nothing, "sorted": nothing}
         elif not outcome.fault and (message := heard_of(outcome.message)) is not None:
             found[c] = message
-    return found
+    return found, late
 
 
 def matched(
@@ -198,6 +205,8 @@ def _lines(kind: str, kept: Sequence[int], heard: dict[int, Message]) -> list[st
         lines = [f"columns are those of {len(kept)} clients, in the order of their names"]
         if others:
             lines.append(f"refused: {_listed(others)}, whose names of columns are others, or none")
+        if unnamed:
+            lines.append(f"serve --columns FILE takes those without names: {_listed(unnamed)}")
         return lines
     lines = [f"columns go by their place: those of {_listed(unnamed)} have no names"]
     if others:

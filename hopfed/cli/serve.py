@@ -80,8 +80,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Columns are matched by name, in whatever order a client has them, and a client that has others
     is refused. Where --columns is a number, clients are first asked for digests of the names, and
-    those that most have count, in sorted order. With --columns FILE they are told the names, and
-    with --graded may lack a third of them. Tables without names go by place.
+    those that more than half of all have count, in sorted order. With --columns FILE they are told
+    the names, and with --graded may lack a third of them. Tables without names go by place; where
+    the others have names, give --columns FILE, or few without names are refused.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
@@ -121,7 +122,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         else:
             server.wait(config.least, options["wait"])
         if fresh and not config.names:
-            order = columns.settle(server, sender, config.clients, options["wait"], say)
+            order = columns.settle(server, sender, config, options["wait"], say)
             config = replace(config, order=order)
         sender.columns = columns.said_of(config)
         try:

@@ -102,7 +102,7 @@ class NamedOwner:
         """
         if isinstance(method, Headers):
             return Introduced(self.names, run)
-        places = self.places(told, run, isinstance(method, (GradedFederation, PrivateClasses)))
+        places = self.places(told, run, self._may_lack(method))
         if places is None:
             return self.owner.adapt(method)
         if isinstance(method, (PrivateFederation, PrivateClasses)):
@@ -113,6 +113,22 @@ class NamedOwner:
         if self.owner.ledger is not None and self.owner.ledger.holds(self.owner.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         return ByName(replace(self.owner, rows=self._laid_out(places)).adapt(method))
+
+    def _may_lack(self, method: Method) -> bool:
+        """Whether columns may be absent: about classes that the owner answers, and not else.
+
+        Who is asked what its options rule out would otherwise tell by the reason of its refusal
+        whether all of its names are among others, and go on.
+        """
+        owner = self.owner
+        if isinstance(method, GradedFederation):
+            agreed = owner.limits.trust_server and owner.epsilon is None
+        elif isinstance(method, PrivateClasses):
+            agreed = owner.epsilon is not None and method.epsilon <= owner.epsilon
+            agreed = agreed and method.delta <= owner.delta
+        else:
+            return False
+        return agreed and method.exchanges <= owner.limits.classes
 
     def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
         """Rows with their columns at these places; kept, for each question is about the same."""

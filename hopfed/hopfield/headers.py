@@ -9,9 +9,9 @@ What a server says of its columns travels beside every question, as a message of
 - *ordered*: a digest of their names in order, which stays that of the files.
 
 An owner answers only where its own names are these, and tells nobody its names. Where no names were
-told, the server first asks each client for both digests, of 32 bytes each, and takes what most have
-(`settled`). A digest hides no name from somebody who guesses it; the name of the federation is in
-it, so that those of two federations cannot be compared.
+told, the server first asks each client for both digests, of 32 bytes each, and takes what most of
+all clients have (`settled`). A digest hides no name from somebody who guesses it; the name of the
+federation is in it, so that those of two federations cannot be compared.
 """
 
 from __future__ import annotations
@@ -279,15 +279,21 @@ class Settled:
     kept: tuple[int, ...]
 
 
-def settled(heard: Mapping[int, Message]) -> Settled | None:
-    """Match columns so that as many clients as can be fit, and more than half; None if fewer do.
+def settled(
+    heard: Mapping[int, Message], fewest: int = 0, suspects: int = 0, last: bool = True
+) -> Settled | None:
+    """Match columns so that as many clients as can be fit; None where too few do.
 
-    Names in sorted order fit all whose names are the same, in whatever order; the order of files
-    fits those who have the same names in that order, and all who have none.
+    Names in sorted order fit all whose names are the same, in whatever order, also those who come
+    later. The order of files fits those who have the same names in that order, and all who have
+    none: it is taken only where these are more than may lie, since it keeps other orders out.
 
     Parameters
     ----------
     heard : what clients answered to `Headers`; no digests of those without names.
+    fewest : clients that have to fit; 0 for more than half of those heard.
+    suspects : clients that may lie: so many of those without names do not count.
+    last : whether nobody else will be heard. Where too few fit, all without names count then.
 
     Examples
     --------
@@ -298,15 +304,25 @@ def settled(heard: Mapping[int, Message]) -> Settled | None:
     ('sorted', (0, 1))
     >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}).kind, settled({0: said("")}).kind
     ('ordered', '')
+    >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}, suspects=1).kind
+    'sorted'
     """
-    told = {c: {k: bytes(m[k]) for k in ("sorted", "ordered")} for c, m in heard.items()}
-    unnamed = tuple(c for c, said in told.items() if not said["sorted"])
-    best = Settled("", b"", unnamed)
-    for kind in ("ordered", "sorted"):  # of two that fit as many the latter
-        counts = Counter(said[kind] for said in told.values() if said[kind])
-        for value, _ in counts.most_common(1):
-            fit = [c for c, said in told.items() if said[kind] == value]
-            kept = sorted([*fit, *(unnamed if kind == "ordered" else ())])
-            if len(kept) >= len(best.kept):
-                best = Settled(kind, value, tuple(kept))
-    return best if 2 * len(best.kept) > len(heard) else None
+    told = {c: (bytes(m["sorted"]), bytes(m["ordered"])) for c, m in heard.items()}
+    named = {c: pair for c, pair in told.items() if pair[0]}
+    unnamed = [c for c in told if c not in named]
+    fewest = fewest or len(heard) // 2 + 1
+    if not named:
+        return Settled("", b"", tuple(unnamed)) if last or len(unnamed) >= fewest else None
+    digest = Counter(pair[0] for pair in named.values()).most_common(1)[0][0]
+    alike = [c for c, pair in named.items() if pair[0] == digest]
+    # The order counts with the names: who tells that of some and the names of others stands alone.
+    pair = Counter(named.values()).most_common(1)[0][0]
+    placed = [*unnamed, *(c for c in named if named[c] == pair)]
+    by_name = Settled("sorted", digest, tuple(sorted(alike)))
+    by_place = Settled("ordered", pair[1], tuple(sorted(placed)))
+    if len(placed) - suspects > len(alike):
+        return by_place if len(placed) - (0 if last else suspects) >= fewest else None
+    if len(alike) >= fewest and 2 * len(alike) > len(named):
+        return by_name
+    more = len(placed) > len(alike)
+    return by_place if last and more and len(placed) >= fewest else None
