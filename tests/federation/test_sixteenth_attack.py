@@ -22,7 +22,7 @@ def diagnoses(rows, columns, values, common, chance, rng):
 
 
 def named(S, sums, rows, columns):
-    """Rare values of rows in the first columns: pairs that occur once, and what is with both."""
+    """Rare values of rows, of the first columns: pairs that occur once, and what is with both."""
     n = ((rows + sums[:, None] + sums + S) // 4)[:columns, :columns]
     np.fill_diagonal(n, 0)
     found = set()
