@@ -1,6 +1,7 @@
 """What an owner agrees to, what is recorded of it, and what is withheld."""
 
 import json
+import shutil
 import stat
 from dataclasses import replace
 from itertools import product
@@ -82,7 +83,8 @@ def test_a_record_is_the_owners_alone_and_survives(tmp_path):
 
 def test_nothing_is_sent_that_could_not_be_recorded(tmp_path, monkeypatch):
     node = site(tmp_path)
-    (tmp_path / "released").rmdir()
+    shutil.rmtree(tmp_path / "released")
+    (tmp_path / "released").write_text("")  # a file in the place of its folder
     reply = ask(node, method())
     assert reply.fault == Fault.RAISED
     assert not reply.up

@@ -11,6 +11,7 @@ def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tens
 
     Examples
     --------
+    >>> import torch
     >>> logits, y = torch.tensor([[0.0, 0.0], [9.0, -9.0]]), torch.tensor([1, 1])
     >>> cross_entropy(logits, y, torch.tensor([1.0, 0.0]))
     tensor(0.6931)
@@ -28,6 +29,7 @@ def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> T
 
     Examples
     --------
+    >>> import torch
     >>> float(divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 0.0]])))
     0.0
     """
@@ -40,6 +42,7 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
 
     Examples
     --------
+    >>> import torch
     >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 0.0]))
     tensor(1.)
     """

@@ -41,6 +41,7 @@ class Objective(Protocol):
 
     Examples
     --------
+    >>> from hopfed.neural.training.losses import cross_entropy
     >>> def smoothed(forward, params, x, y, mask, extra):
     ...     return cross_entropy(forward(params, x)[1] / 2, y, mask)
     >>> smoothed(lambda params, x: (x, x), {}, torch.zeros(1, 2), torch.tensor([0]), None, {})
@@ -172,6 +173,7 @@ class Phase:
 
     Examples
     --------
+    >>> from hopfed.neural.training.losses import cross_entropy
     >>> Phase(2, lambda *batch: cross_entropy(*batch), frozen=("features.",)).frozen
     ('features.',)
     """
