@@ -11,7 +11,7 @@ demo: .venv/core
 
 # Everything a change must pass: style, types, and the fast tests on all cores.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu and not alone"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not gpu and not alone"
 	$(BIN)/python -m pytest -m alone tests/fuzz
 
 test-slow: .venv/dev
