@@ -133,7 +133,7 @@ def test_raw_digits_are_structure_but_not_classes():
     if not (DATA / "mnist.npz").is_file():
         pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")
     with np.load(DATA / "mnist.npz") as file:
-        x = file["images"][:2000].reshape(2000, -1) > 127
+        x = file["images"][:1000].reshape(1000, -1) > 127
     found = hopfed.recover(x, seed=0)
     assert found.status == "structure, but not classes"
     assert found.channel == "graded"
