@@ -319,6 +319,7 @@ PRESETS |= {
         ridge="gcv",
         partitions=("dirichlet:0.3",),
         shift="pachinko",
+        rows=(*READINGS, RESEMBLING, "knn-per on bits", "fedproto on bits"),
     ),
     "clients100": replace(
         _ONCE,
