@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from asking import N
 
-from hopfed.cli import columns
+from hopfed.cli import serve_columns
 from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
@@ -19,10 +19,10 @@ from hopfed.federation.engines.flower.wire import (
 )
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.by_name import NamedOwner
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.named_owner import NamedOwner
 from hopfed.hopfield.site.released import Released
 
 NAMES = tuple(f"question {j}" for j in range(N))
@@ -68,13 +68,13 @@ class Together:
             reply = read_reply(write_reply(self.nodes[where.client].answer(message)))
             state = {"held": np.frombuffer(reply.state, np.uint8)}
             replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
-        return columns.matched(calls, replies, self.columns, set(), self.lines.append)
+        return serve_columns.matched(calls, replies, self.columns, set(), self.lines.append)
 
     def play(self, config):
         """What `hopfed serve` makes of these clients."""
         if not config.names:
-            order = columns.settle(self, self, config, 0.0, self.lines.append)
+            order = serve_columns.settle(self, self, config, 0.0, self.lines.append)
             config = replace(config, order=order)
-        self.columns = columns.said_of(config)
+        self.columns = serve_columns.said_of(config)
         arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
         return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()}), arrays

@@ -95,19 +95,24 @@ def execute(
     tell = report or _silent
     tell(*ledger.progress())
     try:
-        job = Job(experiment.__name__, config, ledger)
-        if _by_seed(engine, workers, ledger):
-            with open_workers(str(engine), workers) as (pool, number):
-                feed(pool, [job], number, lambda: tell(*ledger.progress()))
-        else:
-            with _opened(engine, workers) as clients:
-                serial(job, tell, clients, at_once)
+        _play(Job(experiment.__name__, config, ledger), engine, workers, tell, at_once)
     except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
         if new and not ledger.done and not ledger.open:  # no results, so no file is left
             Path(str(out)).unlink(missing_ok=True)
         raise
     return ledger.run()
+
+
+def _play(job: Job, engine: str | Engine, workers: int, tell: Report, at_once: bool) -> None:
+    """Compute what is missing: seeds side by side, or one after the other."""
+    ledger = job.ledger
+    if _by_seed(engine, workers, ledger):
+        with open_workers(str(engine), workers) as (pool, number):
+            feed(pool, [job], number, lambda: tell(*ledger.progress()))
+    else:
+        with _opened(engine, workers) as clients:
+            serial(job, tell, clients, at_once)
 
 
 def _by_seed(engine: str | Engine, workers: int, ledger: Ledger) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.dry_run import TRUST, show
-from hopfed.cli.joined import OUT, TRAVELS, Joined, write_found
+from hopfed.cli.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
@@ -265,13 +265,13 @@ def _join(
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
     from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
+    from hopfed.federation.engines.flower.limited_log import Sparing
     from hopfed.federation.engines.flower.node import Node
-    from hopfed.federation.engines.flower.sparing import Sparing
     from hopfed.hopfield.allowed import ALLOWED
-    from hopfed.hopfield.by_name import NamedOwner
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.inventory import FORMS
+    from hopfed.hopfield.site.named_owner import NamedOwner
     from hopfed.hopfield.site.released import Released
 
     address(server, "--server")

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from hopfed._lib.settings import require
-from hopfed.cli import columns
+from hopfed.cli import serve_columns
 from hopfed.cli.printing import err, out
 from hopfed.errors import ArgumentError, HopfedError, shown
 from hopfed.federation.faults import Fault
@@ -122,9 +122,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         else:
             server.wait(config.least, options["wait"])
         if fresh and not config.names:
-            order = columns.settle(server, sender, config, options["wait"], say)
+            order = serve_columns.settle(server, sender, config, options["wait"], say)
             config = replace(config, order=order)
-        sender.columns = columns.said_of(config)
+        sender.columns = serve_columns.said_of(config)
         try:
             run = execute(
                 experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
@@ -151,7 +151,7 @@ class _Told:
         """Make the steps."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
-        outcomes = columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
+        outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
         context, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         where = f"round {context.round} exchange {context.exchange}"
@@ -230,7 +230,7 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     else:
         config = replace(experiment.Config(), name=secrets.token_hex(8))
     if options["columns"] is not None:
-        number, names = columns.given(options["columns"])
+        number, names = serve_columns.given(options["columns"])
         kept = config.names if number == config.columns else ()  # of the run that is resumed
         config = replace(config, columns=number, names=names or kept)
     named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)

@@ -25,13 +25,13 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.by_name import NamedOwner, above, below, laid_out, pairs_laid_out
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import places_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.named_owner import NamedOwner, above, below, laid_out, pairs_laid_out
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.table import Table

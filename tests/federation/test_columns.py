@@ -9,7 +9,7 @@ import pytest
 from asking import N, method, refused, signs
 from named_owners import NAMES, ORDER, Together, node, put
 
-from hopfed.cli import columns
+from hopfed.cli import serve_columns
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
@@ -255,10 +255,10 @@ def test_requests_without_names_are_what_they_were():
 
 def test_a_file_of_names(tmp_path):
     (tmp_path / "names.txt").write_text("tea\n\n  coffee, black \n")
-    assert columns.given(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
+    assert serve_columns.given(str(tmp_path / "names.txt")) == (2, ("tea", "coffee, black"))
     (tmp_path / "names.csv").write_text('tea;"coffee; black";water\n1;0;1\n')
-    assert columns.given(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
-    assert columns.given("12") == (12, ())
+    assert serve_columns.given(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
+    assert serve_columns.given("12") == (12, ())
     for name, data, words in (
         ("twice.txt", b"tea\ntea\n", "two columns are called"),
         ("long.txt", b"tea\n" + b"x" * 201, "200 characters"),
@@ -267,10 +267,10 @@ def test_a_file_of_names(tmp_path):
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises((ArgumentError, DataError), match=words) as caught:
-            columns.given(str(tmp_path / name))
+            serve_columns.given(str(tmp_path / name))
         assert "\n" not in str(caught.value)
     with pytest.raises(DataError, match="no such file"):
-        columns.given(str(tmp_path / "lost.txt"))
+        serve_columns.given(str(tmp_path / "lost.txt"))
     with pytest.raises(ArgumentError, match="names"):
         serve.Config(columns=3, names=("a", "b"))
     with pytest.raises(ArgumentError, match="order"):

@@ -5,7 +5,7 @@ import pytest
 from asking import ask, method, refused, site
 
 from hopfed import kernels
-from hopfed.federation.engines.flower.sparing import MOST, Sparing
+from hopfed.federation.engines.flower.limited_log import MOST, Sparing
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.graded.private import question_name
 from hopfed.hopfield.leaks.broken_relations import broken_by

@@ -10,7 +10,7 @@ from asking import N, method, refused, signs
 from machines import COLUMNS, Machines
 from named_owners import NAMES, node, put
 
-from hopfed.cli import columns
+from hopfed.cli import serve_columns
 from hopfed.data.batches import Elsewhere
 from hopfed.errors import HopfedError
 from hopfed.experiments import serve
@@ -47,8 +47,8 @@ class Arriving:
     def __init__(self, monkeypatch, comes, *answers):
         self.comes, self.answers, self.now, self.lines = comes, answers, 0.0, []
         self.late = set()  # who does not answer the next question
-        monkeypatch.setattr(columns.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(columns.time, "sleep", self.sleep)
+        monkeypatch.setattr(serve_columns.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(serve_columns.time, "sleep", self.sleep)
 
     def sleep(self, _):
         self.now += 1.0
@@ -64,7 +64,9 @@ class Arriving:
 
     def settle(self, wait=600.0, **settings):
         config = serve.Config(columns=3, clients=len(self.answers))
-        return columns.settle(self, self, replace(config, **settings), wait, self.lines.append)
+        return serve_columns.settle(
+            self, self, replace(config, **settings), wait, self.lines.append
+        )
 
 
 def test_one_without_names_does_not_choose_the_order_of_another():

@@ -13,7 +13,7 @@ from hopfed.errors import OtherColumnsError
 
 if TYPE_CHECKING:
     from hopfed.federation.messages import Message
-    from hopfed.hopfield.by_name import NamedOwner
+    from hopfed.hopfield.site.named_owner import NamedOwner
 
 OUT = (".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
 TRAVELS = (
