@@ -344,13 +344,13 @@ def remarks(arrays: Arrays) -> list[str]:
     return lines
 
 
-def archetypes(config: Config, arrays: Arrays) -> np.ndarray:
+def served_archetypes(config: Config, arrays: Arrays) -> np.ndarray:
     """Archetypes after the last round, int8 (K, N), from the arrays of a run."""
     number = min(int(arrays["archetypes/number"][0, -1]), config.most)
     return unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
 
 
-def means(config: Config, arrays: Arrays) -> np.ndarray | None:
+def served_means(config: Config, arrays: Arrays) -> np.ndarray | None:
     """Means of graded classes after the last round, (K, N); None of other archetypes."""
     if not config.graded:
         return None

@@ -77,4 +77,5 @@ class Together:
             config = replace(config, order=order)
         self.columns = serve_columns.said_of(config)
         arrays, _ = serve.play(config, config.make(), 0, 0, None, self)
-        return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()}), arrays
+        last = {name: value[None, None] for name, value in arrays.items()}
+        return serve.served_archetypes(config, last), arrays

@@ -222,7 +222,7 @@ def squared_norms(classes: Classes) -> np.ndarray:
 
 
 def minimal_samples(classes: Classes) -> np.ndarray:
-    """(R,) number of rows at which each spike leaves white noise, `N / kappa^2`; a real number.
+    """Number of rows at which each spike of graded classes leaves white noise, (R,): `N / kappa^2`.
 
     Examples
     --------

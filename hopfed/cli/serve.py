@@ -131,9 +131,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             )
         except HopfedError as error:
             raise HopfedError(f"{error}; continue with --resume") from None
-        engine.tell(
-            config, experiment.archetypes(config, run.arrays), experiment.means(config, run.arrays)
-        )
+        found = experiment.served_archetypes(config, run.arrays)
+        engine.tell(config, found, experiment.served_means(config, run.arrays))
     print_summary(run)
     out.print(
         f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"

@@ -285,7 +285,7 @@ def in_order(rows, config):
     """Archetypes of the same federation of tables in one order, without names."""
     owners = tuple(as_examples(x, gaps=True) for x in rows)
     arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
-    return serve.archetypes(config, {k: v[None, None] for k, v in arrays.items()})
+    return serve.served_archetypes(config, {k: v[None, None] for k, v in arrays.items()})
 
 
 CONFIG = serve.Config(columns=N, clients=3, minimum=2, support=5.0, liars=0.0)

@@ -70,7 +70,7 @@ def test_headers_in_other_orders_give_the_same_and_others_are_refused(tmp_path):
     assert clients.count("error: my columns are others") == 1
     assert clients.count("the federation is over: 3 archetypes") == 3
     assert "secret" not in log + clients
-    patterns = serve.archetypes(config, run.arrays)
+    patterns = serve.served_archetypes(config, run.arrays)
     for c, own in enumerate((np.arange(COLUMNS), mixed(1), mixed(2))):
         with open(tmp_path / f"found-{c}.csv", newline="") as file:
             header, *rows = csv.reader(file)

@@ -19,7 +19,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments.serve import Config, play
-from hopfed.federation.engines.flower import answers
+from hopfed.federation.engines.flower import fleet_client
 from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
@@ -297,7 +297,7 @@ def test_nor_does_one_with_noise(make, honest, size):
 
 def test_a_server_that_says_to_wait_without_end_does_not_keep_a_client(tmp_path, monkeypatch):
     """Every line of it is another answer, after which the time that an answer has began anew."""
-    monkeypatch.setattr(answers, "LONGEST", 1.0)
+    monkeypatch.setattr(fleet_client, "LONGEST", 1.0)
     make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
     keys, over = tmp_path / "keys", threading.Event()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -314,7 +314,7 @@ def test_a_server_that_says_to_wait_without_end_does_not_keep_a_client(tmp_path,
         thread.start()
         where = f"127.0.0.1:{listener.getsockname()[1]}"
         mine = private_key(keys / "client-0.key")
-        client = answers.fleet_client(where, (keys / "ca.pem").read_bytes(), mine)
+        client = fleet_client.fleet_client(where, (keys / "ca.pem").read_bytes(), mine)
         try:
             began = time.monotonic()
             with pytest.raises(httpx.TimeoutException, match="takes more than 1 s"):

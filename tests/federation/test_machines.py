@@ -34,7 +34,7 @@ def test_three_owners(tmp_path):
         assert machines.log("client-1").count("the federation is over: 3 archetypes") == 2
     assert_as_alone(machines, run)
     found = np.load(tmp_path / "found.npy")
-    assert np.array_equal(found, serve.archetypes(serve.Config(columns=120), run.arrays))
+    assert np.array_equal(found, serve.served_archetypes(serve.Config(columns=120), run.arrays))
     assert (np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1) == 120).all()
     assert len(found) == 3
 
@@ -103,7 +103,7 @@ def test_a_client_that_claims_a_billion_examples_is_named_and_moves_nobody(tmp_p
     log = machines.log("server")
     assert "client 0 claims 900000000 examples and counts for 900" in log
     assert "too few clients support them" in log
-    found = serve.archetypes(serve.Config(columns=120), run.arrays)
+    found = serve.served_archetypes(serve.Config(columns=120), run.arrays)
     match = np.abs(found @ machines.archetypes.T.astype(int)).max(axis=1)
     assert (match == 120).all()
     assert len(found) == 3

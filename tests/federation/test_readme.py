@@ -1,4 +1,4 @@
-"""What the page for owners names is there: tests, commands and options."""
+"""What the pages for owners name is there: tests, commands and options."""
 
 import ast
 import re
@@ -12,9 +12,10 @@ from hopfed.cli.join import join_command
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "hopfed" / "federation" / "README.md").read_text()
-TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", TEXT)))
+ATTACKS = (ROOT / "hopfed" / "federation" / "attacks.md").read_text()
+TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", TEXT + ATTACKS)))
 COMMANDS = re.findall(r"^    \$ (hopfed .*)$", TEXT, re.MULTILINE)
-OPTIONS = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)))
+OPTIONS = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT + ATTACKS)))
 
 
 def functions(path):
@@ -35,6 +36,16 @@ def test_every_row_of_its_table_names_a_test():
         assert re.search(r"`tests/[\w/]+\.py::\w+`", row), row
         assert row.count("|") == 5, row
     assert TEXT.count("tests/") == TEXT.count("`tests/")
+
+
+def test_every_attack_says_what_it_can_do_what_stops_it_and_which_test_shows_it():
+    tried = ATTACKS[: ATTACKS.index("## How names of columns")]
+    attacks = re.split(r"^### ", tried, flags=re.MULTILINE)[1:]
+    assert len(attacks) >= 39
+    for attack in attacks:
+        for part in ("- Can learn or do: ", "- What stops it: ", "- Tests:\n  - `tests/"):
+            assert part in attack, attack
+    assert ATTACKS.count("tests/") == ATTACKS.count("`tests/")
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -58,7 +58,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from hopfed._lib.home_folder import HOME
 from hopfed._lib.other_accounts import own_folder
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
-from hopfed.federation.engines.flower.answers import fleet_client
+from hopfed.federation.engines.flower.fleet_client import fleet_client
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.engines.flower.objects import OBJECTS, assembled
 from hopfed.federation.engines.flower.private import private_folder, replacing_private

@@ -1,4 +1,4 @@
-"""What a client takes as an answer of the server: so many bytes, in so much time, from this server.
+"""Flower's client of a server, with bounds on the bytes and seconds of an answer.
 
 Flower's client reads whatever it is sent, as long as it is sent something, unpacks it, and goes
 where it is sent to. Here an answer is read within bounds and as it stands; a redirection is an
