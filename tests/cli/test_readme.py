@@ -159,3 +159,11 @@ def test_a_sweep_on_workers_of_dask(hopfed, tmp_path, monkeypatch):
 def test_what_a_page_links_to_is_there(page, link):
     if "://" not in link:
         assert (ROOT / page).parent.joinpath(link).exists()
+
+
+@pytest.mark.parametrize("name", [n for n, page in PAGES.items() if "## In this folder" in page])
+def test_what_a_page_says_is_in_its_folder_is_there(name):
+    listed = re.findall(r"`([\w/.]+(?:\.py|/))`", PAGES[name].partition("## In this folder")[2])
+    assert len(listed) >= 3
+    for entry in listed:
+        assert (ROOT / name).parent.joinpath(entry).exists(), entry
