@@ -22,7 +22,7 @@ from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
-from hopfed.hopfield.site.named_owner import NamedOwner
+from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
 from hopfed.hopfield.site.released import Released
 
 NAMES = tuple(f"question {j}" for j in range(N))
@@ -34,8 +34,10 @@ def node(folder, rows, names, epsilon=None, **limits):
     rows = as_examples(rows, gaps=True)
     limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
     folder.mkdir(parents=True, exist_ok=True)
-    ledger, record = Ledger(folder / "privacy"), Released.of(folder / "released", rows)
-    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), tuple(names))
+    ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
+    rows, filed = as_recorded(rows, names, ledger, folder / "released")
+    record = Released.of(folder / "released", rows)
+    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), names, filed)
     adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 

@@ -1,11 +1,13 @@
-"""The folder for what outlives a process."""
+"""The folder for what outlives a process, and what its records have to be."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, LocalError
 
 HOME = "HOPFED_HOME"  # the variable that names it
 
@@ -16,3 +18,44 @@ def home() -> Path:
         return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
     except RuntimeError:  # whoever has no home folder
         raise ArgumentError(HOME, "given: this user has no home folder", "none") from None
+
+
+def require_no_lost_link(folder: Path) -> None:
+    """Refuse a folder that is a link to nothing, such as a disk that is not there.
+
+    A new, empty folder in its place would know nothing of what the one that is lost holds.
+
+    Parameters
+    ----------
+    folder : such as one with records of what was released.
+
+    Raises
+    ------
+    LocalError : it is a link to nothing.
+    """
+    if folder.is_symlink() and not folder.exists():
+        raise LocalError(
+            f"{folder}: a link to what is not there, so nobody knows what was released: put it back"
+        )
+
+
+def parse_record(text: str | bytes) -> Any:
+    """Return the content of a record in JSON.
+
+    Raises
+    ------
+    ValueError : it is damaged, or says a key twice, of which readers take one or the other.
+
+    Examples
+    --------
+    >>> parse_record('{"numbers": 3}')
+    {'numbers': 3}
+    """
+    return json.loads(text, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key that is there twice")
+    return made

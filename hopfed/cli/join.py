@@ -134,6 +134,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
         _check_apart(rows, limits)
     names = () if is_made_up(table.columns) else table.columns
+    rows, filed = _as_recorded(rows, names)
     if dry_run:
         if names:
             out.print(TRAVELS)
@@ -149,7 +150,16 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     for name in TRUST if limits.trust_server else ():
         if getattr(limits, name):
             say(TRUST[name])
-    _join(rows, names, limits, **options)
+    _join(rows, names, filed, limits, **options)
+
+
+def _as_recorded(rows: Any, names: tuple[str, ...]) -> Any:
+    """Put columns in the order in which the records of this home know them."""
+    from hopfed._lib.home_folder import home
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.named_owner import as_recorded
+
+    return as_recorded(rows, names, Ledger(home() / "privacy"), home() / "released")
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
@@ -251,6 +261,7 @@ def _check_apart(rows: Any, limits: Any) -> None:
 def _join(
     rows: Any,
     names: tuple[str, ...],
+    filed: np.ndarray | None,
     limits: Any,
     *,
     server: str,
@@ -282,7 +293,7 @@ def _join(
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
-    joined = Joined(NamedOwner(owner, names), say)
+    joined = Joined(NamedOwner(owner, names, filed), say)
     node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")

@@ -4,7 +4,8 @@ A file is written whole or not at all. In a .csv, a text that a spreadsheet woul
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
 a tab or a carriage return and is not a number, as names of columns and rows of strangers may, also
 with a sign of full width, or behind characters that have no width; or that has such a piece after a
-semicolon or a tab, at which many a spreadsheet splits the line.
+semicolon or a tab, at which many a spreadsheet splits the line, or after the end of a line in the
+text. A carriage return in a text is written as a line feed, which is quoted.
 Elsewhere texts are as they are; nothing there calculates.
 """
 
@@ -39,7 +40,7 @@ _NO_WIDTH = (
     "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
 )
 _FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-_SPLIT = re.compile(r"([;\t])")
+_SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -178,7 +179,8 @@ def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates.
 
     Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
-    what follows one is a cell of its own.
+    what follows one is a cell of its own. So it may be with ends of lines; those with a carriage
+    return become line feeds, for `csv` writes a cell with a carriage return without quotes.
 
     Parameters
     ----------
@@ -188,7 +190,10 @@ def text_cell(text: str) -> str:
     --------
     >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b")]
     ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b']
+    >>> text_cell("tea\\r=cmd()")
+    "tea\\n'=cmd()"
     """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     if _is_formula(text):
         text = f"'{text}"
     parts = _SPLIT.split(text)

@@ -1,6 +1,7 @@
 """Results as .csv, .json, .parquet and .h5: whole, harmless, and read back as they were."""
 
 import csv
+import io
 import json
 import re
 
@@ -18,6 +19,22 @@ COLUMNS = [
     ("archetype", [1, 2, None, 3, 1, 1, 1, 1]),
     ("probability", np.array([0.1, 1 / 3, 0.5, 1, 1e-12, 0.25, np.nan, -0.5])),
 ]
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\r \r"])
+def test_no_line_of_a_csv_begins_with_a_formula(tmp_path, end):
+    """A carriage return in a name was written without quotes: to many a program it ends a line."""
+    name = f"tea{end}=cmd|' /C calc'!A0"
+    columns = [(name, [f"row{end}@me", "yes"]), ("b", [1, 2])]
+    writers.write(tmp_path / "a.csv", columns)
+    with writers.writing(tmp_path / "b.csv") as add:
+        add(columns)
+    for file in ("a.csv", "b.csv"):
+        text = (tmp_path / file).read_bytes().decode()
+        assert "\r" not in text
+        assert not any(line.lstrip(' "').startswith(("=", "@")) for line in text.splitlines())
+        read = list(csv.reader(io.StringIO(text, newline="")))
+        assert [len(row) for row in read] == [2, 2, 2]
 
 
 def test_a_csv_is_read_back_and_holds_no_formula(tmp_path):

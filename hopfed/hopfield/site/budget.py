@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -44,6 +43,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hopfed._lib.home_folder import parse_record, require_no_lost_link
 from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
@@ -141,6 +141,10 @@ class Ledger:
 
     folder: Path
     look: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a folder that is not there any more."""
+        require_no_lost_link(self.folder)
 
     def terms(self, rows: Rows) -> Terms | None:
         """Terms on which these rows (M, N) were released, as this data set; None if they were not.
@@ -316,7 +320,7 @@ class Ledger:
 
     def _read_ledger(self) -> tuple[str, list[Released]]:
         try:
-            found = json.loads(self._ledger.read_bytes())
+            found = parse_record(self._ledger.read_bytes())
             return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
         except OSError as error:
             raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
@@ -333,17 +337,8 @@ class Ledger:
         """Write a file of mode 0600 whole, and wait until it is on the disk."""
         if self.look:
             return
-        with replacing(path) as temporary:
-            temporary.chmod(0o600)
-            with open(temporary, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(path, private=True, durable=True) as temporary:
+            temporary.write_text(text)
 
 
 def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:

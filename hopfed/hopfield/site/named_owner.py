@@ -1,15 +1,17 @@
 """The owner of a table with names of columns: answers in the order in which a server asks for them.
 
-Whatever order that is, the owner's records are those of its rows as they lie in the file, and so is
-its noise: it is made for the columns as they lie there, and put in order afterwards, so that a
-server that asks in another order gets the same bits in another order. Answers without noise are
-computed from rows whose columns are in order.
+Whatever order that is, and whatever order a file has them in, the owner's records are those of its
+rows with the columns sorted by name, and so is its noise: it is made for the columns in that order,
+and put in the server's afterwards, so that a server that asks in another order, or an owner who
+saves the table in another one, gets the same bits in another order. Answers without noise are
+computed from rows whose columns are in the server's order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,9 @@ from hopfed.hopfield.headers import (
     read_names,
 )
 from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.released import Released
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import with_gaps
 
@@ -42,8 +46,10 @@ class NamedOwner:
 
     Attributes
     ----------
-    owner : of rows as they lie in the file.
-    names : of their columns; none where they have none.
+    owner : of rows as its records know them, see `as_recorded`.
+    names : of the columns of the file; none where they have none.
+    filed : (n,) where each column of the file is among those of the rows; None where both are in
+        one order.
 
     Examples
     --------
@@ -57,10 +63,11 @@ class NamedOwner:
 
     owner: Owner
     names: tuple[str, ...] = ()
+    filed: np.ndarray | None = None
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def places(self, told: Message, run: str, gaps: bool = False) -> np.ndarray | None:
-        """Where the columns of a federation are in the file; None where they are in its order.
+        """Where the columns of a federation are among the rows'; None where in the same order.
 
         Parameters
         ----------
@@ -72,6 +79,12 @@ class NamedOwner:
         ------
         OtherColumnsError : they are others.
         """
+        found = self._places_in_file(told, run, gaps)
+        if self.filed is None:
+            return found
+        return self.filed if found is None else np.where(found < 0, -1, self.filed[found])
+
+    def _places_in_file(self, told: Message, run: str, gaps: bool) -> np.ndarray | None:
         return places_of(self.names, self.owner.rows.shape[1], told, run, gaps)
 
     def order(self, told: Message, run: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -83,7 +96,7 @@ class NamedOwner:
         ----------
         told, run : as for `places`.
         """
-        places = self.places(told, run, gaps=True)
+        places = self._places_in_file(told, run, gaps=True)
         known = read_names(told) if kind_of(told) == "names" else None
         if places is None:
             return np.arange(self.owner.rows.shape[1]), self.names or known
@@ -105,14 +118,15 @@ class NamedOwner:
         places = self.places(told, run, self._may_lack(method))
         if places is None:
             return self.owner.adapt(method)
+        by_name = kind_of(told) in ("names", "sorted")
         if isinstance(method, (PrivateFederation, PrivateClasses)):
             if method.n_sites != len(places):
-                raise DataError(f"{len(places):,} columns are named, of {method.n_sites:,}")
+                raise DataError(f"{len(places):,} columns, where {method.n_sites:,} are asked for")
             own = replace(method, n_sites=self.owner.rows.shape[1])
-            return ByName(self.owner.adapt(own), method, places)
+            return InOrder(self.owner.adapt(own), by_name, method, places)
         if self.owner.ledger is not None and self.owner.ledger.holds(self.owner.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
-        return ByName(replace(self.owner, rows=self._laid_out(places)).adapt(method))
+        return InOrder(replace(self.owner, rows=self._laid_out(places)).adapt(method), by_name)
 
     def _may_lack(self, method: Method) -> bool:
         """Whether columns may be absent: about classes that the owner answers, and not else.
@@ -141,17 +155,19 @@ class NamedOwner:
 
 
 @dataclass(frozen=True)
-class ByName:
-    """A client whose columns were found by name, and that says so.
+class InOrder:
+    """A client whose answers are put in the order of the server's columns.
 
     Attributes
     ----------
     client : answers.
+    by_name : whether its columns were found by name, which it says.
     noisy : the method of the server, where the client's own columns are not yet in its order.
     places : (N,) where they are.
     """
 
     client: Any
+    by_name: bool
     noisy: Noisy | None = None
     places: np.ndarray | None = field(default=None, repr=False)
 
@@ -164,15 +180,15 @@ class ByName:
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer the server."""
+        said = {BY_NAME: 1.0} if self.by_name else {}
         if self.noisy is None or self.places is None:
             state, up, _ = self.client.client_step(state, down, context)
-            return state, up, {BY_NAME: 1.0}
+            return state, up, said
         state, up, _ = self.client.client_step(state, self._asked(down), context)
-        told = {name: self._in_order(name, array) for name, array in up.items()}
-        return state, told, {BY_NAME: 1.0}
+        return state, {name: self._in_order(name, array) for name, array in up.items()}, said
 
     def _asked(self, down: Message) -> Message:
-        """Return what the server said, of the columns as they lie in the file."""
+        """Return what the server said, of the columns as the rows have them."""
         if not isinstance(self.noisy, PrivateClasses) or "means" not in down:
             return down
         means, places = down["means"], self.places
@@ -192,6 +208,33 @@ class ByName:
         if name not in ("signed", "seen"):
             return array
         return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
+
+
+def as_recorded(
+    rows: PackedBits | MaskedBits, names: tuple[str, ...], ledger: Ledger, records: Path
+) -> tuple[PackedBits | MaskedBits, np.ndarray | None]:
+    """Rows with their columns as the records of an owner know them: sorted by name.
+
+    Rows that left with their columns as a file has them, before this rule was made, stay so.
+
+    Parameters
+    ----------
+    rows : as they lie in the file.
+    names : of their columns; none where they have none.
+    ledger : of the owner.
+    records : folder of what was released without noise.
+
+    Returns
+    -------
+    rows, filed : the rows; where each column of the file is among theirs, None where it stays.
+    """
+    order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
+    if (order == np.arange(len(order))).all():
+        return rows, None
+    look = replace(ledger, look=True)
+    if look.holds(rows) or Released.of(records, rows, look=True).rounds is not None:
+        return rows, None
+    return laid_out(rows, order), np.argsort(order)
 
 
 def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | MaskedBits:

@@ -12,7 +12,6 @@ sends both tells their difference.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.home_folder import parse_record, require_no_lost_link
 from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, LocalError
@@ -91,6 +91,7 @@ class Released:
     @classmethod
     def of(cls, folder: Path, rows: PackedBits | MaskedBits, look: bool = False) -> Released:
         """Return the record of these rows among those in `folder`; only a copy, to `look` at."""
+        require_no_lost_link(folder)
         held = {"rows": rows.words} if isinstance(rows, PackedBits) else _planes(rows)
         name = digest({**held, "columns": np.array(rows.n)}).hex()
         found = cls(folder / f"{name}.json")
@@ -180,8 +181,12 @@ class Released:
         if self.path is None or not self.path.is_file():
             return self._held
         try:
-            held = json.loads(self.path.read_text())
-            sound = type(held["rounds"]) is int and all(map(_is_batch, held["batches"].items()))
+            held = parse_record(self.path.read_text())
+            sound = (
+                type(held["rounds"]) is int
+                and held["rounds"] > 0
+                and all(map(_is_batch, held["batches"].items()))
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
             sound = False
         if not sound:  # for the owner alone: by its name a guess of the rows could be confirmed
@@ -195,12 +200,8 @@ class Released:
         self._held = held
         if self.path is None:
             return
-        with replacing(self.path) as temporary:
-            os.chmod(temporary, 0o600)
-            with open(temporary, "w") as file:
-                json.dump(held, file)
-                file.flush()
-                os.fsync(file.fileno())
+        with replacing(self.path, private=True, durable=True) as temporary:
+            temporary.write_text(json.dumps(held))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -217,7 +218,9 @@ def _is_batch(entry: tuple[str, Any]) -> bool:
         type(each) is list and len(each) == 3 and all(type(word) is str for word in each)
         for each in answers
     )
-    return number.isdecimal() and type(batch["numbers"]) is int and triples
+    return (
+        number.isdecimal() and type(batch["numbers"]) is int and batch["numbers"] >= 0 and triples
+    )
 
 
 def _planes(rows: MaskedBits) -> dict[str, np.ndarray]:

@@ -292,7 +292,7 @@ def test_a_home_that_cannot_be_used_is_one_line(tmp_path):
 
 def test_it_is_on_the_disk_before_anything_can_be_sent(ledger, monkeypatch):
     acts, fsync, swap = [], os.fsync, os.replace
-    monkeypatch.setattr(budget.os, "fsync", lambda fd: (acts.append("fsync"), fsync(fd)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (acts.append("fsync"), fsync(fd)))
 
     def replaced(source, target):
         acts.append(Path(target).name)

@@ -1,0 +1,108 @@
+"""What the seventeenth attack did to tables in another order, and to what a home holds."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from asking import N, method, refused, signs
+from named_owners import NAMES, ORDER, node, put
+
+from hopfed.data.batches import Elsewhere
+from hopfed.data.readers import as_examples
+from hopfed.errors import LocalError
+from hopfed.hopfield.headers import digest_of, told_names
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.named_owner import as_recorded
+from hopfed.hopfield.site.released import Allowance, Question, Released
+
+NOISY = PrivateFederation(Elsewhere(), N, 4.0)
+SORTED = {"sorted": digest_of(sorted(NAMES), "run")}
+MIXED = tuple(map(str, np.array(NAMES)[ORDER]))
+
+
+@pytest.mark.parametrize("told", [told_names(NAMES), SORTED], ids=["names", "digests"])
+def test_a_table_whose_columns_are_moved_has_no_fresh_noise(tmp_path, told):
+    rows = signs(400)
+    first = put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, told)
+    second = put(node(tmp_path, rows[:, ORDER], MIXED, epsilon=4.0), NOISY, told)
+    assert not first.fault, first.reason
+    np.testing.assert_array_equal(first.up["counts"], second.up["counts"])
+    assert len(json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]) == 1
+
+
+def test_nor_does_it_leave_exactly_what_left_with_noise(tmp_path):
+    rows = signs(400)
+    assert not put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, SORTED).fault
+    moved = node(tmp_path, rows[:, ORDER], MIXED, smallest_set=1)
+    for told in ({}, SORTED, told_names(MIXED), {"ordered": digest_of(MIXED, "run")}):
+        refused(put(moved, method(), told), "have a privacy budget")
+
+
+def test_a_table_in_two_orders_has_one_record(tmp_path):
+    rows = signs()
+    for table, names in ((rows, NAMES), (rows[:, ORDER], MIXED)):
+        assert not put(node(tmp_path, table, names, smallest_set=1), method(), SORTED).fault
+    assert len(list((tmp_path / "released").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("told", [{}, {"ordered": digest_of(MIXED, "run")}], ids=["", "ordered"])
+def test_where_columns_go_by_place_answers_are_of_the_file(tmp_path, told):
+    rows = signs(400)[:, ORDER]
+    exact = put(node(tmp_path / "exact", rows, MIXED, smallest_set=1), method(), told)
+    np.testing.assert_array_equal(exact.up["columns"], rows.sum(axis=0))
+    assert "by_name" not in exact.metrics
+    noisy = put(node(tmp_path / "noisy", rows, MIXED, epsilon=4.0), NOISY, told)
+    named = put(node(tmp_path / "noisy", rows, MIXED, epsilon=4.0), NOISY, told_names(MIXED))
+    np.testing.assert_array_equal(noisy.up["counts"], named.up["counts"])
+    assert "by_name" in named.metrics
+    assert "by_name" not in noisy.metrics
+
+
+def test_what_left_before_columns_were_sorted_keeps_its_record(tmp_path):
+    rows, ledger = as_examples(signs()[:, ORDER]), Ledger(tmp_path / "privacy")
+    assert as_recorded(rows, MIXED, ledger, tmp_path / "released")[1] is not None
+    Released.of(tmp_path / "released", rows).deal(1)
+    assert as_recorded(rows, MIXED, ledger, tmp_path / "released") == (rows, None)
+    assert as_recorded(rows, MIXED, ledger, tmp_path / "elsewhere")[1] is not None
+    ledger.charge(rows, Terms(1.0, 1e-5))
+    assert as_recorded(rows, MIXED, ledger, tmp_path / "elsewhere") == (rows, None)
+
+
+def test_rows_without_names_stay_as_they_are(tmp_path):
+    rows = as_examples(signs())
+    assert as_recorded(rows, (), Ledger(tmp_path), tmp_path) == (rows, None)
+
+
+@pytest.mark.parametrize("lost", ["privacy", "released"])
+def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path, lost):
+    os.symlink(tmp_path / "gone", tmp_path / lost)
+    opened = {"privacy": Ledger, "released": lambda p: Released.of(p, as_examples(signs()))}
+    with pytest.raises(LocalError, match="a link to what is not there"):
+        opened[lost](tmp_path / lost)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize(
+    ("of", "into"),
+    [('"numbers": 4', '"numbers": -4'), ('"rounds": 1', '"rounds": 2, "rounds": 1')],
+)
+def test_a_record_that_says_what_no_record_says_is_damaged(tmp_path, of, into):
+    record = Released.of(tmp_path, as_examples(signs()))
+    allowance = Allowance(10, {})
+    record.add(Question(1, 0, "operators", "a", 4), allowance, "the answer")
+    text = record.path.read_text()
+    assert of in text
+    record.path.write_text(text.replace(of, into))
+    with pytest.raises(LocalError, match="damaged"):
+        record.check(Question(1, 0, "operators", "b", 4), allowance)
+
+
+def test_a_ledger_that_says_a_thing_twice_is_damaged(tmp_path):
+    rows, ledger = as_examples(signs()), Ledger(tmp_path)
+    ledger.charge(rows, Terms(1.0, 1e-5))
+    path = tmp_path / "ledger"
+    path.write_text(path.read_text()[:-1] + ', "released": []}')
+    with pytest.raises(LocalError, match="damaged"):
+        ledger.charge(rows, Terms(0.5, 1e-5))
