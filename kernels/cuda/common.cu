@@ -69,6 +69,10 @@ __device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, 
     for (int i = 0; i < each && i < left; ++i) out[i] = number<U>((up >> i) & 1, (there >> i) & 1);
 }
 
+struct __align__(16) Four {  // read at once
+    float x[4];
+};
+
 #define SPREAD 4  // times that a thread does so, a block of threads apart
 
 #ifdef __CUDACC__
