@@ -87,6 +87,26 @@ __device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
+
+// Start to copy 8 or 16 bytes from global to shared memory, both at multiples of as many; 0 where
+// there are none. They have come when this thread has waited, for others after a barrier besides.
+template <int BYTES>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    u32 at = (u32)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
+#endif
+}
+__device__ __forceinline__ void copies_wait() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 #endif
 
 #endif

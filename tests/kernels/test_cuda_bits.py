@@ -100,6 +100,19 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, method):
     np.testing.assert_array_equal(gram.cross_gram(p, q, method).get(), reference.cross_gram(x, y))
 
 
+@pytest.mark.parametrize("words", [1, 2, 7, 8, 9, 16, 18, 25])
+def test_words_that_come_while_others_are_multiplied(device, words):
+    """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
+    x, y = signs((130, 64 * words - 5)), signs((70, 64 * words - 5), 1)
+    p, q = (bits.pack(device.xp.asarray(rows)) for rows in (x, y))
+    if words == 18:  # rows of 16 bytes that start elsewhere
+        held = device.xp.zeros(1 + p.words.size, np.uint64)
+        held[1:] = p.words.reshape(-1)
+        p = bits.DevicePacked(held[1:].reshape(p.words.shape), p.n)
+    got = gram.cross_gram(p, q, "bits")
+    np.testing.assert_array_equal(got.get(), reference.cross_gram(x, y))
+
+
 def test_second_moments(device):
     for shape in ((1, 1), (40, 30), (7, 130)):
         x = signs(shape)

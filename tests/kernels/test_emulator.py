@@ -137,6 +137,18 @@ def test_a_barrier_less_is_noticed(without):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("left_out", ["gram:2", "gram:3"])
+def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
+    """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
+    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 1_300))
+    from hopfed.kernels.cuda import bits, gram
+
+    without(left_out)
+    found = gram.gram(bits.pack(Emulated(order=order).xp.asarray(x)), "bits").get()
+    assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_threads_that_pass_a_barrier_by_are_an_error(without, order):
     """Without the last barrier of a sweep the counts are reset before all have read them."""
     from hopfed.kernels.cuda import layered
