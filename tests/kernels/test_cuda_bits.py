@@ -136,6 +136,27 @@ def test_the_fastest_way_is_measured_once(device, monkeypatch):
     assert gram.fastest(device) == found
 
 
+def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
+    monkeypatch.setattr(gram, "_fastest", {})
+    seen, seconds = [], device.seconds
+
+    def timed(work):
+        shape = work.__closure__ and [c.cell_contents for c in work.__closure__]
+        seen.append(max(x.shape[0] for x in shape if isinstance(x, bits.DevicePacked)))
+        return {16: 2.0, 4: 1.0, 1: 3.0}[device.trial[0] // seen[-1]] + len(seen) % 3
+
+    monkeypatch.setattr(device, "seconds", timed)
+    most = device.trial[0]
+    for rows in (1, most // 16, most // 16 + 1, most // 4, most, 9 * most, None):
+        gram.fastest(device, rows=rows)
+    assert seen == [most // 16] * 3 + [most // 4] * 3 + [most] * 3
+    monkeypatch.setattr(device, "seconds", seconds)
+    p = bits.pack(device.xp.asarray(signs((3, 9))))
+    monkeypatch.setattr(gram, "_fastest", {(device.name, device.ordinal, False, most // 16): "x"})
+    with pytest.raises(KeyError, match="x"):
+        gram.gram(p)
+
+
 def test_gram_arguments(device):
     p = bits.pack(device.xp.asarray(signs((4, 9))))
     with pytest.raises(ArgumentError, match="method must be"):
