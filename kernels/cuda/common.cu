@@ -72,6 +72,9 @@ __device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, 
 struct __align__(16) Four {  // read at once
     float x[4];
 };
+struct __align__(16) Two {  // the same
+    u64 x[2];
+};
 
 #define SPREAD 4  // times that a thread does so, a block of threads apart
 

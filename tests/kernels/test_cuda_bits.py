@@ -67,6 +67,20 @@ def test_every_byte_is_told_from_every_other(device, width):
             bits.pack(there)
 
 
+@pytest.mark.parametrize("shape", [(256, 256), (257, 640), (300, 590), (1100, 70), (2050, 128)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_tiles_of_bits_are_turned_and_counted(device, shape, offset):
+    """Of rows in pairs of words and in single ones, some of which start between pairs."""
+    x = signs(shape)
+    p = bits.pack(device.xp.asarray(x))
+    held = device.xp.zeros(offset + p.words.size, np.uint64)
+    held[offset:] = p.words.reshape(-1)
+    p = bits.DevicePacked(held[offset:].reshape(p.words.shape), p.n)
+    wanted = kernels.transpose(kernels.pack(x)).words
+    np.testing.assert_array_equal(bits.transpose(p).words.get(), wanted)
+    np.testing.assert_array_equal(bits.column_sums(p).get(), x.sum(axis=0, dtype=np.int64))
+
+
 def test_packing_refuses_what_the_cpu_refuses(device):
     for bad, value in ((2, 2), (0, 0), (np.nan, np.nan)):
         x = signs((5, 70)).astype(np.float64)

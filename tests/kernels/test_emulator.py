@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 TESTS = os.path.dirname(__file__)
 FILES = {  # module -> tests of its kernels
+    "bits": "test_cuda_bits.py",
     "gram": "test_cuda_bits.py",
     "planes": "test_cuda_planes.py",
     "heatbath": "test_cuda_dynamics.py",
