@@ -40,7 +40,8 @@ from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.kernels import MaskedBits
 from hopfed.recovery.answers import energies, explains, nearest, some
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
-from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
+from hopfed.spectral.device_matrices import Wanted
+from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.operators import (
     DenseOperator,

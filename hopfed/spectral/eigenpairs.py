@@ -9,23 +9,26 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   applied, as over a federation, where every product is one exchange.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. Each library's own solver is asked.
+to the host, where rank rules count them. On a device the basis of an iteration is restarted, and
+its small projected matrix is on the host (`hopfed.spectral.restarted_krylov`); a library's solver
+of whole matrices is asked where these are small or most of the vectors are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
+from hopfed.spectral.device_matrices import Leading, Wanted, all_pairs, counted, top
+from hopfed.spectral.gauge import canonical_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import inner_products, transposed_times
+from hopfed.spectral.restarted_krylov import drawn_signs, leading_pairs
+from hopfed.spectral.rows import Bits, inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tall_matrices import independent, inner, outer
 from hopfed.spectral.tridiagonal import Tridiagonal
@@ -37,8 +40,6 @@ EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its product
 
 SHORT = 1e-6  # part of the longest direction of a block below which one is left out
 ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
-
-Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
 
 
 @dataclass(frozen=True)
@@ -156,12 +157,17 @@ def _choose(operator: HebbianOperator) -> str:
 
 def _gram(operator: FactorOperator, wanted: Wanted) -> Spectrum:
     xp = namespace(operator.weights)
+    found = _leading(_products_of_rows(operator), wanted)
     root = xp.sqrt(operator.weights / operator.mass)
-    G = inner_products(operator.rows)
-    G *= root[:, None] * root[None, :]
-    found = _leading(G, wanted)
     lift = root[:, None] * found.vectors / xp.sqrt(found.there)
     return _checked(operator, found, transposed_times(operator.rows, lift), "gram")
+
+
+def _products_of_rows(operator: FactorOperator) -> Array:
+    root = namespace(operator.weights).sqrt(operator.weights / operator.mass)
+    G = inner_products(operator.rows)
+    G *= root[:, None] * root[None, :]
+    return G
 
 
 def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
@@ -171,57 +177,54 @@ def _dense(operator: HebbianOperator, wanted: Wanted) -> Spectrum:
     return _checked(operator, found, vectors, "dense")
 
 
-class _Leading(NamedTuple):
-    """Eigenpairs of a small matrix."""
-
-    values: np.ndarray  # on the host, descending
-    there: Array  # (k,) those of the vectors, where these are
-    vectors: Array  # of the k that are wanted
-    iterated: str | None = None  # status of an iteration; None where all values were computed
-
-
-def _leading(A: Array, wanted: Wanted) -> _Leading:
+def _leading(A: Array, wanted: Wanted) -> Leading:
     """Eigenpairs of `A`: all eigenvalues up to FULL_LIMIT, beyond the leading ones by Krylov."""
     n = A.shape[0]
     if n > FULL_LIMIT:
         whole = DenseOperator(n, 1.0, 1.0, A)
         found = block_krylov(whole, wanted, tol=ITERATED_TOL, max_products=60)
         there = like(found.values[: found.vectors.shape[1]], found.vectors)
-        return _Leading(found.values, there, found.vectors, found.status)
+        return Leading(found.values, there, found.vectors, found.status)
     if not isinstance(A, np.ndarray):
-        return _all(A, wanted)
+        return all_pairs(A, wanted)
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
         reduced = Tridiagonal.of(A)
         values = reduced.values()
-        vectors = reduced.vectors(_count(wanted, values, True))
-    return _Leading(values, values[: vectors.shape[1]], vectors)
+        vectors = reduced.vectors(counted(wanted, values, True))
+    return Leading(values, values[: vectors.shape[1]], vectors)
 
 
-def _all(A: Array, wanted: Wanted) -> _Leading:
-    """Eigenpairs by a library that gives all vectors or none."""
-    xp = namespace(A)
-    if wanted == 0:
-        ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
-    else:
-        ascending, vectors = xp.linalg.eigh(A)
-    values = np.maximum(to_host(ascending)[::-1], 0.0)
-    count = _count(wanted, values, True)
-    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0, being wanted
-    return _Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
+def largest_value(operator: FactorOperator) -> float:
+    """Largest eigenvalue of an operator on a device, to about 1e-6 of itself.
+
+    The smaller of the two matrices is made, in single precision, where it is one to be made.
+    """
+    chosen = _choose(operator)
+    if chosen != "krylov":
+        A = _products_of_rows(operator) if chosen == "gram" else explicit(operator)
+        A = namespace(A).astype(A, namespace(A).float32)
+        return top(len(A), A.__matmul__, A)
+    return top(operator.n_sites, operator.matmat, operator.home)
 
 
-def _checked(operator: HebbianOperator, found: _Leading, vectors: Array, route: str) -> Spectrum:
+def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:
     """Attach residuals, measured by one product with the operator itself."""
     vectors, values, iterated = canonical_gauge(vectors), found.values, found.iterated
     xp, residuals = namespace(vectors), np.zeros(0)
+    single = False
     if vectors.shape[1]:
-        missed = operator.matmat(vectors) - vectors * found.there
+        # On a device products of bits with float32 are a quarter of the work of those in float64.
+        bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Bits)
+        single = bits and not isinstance(vectors, np.ndarray)
+        kind = xp.float32 if single else vectors.dtype
+        those, there = (xp.astype(x, kind, copy=False) for x in (vectors, found.there))
+        missed = operator.matmat(those) - those * there
         residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
     status = iterated or "converged"
     # Not "any above": a solver that failed on a device leaves NaN.
-    limit = 1e-4 if operator.home.dtype == xp.float32 else 1e-6
+    limit = 1e-4 if single or operator.home.dtype == xp.float32 else 1e-6
     if iterated is None and not (residuals <= limit * values[:1].max(initial=1.0)).all():
         status = f"residuals above {limit:g}: use route='krylov'"
     return Spectrum(
@@ -250,7 +253,8 @@ def block_krylov(
     """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
 
     Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
-    the first unwanted Ritz value, and the basis is at least twice as wide as their number.
+    the first unwanted Ritz value, and the basis is at least twice as wide as their number. On a
+    device the basis is restarted, and residuals follow from it (`restarted_krylov`).
 
     Parameters
     ----------
@@ -268,6 +272,10 @@ def block_krylov(
     """
     n, home = operator.n_sites, operator.home
     xp, width = namespace(home), min(width, n)
+    if not isinstance(home, np.ndarray):
+        return _restarted(
+            operator, wanted, stream(seed, "krylov", n), width, tol, max_products, start
+        )
     drawn = like(stream(seed, "krylov", n).standard_normal((n, width)), home)
     if start is not None:
         drawn = xp.concat([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
@@ -290,9 +298,7 @@ def block_krylov(
         if block.shape[1] == 0:
             break
     else:
-        status = (
-            f"{loose.sum()} of {k} pairs not converged in {products} products: raise max_products"
-        )
+        status = _unconverged(loose.sum(), k, products)
     whole = Q.shape[1] == n
     return Spectrum(
         values=values,
@@ -305,6 +311,49 @@ def block_krylov(
         products=products,
         status=status,
     )
+
+
+def _restarted(
+    operator: HebbianOperator,
+    wanted: Wanted,
+    rng: np.random.Generator,
+    width: int,
+    tol: float,
+    max_products: int,
+    start: Array | None,
+) -> Spectrum:
+    """`block_krylov` for a device; float32, but for a matrix of float64."""
+    n, home = operator.n_sites, operator.home
+    xp, double = namespace(home), home.dtype == namespace(home).float64
+    kind = xp.float64 if double and isinstance(operator, DenseOperator) else xp.float32
+    first = xp.astype(drawn_signs(n, width, rng, home), kind)
+    if start is not None:
+        beside = first[:, min(start.shape[1], width - 1) :]
+        first = xp.concat([xp.astype(start, kind), beside], axis=1)
+    floor = 1e-12 if kind == xp.float64 else 1e-5  # below this an eigenvalue is zero
+    found = leading_pairs(
+        operator.matmat,
+        first,
+        lambda values, whole: counted(wanted, values, whole, floor),
+        lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
+        max_products,
+    )
+    k, products = len(found.residuals), found.products
+    return Spectrum(
+        values=found.values,
+        vectors=canonical_gauge(xp.astype(found.vectors, xp.float64)),
+        residuals=found.residuals,
+        n_sites=n,
+        n_examples=operator.n_examples,
+        complete=found.whole,
+        route="krylov",
+        products=products,
+        status=_unconverged(found.loose, k, products) if found.loose else "converged",
+    )
+
+
+def _unconverged(loose: int, k: int, products: int) -> str:
+    return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
 
 
 def _grown(T: Array, columns: Array) -> Array:
@@ -322,7 +371,7 @@ def _ritz(Q: Array, CQ: Array, T: Array, wanted: Wanted) -> tuple[np.ndarray, Ar
     ascending, Y = xp.linalg.eigh(T)
     values, Y = np.maximum(to_host(ascending)[::-1], 0.0), xp.flip(Y, axis=1)
     single = 1e-5  # products are in single precision: below this an eigenvalue is zero
-    count = _count(wanted, values, Q.shape[1] == Q.shape[0], single)
+    count = counted(wanted, values, Q.shape[1] == Q.shape[0], single)
     Y = xp.astype(Y[:, :count], xp.float32)
     vectors = outer(Q, Y)
     missed = outer(CQ, Y) - vectors * like(values[:count], Y)
@@ -344,57 +393,3 @@ def _orthonormal_complement(Q: Array, block: Array, width: int) -> Array:
 def _longest(block: Array) -> float:
     """Length of the longest column."""
     return max(float(namespace(block).linalg.vector_norm(block, axis=0).max()), 1e-300)
-
-
-def _count(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
-    count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
-    if count < 0:
-        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
-    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
-
-
-def canonical_gauge(vectors: Array) -> Array:
-    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
-
-    Each column is flipped so that its product with the magnitudes of the first, taken in the
-    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
-    the data then flips the same rows of the result and changes nothing else, up to one sign.
-
-    Parameters
-    ----------
-    vectors : (N, k) eigenvectors in columns, the leading one first.
-
-    Examples
-    --------
-    >>> v = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    >>> canonical_gauge(v).tolist(), canonical_gauge(-v).tolist()
-    ([[0.8, -0.6], [-0.6, -0.8]], [[-0.8, 0.6], [0.6, 0.8]])
-    """
-    if vectors.shape[1] == 0:
-        return vectors
-    xp = namespace(vectors)
-    relative = vectors * site_gauge(vectors)[:, None]
-    largest = xp.argmax(xp.abs(relative), axis=0)
-    entries = xp.take_along_axis(relative, largest[None, :], axis=0)[0, :]
-    return vectors * _signs(entries)
-
-
-def site_gauge(vectors: Array) -> Array:
-    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness.
-
-    Parameters
-    ----------
-    vectors : (N, k) eigenvectors in columns, the leading one first.
-
-    Examples
-    --------
-    >>> site_gauge(np.array([[0.8, 0.6], [-0.6, 0.8]])).tolist()
-    [1.0, -1.0]
-    """
-    return _signs(vectors[:, 0])
-
-
-def _signs(x: Array) -> Array:
-    """Signs as float64; that of 0 is +1."""
-    xp = namespace(x)
-    return 2 * xp.astype(x >= 0, xp.float64) - 1

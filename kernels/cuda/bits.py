@@ -14,6 +14,7 @@ from hopfed.kernels.bits import WORD, PackedBits, as_int8, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
+COUNTED = 1024  # rows that a block counts, 4 for each thread
 UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
 UNPACKED_TYPES = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
 
@@ -150,12 +151,12 @@ def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:
 
 
 def transpose(p: DevicePacked) -> DevicePacked:
-    """Return the (N, M) transpose, by 64 x 64 blocks of bits."""
+    """Return the (N, M) transpose, by 256 x 256 blocks of bits."""
     m, n = check_packed("p", p).shape
-    words = p.device.xp.zeros((n, n_words(m)), np.uint64)
+    words = p.device.xp.empty((n, n_words(m)), np.uint64)
     if words.size:
         args = (p.words, np.int64(m), np.int64(n), words)
-        grid = blocks(n_words(m) * n_words(n), WARPS)
+        grid = (-(-m // BLOCK) * -(-n // BLOCK), 1)
         p.device.launch("bits", "transpose_bits", grid, args)
     return DevicePacked(words, m)
 
@@ -165,9 +166,9 @@ def column_sums(p: DevicePacked) -> Any:
     m, n = check_packed("p", p).shape
     counts = p.device.xp.zeros(n, np.uint64)
     if p.words.size:
-        rows = max(256, -(-m // 60_000))  # the second side of a grid is at most 65,535
+        rows = max(COUNTED, -(-m // 60_000))  # the second side of a grid is at most 65,535
         args = (p.words, np.int64(m), np.int64(n), np.int64(rows), counts)
-        p.device.launch("bits", "count_columns", (n_words(n), -(-m // rows)), args)
+        p.device.launch("bits", "count_columns", (-(-n // BLOCK), -(-m // rows)), args)
     return 2 * counts.astype(np.int64) - m
 
 

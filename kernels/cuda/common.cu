@@ -69,6 +69,13 @@ __device__ __forceinline__ void spread(u64 up, u64 there, i64 left, bool whole, 
     for (int i = 0; i < each && i < left; ++i) out[i] = number<U>((up >> i) & 1, (there >> i) & 1);
 }
 
+struct __align__(16) Four {  // read at once
+    float x[4];
+};
+struct __align__(16) Two {  // the same
+    u64 x[2];
+};
+
 #define SPREAD 4  // times that a thread does so, a block of threads apart
 
 #ifdef __CUDACC__
@@ -81,6 +88,26 @@ __device__ __forceinline__ void mma_and(int c[4], const u32 a[4], const u32 b[2]
         "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+// Start to copy 8 or 16 bytes from global to shared memory, both at multiples of as many; 0 where
+// there are none. They have come when this thread has waited, for others after a barrier besides.
+template <int BYTES>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    u32 at = (u32)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                     :: "r"(at), "l"(from), "r"(bytes) : "memory");
+#endif
+}
+__device__ __forceinline__ void copies_wait() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
 #endif

@@ -58,29 +58,53 @@ extern "C" __global__ void __launch_bounds__(256) gram_popcount(
         }
 }
 
+// Start to copy the 8 words from `start` on of the rows of a block, those of a before those of b.
+template <int BYTES>
+__device__ __forceinline__ void stage(
+    u32 (*to)[PITCH], const u64* a, i64 ma, i64 row, const u64* b, i64 mb, i64 column, i64 n_words,
+    i64 start) {
+    const int each = BYTES / 8, pieces = 8 / each;
+    for (int id = threadIdx.x; id < (MMA_A + MMA_B) * pieces; id += 256) {
+        int r = id / pieces, k = id % pieces * each;
+        bool of_a = r < MMA_A;
+        i64 source = of_a ? row + r : column + r - MMA_A;
+        const u64* from = of_a ? a : b;
+        bool there = start + k < n_words && source < (of_a ? ma : mb);
+        if (there) from += source * n_words + start + k;
+        copy_async<BYTES>(to[r] + 2 * k, from, there);
+    }
+}
+
 // The same by matrix instructions; 256 threads, a warp has 32 x 32 entries. The words are read as
 // pairs of 32 bits; ones_a, ones_b are the set bits of each row.
+//
+// By the count, 8 words of all rows are 12 KB, 190 cycles from the second-level cache after some 600
+// of waiting, and 128 matrix instructions, 256 cycles at 2 for each. Three blocks on a processor hid
+// a part of that from each other; words that come while the ones before are multiplied, a barrier in
+// place of two, and 3 copies for a thread in place of 6 loads and 6 stores. Not yet measured.
 extern "C" __global__ void __launch_bounds__(256) gram_mma(
     const u64* a, i64 ma, const int* ones_a, const u64* b, i64 mb, const int* ones_b, i64 n_words,
     i64 n, int* out, int symmetric) {
-    __shared__ __align__(16) u32 left[MMA_A][PITCH];
-    __shared__ __align__(16) u32 right[MMA_B][PITCH];
+    __shared__ __align__(16) u32 staged[2][MMA_A + MMA_B][PITCH];
     i64 row = (i64)blockIdx.y * MMA_A, column = (i64)blockIdx.x * MMA_B;
     if (symmetric && column >= row + MMA_A) return;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     int top = warp / 2 * 32, side = warp % 2 * 32;
     int both[2][4][4] = {};
-    for (i64 start = 0; start < n_words; start += 8) {
-        for (int id = threadIdx.x; id < (MMA_A + MMA_B) * 8; id += 256) {
-            int r = id / 8, k = id % 8;
-            bool of_a = r < MMA_A;
-            i64 source = of_a ? row + r : column + r - MMA_A;
-            bool inside = start + k < n_words && source < (of_a ? ma : mb);
-            u64 word = inside ? (of_a ? a : b)[source * n_words + start + k] : 0;
-            u32* to = of_a ? left[r] : right[r - MMA_A];
-            *reinterpret_cast<u64*>(to + 2 * k) = word;
-        }
-        __syncthreads();
+    bool wide = n_words % 2 == 0 && (reinterpret_cast<u64>(a) | reinterpret_cast<u64>(b)) % 16 == 0;
+    auto begin = [&](int turn, i64 start) {
+        if (wide)
+            stage<16>(staged[turn], a, ma, row, b, mb, column, n_words, start);
+        else
+            stage<8>(staged[turn], a, ma, row, b, mb, column, n_words, start);
+    };
+    begin(0, 0);
+    int turn = 0;
+    for (i64 start = 0; start < n_words; start += 8, turn ^= 1) {
+        copies_wait();
+        __syncthreads();  // these words are there for all, and all have multiplied those before
+        if (start + 8 < n_words) begin(turn ^ 1, start + 8);
+        u32(*left)[PITCH] = staged[turn], (*right)[PITCH] = staged[turn] + MMA_A;
 #pragma unroll
         for (int k = 0; k < 16; k += 8) {
             u32 x[2][4], y[4][2];
@@ -99,7 +123,6 @@ extern "C" __global__ void __launch_bounds__(256) gram_mma(
 #pragma unroll
                 for (int j = 0; j < 4; ++j) mma_and(both[i][j], x[i], y[j]);
         }
-        __syncthreads();
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i)

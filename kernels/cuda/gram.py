@@ -3,12 +3,14 @@
 Three ways: "popcount" (exclusive-or and population count from shared-memory tiles), "bits" (the
 1-bit matrix instruction, with AND: Hopper has that one natively and builds XOR from two of it) and
 "int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores). Which is fastest depends
-on the chip, so it is measured once for each device. Rows with gaps have the first and the last.
+on the chip and on how many rows there are, so it is measured, once for each device and size of
+rows (`CLASSES`). Rows with gaps have the first and the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,8 @@ COLUMNS = 1 << 14  # columns unpacked at a time, where the rows are few
 LEAST = 1 << 8
 BLOCK_BYTES = 256 << 20  # unpacked at a time for arbitrary weights; as many once more, weighted
 TILE_BYTES = 256 << 20  # of the columns unpacked for one side of an int8 product
-_fastest: dict[Any, str] = {}  # by device, and whether there are gaps
+CLASSES = (16, 4, 1)  # parts of the rows of a trial: few fill a chip in one way, and not in another
+_fastest: dict[Any, str] = {}  # by device, whether there are gaps, and size of rows
 
 
 def gram(p: DevicePacked, method: str | None = None) -> Any:
@@ -51,7 +54,7 @@ def gram_accumulate(out: Any, p: DevicePacked, method: str | None = None) -> Non
     """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`."""
     m = check_packed("p", p).shape[0]
     check_out(p.device, out, m)
-    add(out, p, p, checked_method(p.device, method), symmetric=True)
+    add(out, p, p, checked_method(p.device, method, rows=m), symmetric=True)
 
 
 def check_out(device: Any, out: Any, m: int) -> None:
@@ -69,7 +72,8 @@ def cross_gram(a: DevicePacked, b: DevicePacked, method: str | None = None) -> A
         raise ArgumentError("b", f"of {a.n} columns like a", b.n)
     same_device(device, b=b.words)
     out = device.xp.zeros((len(a), len(b)), np.int32)
-    add(out, a, b, checked_method(device, method), symmetric=False)
+    rows = isqrt(len(a) * len(b))
+    add(out, a, b, checked_method(device, method, rows=rows), symmetric=False)
     return out
 
 
@@ -116,15 +120,20 @@ def weighted_sum(p: DevicePacked, weights: Any, unpacked: Callable[[slice], Any]
     return shrinking(device, "a weighted second moment", max(1, BLOCK_BYTES // (8 * n)), 1, work)
 
 
-def fastest(device: Any, gaps: bool = False) -> str:
-    """Way that is fastest on `device`, by one measurement that is kept."""
-    key = (device.name, device.ordinal, gaps)
+def fastest(device: Any, gaps: bool = False, rows: int | None = None) -> str:
+    """Way that is fastest on `device` for so many rows, by one measurement that is kept.
+
+    rows : of a and of b, or the root of their product; many when None.
+    """
+    most, columns = device.trial
+    sizes = [most // part for part in CLASSES]
+    size = next((size for size in sizes if rows is not None and rows <= size), most)
+    key = (device.name, device.ordinal, gaps, size)
     if key not in _fastest:
-        rows, columns = device.trial
         rng = np.random.default_rng(0)
-        words = rng.integers(0, 2**64, (rows, columns // WORD), dtype=np.uint64)
+        words = rng.integers(0, 2**64, (size, columns // WORD), dtype=np.uint64)
         p = DevicePacked(device.xp.asarray(words), columns)
-        out = device.xp.zeros((rows, rows), np.int32)
+        out = device.xp.zeros((size, size), np.int32)
         seen = (p, p) if gaps else None
         times = {
             way: device.seconds(lambda way=way: add(out, p, p, way, symmetric=True, seen=seen))
@@ -142,10 +151,12 @@ def available(device: Any, gaps: bool = False) -> tuple[str, ...]:
     return METHODS if device.capability >= 80 and not gaps else ("popcount", "int8")
 
 
-def checked_method(device: Any, method: str | None, gaps: bool = False) -> str:
+def checked_method(
+    device: Any, method: str | None, gaps: bool = False, rows: int | None = None
+) -> str:
     """Return `method` if the chip has it, the fastest one for None."""
     if method is None:
-        return fastest(device, gaps)
+        return fastest(device, gaps, rows)
     if method not in available(device, gaps):
         raise ArgumentError("method", f"one of {', '.join(available(device, gaps))}", repr(method))
     return method

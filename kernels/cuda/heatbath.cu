@@ -1,4 +1,5 @@
-// Serial heat bath on J = W W^T without its diagonal: one block of threads for each chain.
+// Serial heat bath on J = W W^T without its diagonal: one block of threads for each chain, or, of
+// thousands, one warp for four.
 //
 // As on the CPU, the fields of 32 sites are computed before any of them is visited; one warp then
 // visits them, a lane to a site: all are compared at once, the first that differs from its spin is
@@ -7,6 +8,7 @@
 
 #define SITES 32
 #define WARPS 4
+#define TOGETHER 4        // chains of a warp in heat_baths
 #define REFRESH_EVERY 64  // sweeps after which the coefficients are summed afresh
 #define CHECK_EVERY 4     // sweeps between two looks at the score
 
@@ -47,6 +49,28 @@ __device__ u32 visit(
     return flipped;
 }
 
+// Threshold of a site: of its draw, 0 when cold; a spin that is held is turned by no field.
+__device__ __forceinline__ float threshold(
+    i64 site, i64 n, i64 chain, float spin, int sweep, const float* lookup, u32 k0, u32 k1,
+    u32 stream, u32 first_sweep, u32 first_chain, int cold, const i8* held, float hold) {
+    if (site >= n) return 0;
+    if (hold > 0 && held[chain * n + site]) return spin > 0 ? -hold : hold;
+    if (cold) return 0;
+    u32 x[4] = {(u32)(site / 8), first_sweep + (u32)sweep, first_chain + (u32)chain, stream};
+    philox4x32(x, k0, k1);
+    return lookup[lane16(x, site % 8)];
+}
+
+// Entry k of a once the sites in `flipped` of a block have turned, and are now as in `up`.
+__device__ __forceinline__ float turned(
+    float total, u32 flipped, u32 up, const float* block, int rank, int k) {
+    for (u32 left = flipped; left; left &= left - 1) {
+        int j = __ffs(left) - 1;
+        total = fmaf((up >> j) & 1 ? 2.0f : -2.0f, block[j * rank + k], total);
+    }
+    return total;
+}
+
 // rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
 // of layout.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
 // shared memory: rank floats.
@@ -73,15 +97,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
             __syncthreads();
             if (warp == 0) {
                 i64 site = first + lane;
-                float limit = 0, spin = site < n ? s[site] : 1;
-                if (!cold && site < n) {
-                    u32 x[4] = {(u32)(site / 8), first_sweep + (u32)sweep,
-                                first_chain + (u32)chain, stream};
-                    philox4x32(x, k0, k1);
-                    limit = lookup[lane16(x, site % 8)];
-                }
-                if (hold > 0 && site < n && held[chain * n + site])
-                    limit = spin > 0 ? -hold : hold;  // no field turns it
+                float spin = site < n ? s[site] : 1;
+                float limit = threshold(site, n, chain, spin, sweep, lookup, k0, k1, stream,
+                                        first_sweep, first_chain, cold, held, hold);
                 for (int w = 1; w < WARPS; ++w) h += part[w][lane];
                 u32 now, mask = visit(
                     h, spin, diagonal[site], limit, beta, overlaps + first * SITES, &now);
@@ -94,15 +112,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
             __syncthreads();
             moved |= flipped != 0;
             if (flipped)
-                for (int k = threadIdx.x; k < rank; k += blockDim.x) {
-                    float total = a[k];
-                    for (u32 left = flipped; left; left &= left - 1) {
-                        int j = __ffs(left) - 1;
-                        float change = (up >> j) & 1 ? 2.0f : -2.0f;
-                        total = fmaf(change, rows[(first + j) * rank + k], total);
-                    }
-                    a[k] = total;
-                }
+                for (int k = threadIdx.x; k < rank; k += blockDim.x)
+                    a[k] = turned(a[k], flipped, up, rows + first * rank, rank, k);
             __syncthreads();
         }
         ++sweep;
@@ -124,4 +135,123 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
     }
 }
 
+// The same, to the bit, of `chains` chains, TOGETHER of them a warp. By the count: alone, a chain
+// reads every number of `columns` for one multiplication, 4 S N R bytes a sweep through the caches
+// (4.6 GB for S = 4,096, N = 2,000, R = 140), and one warp in four visits. Here a number is read for
+// TOGETHER of them, every warp visits, and nothing waits for another warp: 1.1 GB, and 8 warps on
+// each of 132 processors. Dynamic shared memory: TOGETHER rank floats. Not yet measured.
+
+// a of the chains in `which` afresh, in order of the sites as in sum_afresh.
+__device__ void sum_all_afresh(
+    const i8* state, i64 n, const float* rows, int rank, float* a, u32 which) {
+    __syncwarp();
+    for (int k = threadIdx.x; k < rank; k += 32) {
+        float total[TOGETHER] = {};
+        for (i64 i = 0; i < n; ++i) {
+            float x = rows[i * rank + k];
+#pragma unroll
+            for (int c = 0; c < TOGETHER; ++c)
+                if ((which >> c) & 1) total[c] = fmaf((float)state[c * n + i], x, total[c]);
+        }
+#pragma unroll
+        for (int c = 0; c < TOGETHER; ++c)
+            if ((which >> c) & 1) a[c * rank + k] = total[c];
+    }
+    __syncwarp();
+}
+
+// Fields of 32 sites, one for each lane, of all chains; `column` is at the lane's own. Of every
+// four terms of a sum each goes to its own part, as they go to the warps of heat_bath.
+__device__ __forceinline__ void fields(
+    const float* a, const float* column, int rank, int r, float h[TOGETHER]) {
+    float part[TOGETHER][WARPS] = {};
+    int k = 0;
+    for (; k + WARPS <= r; k += WARPS) {
+        float x[WARPS];
+#pragma unroll
+        for (int w = 0; w < WARPS; ++w) x[w] = column[(k + w) * SITES];
+#pragma unroll
+        for (int c = 0; c < TOGETHER; ++c) {
+            Four four = *reinterpret_cast<const Four*>(a + c * rank + k);
+#pragma unroll
+            for (int w = 0; w < WARPS; ++w) part[c][w] = fmaf(four.x[w], x[w], part[c][w]);
+        }
+    }
+#pragma unroll
+    for (int w = 0; w < WARPS - 1; ++w)
+        if (k + w < r) {
+            float x = column[(k + w) * SITES];
+#pragma unroll
+            for (int c = 0; c < TOGETHER; ++c)
+                part[c][w] = fmaf(a[c * rank + k + w], x, part[c][w]);
+        }
+#pragma unroll
+    for (int c = 0; c < TOGETHER; ++c) {
+        h[c] = part[c][0];
+#pragma unroll
+        for (int w = 1; w < WARPS; ++w) h[c] += part[c][w];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32) heat_baths(
+    i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
+    const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
+    u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
+    int cold, const i8* held, float hold, i64* used, double* score, u32* settled, i64 chains) {
+    DYNAMIC_SHARED(float, a);
+    int lane = threadIdx.x;
+    i64 chain = (i64)blockIdx.x * TOGETHER;
+    i8* s = state + chain * n;
+    u32 running = chains - chain < TOGETHER ? (1u << (chains - chain)) - 1 : (1u << TOGETHER) - 1;
+    for (int k = lane; k < TOGETHER * rank; k += 32) a[k] = 0;  // of chains that are not there
+    sum_all_afresh(s, n, rows, rank, a, running);
+    for (int sweep = 0; running;) {
+        u32 moved = 0, done = 0;
+        for (i64 first = 0; first < n; first += SITES) {
+            i64 site = first + lane;
+            float h[TOGETHER];
+            fields(a, columns + first * r + lane, rank, r, h);
+#pragma unroll
+            for (int c = 0; c < TOGETHER; ++c) {
+                if (!((running >> c) & 1)) continue;  // the whole warp
+                float spin = site < n ? s[c * n + site] : 1;
+                float limit = threshold(site, n, chain + c, spin, sweep, lookup, k0, k1, stream,
+                                        first_sweep, first_chain, cold, held, hold);
+                // All lanes have read a: the first ballot waits for their fields.
+                u32 up, flipped = visit(h[c], spin, diagonal[site], limit,
+                                        betas[(chain + c) * sweeps + sweep],
+                                        overlaps + first * SITES, &up);
+                if (!flipped) continue;
+                moved |= 1u << c;
+                if (site < n) s[c * n + site] = (up >> lane) & 1 ? 1 : -1;
+                float* mine = a + c * rank;
+                for (int k = lane; k < rank; k += 32)
+                    mine[k] = turned(mine[k], flipped, up, rows + first * rank, rank, k);
+            }
+            __syncwarp();
+        }
+        ++sweep;
+        for (int c = 0; c < TOGETHER; ++c) {
+            if (!((running >> c) & 1)) continue;
+            bool end = sweep == sweeps;
+            if (cold && !((moved >> c) & 1)) {
+                end = true;
+                if (lane == 0) settled[chain + c] = 1;
+            } else if (sweep % CHECK_EVERY == 0) {
+                end = end || score_of(a + c * rank, weights, rank, n) > (double)stop;
+            }
+            if (end) done |= 1u << c;
+        }
+        u32 afresh = sweep % REFRESH_EVERY == 0 ? running : done;
+        if (afresh) sum_all_afresh(s, n, rows, rank, a, afresh);
+        for (int c = lane; c < TOGETHER; c += 32)
+            if ((done >> c) & 1) {
+                used[chain + c] = sweep;
+                score[chain + c] = score_of(a + c * rank, weights, rank, n);
+            }
+        running &= ~done;
+    }
+}
+
 EXPORT(heat_bath)
+EXPORT(heat_baths)

@@ -1,5 +1,8 @@
 """Serial heat bath and descent on a device; `hopfed.kernels.heatbath` has the meaning.
 
+Of few chains each is a block of threads; of thousands four are a warp, with the same result to the
+bit, so that it does not depend on how chains are grouped into calls.
+
 Draws and the order of visits are those of the CPU. Fields are summed in another order, so a
 trajectory departs from the CPU's only where a draw falls between two roundings of a field: with
 rounding errors of ``eps sqrt(R) |W_i| |a|`` (eps = 6e-8) that is a fraction of about ``eps sqrt(R)
@@ -14,13 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cuda.device import device_of
+from hopfed.kernels.cuda.device import blocks, device_of
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
 from hopfed.kernels.heatbath import Descent, HeatBath
 from hopfed.kernels.layout import check_counters, check_held, check_schedule
 from hopfed.kernels.philox import thresholds
 
 THREADS = 128  # of a block, as in heatbath.cu
+TOGETHER = 4  # chains of a warp where there are many, as in heatbath.cu
+MANY = 4 * TOGETHER  # chains for each processor from which as many fill it with warps of their own
+ROOM = 24 << 10  # bytes of shared memory with which nine such warps fit a processor
 
 
 def heat_bath(
@@ -76,7 +82,7 @@ def _run(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
     held: np.ndarray, cold: bool,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Lay W out and run one block of threads for each chain."""
+    """Lay W out and run a block of threads for each chain, or for four of many."""
     device = device_of("state", state)
     xp = device.xp
     state = state.copy()
@@ -101,5 +107,10 @@ def _run(
         first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold),
         kept, np.float32(np.inf if held.size else 0), used, score, settled,
     )  # fmt: skip
-    device.launch("heatbath", "heat_bath", (n_chains, 1), args, THREADS, shared_bytes(device, rank))
+    if n_chains >= MANY * device.processors and 4 * TOGETHER * rank <= ROOM:
+        grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
+        device.launch("heatbath", "heat_baths", grid, (*args, np.int64(n_chains)), 32, room)
+    else:
+        room = shared_bytes(device, rank)
+        device.launch("heatbath", "heat_bath", (n_chains, 1), args, THREADS, room)
     return state, used, score, settled.astype(np.bool_)

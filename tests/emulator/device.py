@@ -48,7 +48,7 @@ KINDS = {
     "double": np.float64,
 }
 ORDER, WITHOUT = "HOPFED_EMULATED_ORDER", "HOPFED_EMULATED_WITHOUT"  # of the environment
-BARRIER = re.compile(r"__sync(threads|warp)\(\);")
+BARRIER = re.compile(r"(__sync(threads|warp)|copies_wait)\(\);")  # what threads wait for
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-x", "c++")
 
@@ -238,8 +238,11 @@ class Emulated:
         sizes = (ctypes.c_int * 2)(*grid)
         library = _library(module)
         library.set_order(self.order)
-        if not getattr(library, f"launch_{name}")(sizes, threads, shared, pointers):
+        done = getattr(library, f"launch_{name}")(sizes, threads, shared, pointers)
+        if done == 0:
             raise BackendError(f"{name}: some threads wait at a barrier that others passed by")
+        if done == 2:
+            raise BackendError(f"{name}: words are copied to or from where none start")
 
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
         """out (+)= op(a) op(b); int8 in int32, with the strides that cuBLAS asks for.

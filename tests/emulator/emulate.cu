@@ -3,9 +3,11 @@
 // A block runs as cooperative fibres, one for each thread, that change at barriers and warp
 // operations; blocks follow one another. Between two barriers a thread runs alone, in the order that
 // `set_order` chose, and shared memory is poisoned before every block, so a barrier that is missing
-// shows in the numbers. It tests indices, barriers and arithmetic, and knows nothing of speed.
+// shows in the numbers. What is copied meanwhile is poison until the thread that copies it waits for
+// it, when it comes as late as it may. It tests indices, barriers and arithmetic, and knows nothing of speed.
 // Blocks are one-dimensional, of whole warps. A thread that returns before the last barrier leaves
-// the others there for ever, which a launch answers with 0.
+// the others there for ever, which a launch answers with 0; with 2 it answers copies to or from
+// where there are none.
 #include "common.cu"
 
 #if !defined(__CUDACC__) && !defined(HOPFED_EMULATE)
@@ -51,6 +53,14 @@ static std::vector<Gate> warps;
 static std::vector<u64> slots;   // a value of each thread, for warp operations
 static std::vector<u32> words;   // six words of each thread, for the matrix instruction
 static std::vector<double> shared;
+struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+    bool there;
+};
+static std::vector<std::vector<Copy>> copies;  // of each thread, under way
+static bool crooked;  // one that starts or ends where it may not
 static Gate block;
 static jmp_buf scheduler;
 static int current;
@@ -155,6 +165,7 @@ static bool run_block(int threads) {
     poison();
     for (int i = 0; i < threads; ++i) {
         Fibre& f = fibres[i];
+        copies[i].clear();
         f.started = f.done = f.held = false;
         getcontext(&f.context);
         f.context.uc_stack.ss_sp = f.stack.data();
@@ -175,7 +186,7 @@ static bool run_block(int threads) {
 
 // Same arguments as cuLaunchKernel: the kernel's own come as pointers to their values.
 template <class K>
-static bool launch(K kernel, const int* grid, int threads, int bytes, void** args) {
+static int launch(K kernel, const int* grid, int threads, int bytes, void** args) {
     Launch<K>::kernel = kernel;
     Launch<K>::args = args;
     fibres.resize(threads);
@@ -183,6 +194,8 @@ static bool launch(K kernel, const int* grid, int threads, int bytes, void** arg
     warps.assign(threads / 32, Gate());
     slots.assign(threads, 0);
     words.assign(6 * threads, 0);
+    copies.resize(threads);
+    crooked = false;
     block = Gate();
     shared.resize(bytes / 8 + 1);
     gridDim = {unsigned(grid[0]), unsigned(grid[1]), 1};
@@ -190,9 +203,9 @@ static bool launch(K kernel, const int* grid, int threads, int bytes, void** arg
     for (unsigned y = 0; y < gridDim.y; ++y)
         for (unsigned x = 0; x < gridDim.x; ++x) {
             blockIdx = {x, y, 0};
-            if (!run_block<K>(threads)) return false;
+            if (!run_block<K>(threads)) return 0;
         }
-    return true;
+    return crooked ? 2 : 1;
 }
 }  // namespace emu
 
@@ -235,6 +248,21 @@ static inline u32 atomicOr(u32* cell, u32 value) {
     u32 old = *cell;
     *cell |= value;
     return old;
+}
+
+template <int BYTES>
+static inline void copy_async(void* to, const void* from, bool there) {
+    emu::crooked |= (reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from)) % BYTES != 0;
+    memset(to, 0xff, BYTES);
+    emu::copies[emu::current].push_back({to, from, BYTES, there});
+}
+static inline void copies_wait() {
+    for (const emu::Copy& copy : emu::copies[emu::current])
+        if (copy.there)
+            memcpy(copy.to, copy.from, copy.bytes);
+        else
+            memset(copy.to, 0, copy.bytes);
+    emu::copies[emu::current].clear();
 }
 
 // The matrix instruction, from its fragments as the PTX manual lays them out.

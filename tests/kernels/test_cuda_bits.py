@@ -67,6 +67,20 @@ def test_every_byte_is_told_from_every_other(device, width):
             bits.pack(there)
 
 
+@pytest.mark.parametrize("shape", [(256, 256), (257, 640), (300, 590), (1100, 70), (2050, 128)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_tiles_of_bits_are_turned_and_counted(device, shape, offset):
+    """Of rows in pairs of words and in single ones, some of which start between pairs."""
+    x = signs(shape)
+    p = bits.pack(device.xp.asarray(x))
+    held = device.xp.zeros(offset + p.words.size, np.uint64)
+    held[offset:] = p.words.reshape(-1)
+    p = bits.DevicePacked(held[offset:].reshape(p.words.shape), p.n)
+    wanted = kernels.transpose(kernels.pack(x)).words
+    np.testing.assert_array_equal(bits.transpose(p).words.get(), wanted)
+    np.testing.assert_array_equal(bits.column_sums(p).get(), x.sum(axis=0, dtype=np.int64))
+
+
 def test_packing_refuses_what_the_cpu_refuses(device):
     for bad, value in ((2, 2), (0, 0), (np.nan, np.nan)):
         x = signs((5, 70)).astype(np.float64)
@@ -100,6 +114,19 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, method):
     np.testing.assert_array_equal(gram.cross_gram(p, q, method).get(), reference.cross_gram(x, y))
 
 
+@pytest.mark.parametrize("words", [1, 2, 7, 8, 9, 16, 18, 25])
+def test_words_that_come_while_others_are_multiplied(device, words):
+    """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
+    x, y = signs((130, 64 * words - 5)), signs((70, 64 * words - 5), 1)
+    p, q = (bits.pack(device.xp.asarray(rows)) for rows in (x, y))
+    if words == 18:  # rows of 16 bytes that start elsewhere
+        held = device.xp.zeros(1 + p.words.size, np.uint64)
+        held[1:] = p.words.reshape(-1)
+        p = bits.DevicePacked(held[1:].reshape(p.words.shape), p.n)
+    got = gram.cross_gram(p, q, "bits")
+    np.testing.assert_array_equal(got.get(), reference.cross_gram(x, y))
+
+
 def test_second_moments(device):
     for shape in ((1, 1), (40, 30), (7, 130)):
         x = signs(shape)
@@ -121,6 +148,27 @@ def test_the_fastest_way_is_measured_once(device, monkeypatch):
     assert found in gram.METHODS
     monkeypatch.setattr(gram, "add", None)  # a second measurement would call it
     assert gram.fastest(device) == found
+
+
+def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
+    monkeypatch.setattr(gram, "_fastest", {})
+    seen, seconds = [], device.seconds
+
+    def timed(work):
+        shape = work.__closure__ and [c.cell_contents for c in work.__closure__]
+        seen.append(max(x.shape[0] for x in shape if isinstance(x, bits.DevicePacked)))
+        return {16: 2.0, 4: 1.0, 1: 3.0}[device.trial[0] // seen[-1]] + len(seen) % 3
+
+    monkeypatch.setattr(device, "seconds", timed)
+    most = device.trial[0]
+    for rows in (1, most // 16, most // 16 + 1, most // 4, most, 9 * most, None):
+        gram.fastest(device, rows=rows)
+    assert seen == [most // 16] * 3 + [most // 4] * 3 + [most] * 3
+    monkeypatch.setattr(device, "seconds", seconds)
+    p = bits.pack(device.xp.asarray(signs((3, 9))))
+    monkeypatch.setattr(gram, "_fastest", {(device.name, device.ordinal, False, most // 16): "x"})
+    with pytest.raises(KeyError, match="x"):
+        gram.gram(p)
 
 
 def test_gram_arguments(device):

@@ -18,7 +18,14 @@ from hopfed.kernels import reference
 from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import heatbath, layered, layered_run
 
-SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0)]
+SIZES = [(1, 1, 0), (1, 1, 3), (3, 40, 5), (4, 100, 33), (2, 65, 1), (5, 31, 0), (9, 70, 22)]
+
+
+@pytest.fixture(params=["a block for a chain", "a warp for four"])
+def many(monkeypatch, request):
+    """Chains as few of them are run, or as thousands are."""
+    if request.param == "a warp for four":
+        monkeypatch.setattr(heatbath, "MANY", 0)
 
 
 def signs(shape, seed=0):
@@ -41,7 +48,7 @@ def assert_same(got, wanted, fields=None):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_heat_bath_and_descent(device, size):
+def test_heat_bath_and_descent(device, many, size):
     S, N, R = size
     state, W = signs((S, N)), exact_factor(N, R)
     x, w = device.xp.asarray(state), device.xp.asarray(W)
@@ -59,7 +66,7 @@ def test_heat_bath_and_descent(device, size):
         assert (none.sweeps.get() == 0).all()
 
 
-def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device):
+def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device, many):
     W = np.linalg.qr(np.random.default_rng(1).standard_normal((150, 20)))[0]
     state = signs((10, 150))
     options = {"beta": 3.0, "sweeps": 66, "seed": 9}
@@ -74,6 +81,39 @@ def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device):
         np.testing.assert_allclose(run.score.get()[same], wanted.score[same], rtol=1e-5)
     part = heatbath.heat_bath(x[7:], w, first_chain=7, **options, **more)
     np.testing.assert_array_equal(part.state.get(), run.state.get()[7:])
+
+
+@pytest.mark.parametrize("rank", [1, 3, 20, 37])
+def test_thousands_of_chains_run_as_one_does(device, monkeypatch, rank):
+    """To the bit, with fields that are rounded: the sums have one order."""
+    W = np.linalg.qr(np.random.default_rng(1).standard_normal((150, rank)))[0]
+    n_chains = heatbath.MANY * device.processors + 3 if device.name == "emulated device" else 4099
+    x, w = device.xp.asarray(signs((n_chains, 150))), device.xp.asarray(W)
+    options = {"beta": 3.0, "sweeps": 9, "seed": 9, "stop_score": 0.7 if rank == 20 else None}
+    launched = device.launches if device.name == "emulated device" else None
+    run, rest = heatbath.heat_bath(x, w, **options), heatbath.descend(x, w)
+    if launched is not None:
+        assert launched[-2:] == ["heat_baths"] * 2
+    monkeypatch.setattr(heatbath, "MANY", 1 << 20)
+    one, other = heatbath.heat_bath(x, w, **options), heatbath.descend(x, w)
+    if launched is not None:
+        assert launched[-2:] == ["heat_bath"] * 2
+    for got, wanted in ((run, one), (rest, other)):
+        for field in wanted._fields:
+            got_, wanted_ = getattr(got, field).get(), getattr(wanted, field).get()
+            np.testing.assert_array_equal(got_, wanted_, err_msg=field)
+    assert rank != 20 or len(set(run.sweeps.get())) > 1  # some ended before the others
+
+
+def test_a_wide_factor_has_a_block_for_each_chain(device, monkeypatch):
+    monkeypatch.setattr(heatbath, "MANY", 0)
+    monkeypatch.setattr(heatbath, "ROOM", 4 * heatbath.TOGETHER * 16)
+    for rank in (16, 17):
+        state, W = signs((5, 40)), exact_factor(40, rank)
+        got = heatbath.descend(device.xp.asarray(state), device.xp.asarray(W))
+        assert_same(got, kernels.descend(state, W))
+        if device.name == "emulated device":
+            assert device.launches[-1] == ("heat_baths" if rank == 16 else "heat_bath")
 
 
 OPTIONS = [
@@ -199,7 +239,7 @@ def test_devices_may_not_mix():
         heatbath.descend(state, other.xp.zeros((30, 2)))
 
 
-def test_held_sites_are_held_on_a_device(device):
+def test_held_sites_are_held_on_a_device(device, many):
     state, W = signs((5, 70), 3), exact_factor(70, 6, 4)
     held = np.random.default_rng(5).random((5, 70)) < 0.4
     x, w = device.xp.asarray(state), device.xp.asarray(W)

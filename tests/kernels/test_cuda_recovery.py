@@ -35,7 +35,8 @@ def same(here, there):
         got = getattr(there, name)
         assert type(got) is np.ndarray
         np.testing.assert_allclose(got, getattr(here, name), rtol=1e-4)
-    assert there.quality == pytest.approx(here.quality, rel=1e-6)
+    # An iteration starts elsewhere on a device: its values differ by the square of its tolerance.
+    assert there.quality == pytest.approx(here.quality, rel=1e-5)
     assert there.explained == pytest.approx(here.explained, abs=1e-4)
 
 

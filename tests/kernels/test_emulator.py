@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 TESTS = os.path.dirname(__file__)
 FILES = {  # module -> tests of its kernels
+    "bits": "test_cuda_bits.py",
     "gram": "test_cuda_bits.py",
     "planes": "test_cuda_planes.py",
     "heatbath": "test_cuda_dynamics.py",
@@ -133,6 +134,18 @@ def test_a_barrier_less_is_noticed(without):
 
     without("gram:0")
     found = gram.gram(bits.pack(Emulated().xp.asarray(x)), "popcount").get()
+    assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("left_out", ["gram:2", "gram:3"])
+def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
+    """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
+    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 1_300))
+    from hopfed.kernels.cuda import bits, gram
+
+    without(left_out)
+    found = gram.gram(bits.pack(Emulated(order=order).xp.asarray(x)), "bits").get()
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.eigenpairs import _Leading, canonical_gauge, eigenpairs, site_gauge
+from hopfed.spectral.device_matrices import Leading
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.gauge import canonical_gauge, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.spectral.sketch import SketchOperator
 
@@ -192,9 +194,9 @@ def test_gauge_of_another_library(torch):
 
 def test_a_solver_that_fails_is_found_out(torch, monkeypatch):
     def broken(A, wanted):
-        return _Leading(np.full(len(A), np.nan), A[0, :1] * np.nan, A[:, :1] * np.nan)
+        return Leading(np.full(len(A), np.nan), A[0, :1] * np.nan, A[:, :1] * np.nan)
 
-    monkeypatch.setattr("hopfed.spectral.eigenpairs._all", broken)
+    monkeypatch.setattr("hopfed.spectral.eigenpairs.all_pairs", broken)
     op = elsewhere(torch, DenseOperator.from_examples(draw((5, 9, 0))))
     assert "residuals" in eigenpairs(op, 1).status
 

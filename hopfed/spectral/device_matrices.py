@@ -1,0 +1,101 @@
+"""Leading eigenpairs of a matrix that is on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.random import stream
+from hopfed.errors import ArgumentError
+from hopfed.spectral.restarted_krylov import drawn_signs, leading_pairs
+
+Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
+
+# On a device, by the counts of operations: all vectors take 1,000 to 3,000 dependent launches and
+# 4 n^3 operations or more, a third of which is for the eigenvalues alone; an iteration for 50
+# takes 11 products with 16 columns, and 1 / 20 s at most (not yet measured on a device).
+ITERATED = 600  # side of a matrix from which its eigenvectors are iterated on
+RULED = 1_500  # the same where a rule wants all eigenvalues first
+PART = 16  # of the side: of more pairs all are computed
+COLUMNS = 16  # of a block
+EXACT_TOL = 1e-6  # angle to the eigenvectors there
+TOP_TOL = 1e-4  # residual of a largest eigenvalue; its error is of second order
+
+
+class Leading(NamedTuple):
+    """Eigenpairs of a small matrix."""
+
+    values: np.ndarray  # on the host, descending
+    there: Array  # (k,) those of the vectors, where these are
+    vectors: Array  # of the k that are wanted
+    iterated: str | None = None  # status of an iteration; None where all values were computed
+
+
+def all_pairs(A: Array, wanted: Wanted) -> Leading:
+    """Eigenpairs by an iteration, or by a library that gives all vectors or none."""
+    xp = namespace(A)
+    found = _iterated(A, wanted) if A.shape[0] >= ITERATED and wanted != 0 else None
+    if found is not None:
+        return found
+    if wanted == 0:
+        ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
+    else:
+        ascending, vectors = xp.linalg.eigh(A)
+    values = np.maximum(to_host(ascending)[::-1], 0.0)
+    count = counted(wanted, values, True)
+    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0, being wanted
+    return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
+
+
+def _iterated(A: Array, wanted: Wanted) -> Leading | None:
+    """Eigenpairs by products with `A`, where few are wanted; None where that is not the faster."""
+    xp, n, all_values = namespace(A), A.shape[0], None
+    if callable(wanted):
+        # About 2 |A|^2 of Frobenius over that of the largest stand out, if their sizes are alike.
+        if n < RULED or 2 * PART * float(xp.sum(A * A)) > n * top(n, A.__matmul__, A) ** 2:
+            return None
+        all_values = np.maximum(to_host(xp.linalg.eigvalsh(A))[::-1], 0.0)
+        wanted = counted(wanted, all_values, True)
+        if wanted == 0:
+            return Leading(all_values, A[0, :0], A[:, :0])
+    if wanted * PART > n:
+        return None
+    found = leading_pairs(
+        A.__matmul__,
+        xp.astype(drawn_signs(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
+        lambda values, whole: counted(wanted, values, whole),
+        lambda values, k: EXACT_TOL * (values[:k] - values[k : k + 1].max(initial=0.0)),
+        max_products=max(12, 4 * (wanted // COLUMNS + 1)),
+    )
+    if found.loose:
+        return None
+    there = like(found.values[: found.vectors.shape[1]].astype(np.float64), A)
+    status = "converged" if all_values is None else None
+    values = found.values if all_values is None else all_values
+    return Leading(values, there, xp.astype(found.vectors, xp.float64), status)
+
+
+def top(n: int, product: Callable[[Array], Array], home: Array) -> float:
+    """Largest eigenvalue of a matrix (n, n) by its `product` with others, float32, where `home` is.
+
+    Its error is of second order in the residual, of which it stops at `TOP_TOL`.
+    """
+    found = leading_pairs(
+        product,
+        drawn_signs(n, min(8, n), stream(0, "top", n), home),
+        lambda *_: 1,
+        lambda values, k: TOP_TOL * values[:k],
+        max_products=100,
+    )
+    return float(found.values[0])
+
+
+def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
+    """How many vectors are wanted, of those whose eigenvalues are not zero."""
+    count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
+    if count < 0:
+        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
+    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))

@@ -1,0 +1,54 @@
+"""Signs of eigenvectors, which are free: chosen so that the frame of the sites does not matter."""
+
+from __future__ import annotations
+
+from hopfed._lib.arrays import Array, namespace
+
+
+def canonical_gauge(vectors: Array) -> Array:
+    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
+
+    Each column is flipped so that its product with the magnitudes of the first, taken in the
+    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
+    the data then flips the same rows of the result and changes nothing else, up to one sign.
+
+    Parameters
+    ----------
+    vectors : (N, k) eigenvectors in columns, the leading one first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> v = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    >>> canonical_gauge(v).tolist(), canonical_gauge(-v).tolist()
+    ([[0.8, -0.6], [-0.6, -0.8]], [[-0.8, 0.6], [0.6, 0.8]])
+    """
+    if vectors.shape[1] == 0:
+        return vectors
+    xp = namespace(vectors)
+    relative = vectors * site_gauge(vectors)[:, None]
+    largest = xp.argmax(xp.abs(relative), axis=0)
+    entries = xp.take_along_axis(relative, largest[None, :], axis=0)[0, :]
+    return vectors * _signs(entries)
+
+
+def site_gauge(vectors: Array) -> Array:
+    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness.
+
+    Parameters
+    ----------
+    vectors : (N, k) eigenvectors in columns, the leading one first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> site_gauge(np.array([[0.8, 0.6], [-0.6, 0.8]])).tolist()
+    [1.0, -1.0]
+    """
+    return _signs(vectors[:, 0])
+
+
+def _signs(x: Array) -> Array:
+    """Signs as float64; that of 0 is +1."""
+    xp = namespace(x)
+    return 2 * xp.astype(x >= 0, xp.float64) - 1
