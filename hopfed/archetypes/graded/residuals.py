@@ -18,13 +18,7 @@ from hopfed._lib.arrays import like, namespace
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import (
-    Owner,
-    Owners,
-    ask_together,
-    standardised,
-    total,
-)
+from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.archetypes.graded.rows_between import leaning
 from hopfed.archetypes.graded.unexplained import Unexplained
 from hopfed.archetypes.graded.weaker_rows import weaker
@@ -155,14 +149,16 @@ def row_sums(owner: Owner, _: Message) -> Message:
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
     class (once and squared).
     """
-    home, R = held(owner.rows), owner.weights
-    xp = namespace(R)
-    z = xp.astype((R * standardised(owner.rows, owner.means)).sum(axis=1), xp.float64)
-    means = like(owner.means.T.astype(np.float32), home)
-    size = like((owner.means**2).T.astype(np.float32), home)
-    seen = seen_times(owner.rows, xp.ones_like(means[:, :1]))
-    norms = xp.sqrt(xp.clip(seen * seen_times(owner.rows, size), 1e-6, None))
-    cosine = xp.astype(xp.max(times(owner.rows, means) / norms, axis=1), xp.float64)
+    home, R, T = held(owner.rows), owner.weights, owner.means
+    xp, K, odds = namespace(R), len(T), np.arctanh(T)
+    by_sign = np.vstack([odds, T]).T
+    by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
+    signs = times(owner.rows, like(by_sign.astype(np.float32), home))
+    seen = seen_times(owner.rows, like(by_seen.astype(np.float32), home))
+    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(xp.clip(seen[:, K : 2 * K], 1e-6, None))
+    z = xp.astype((R * fits).sum(axis=1), xp.float64)
+    norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))
+    cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
     return {"sums": xp.stack([s.sum() for s in sums])}
 
