@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import CHUNK, WORD, PackedBits, as_int8, n_words, not_binary, pack_values
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
@@ -180,13 +181,46 @@ def cross_products(a: Planes, b: Planes) -> np.ndarray:
 def product(planes: Planes, X: np.ndarray, transposed: bool) -> np.ndarray:
     """Return ``eta X``, or ``eta^T X``, in the precision of `hopfed.kernels.products`."""
     from hopfed.kernels.cpu import plane_products as loops
+    from hopfed.kernels.cpu.plane_blocks import MANY
 
     signs, seen = planes
     m, n = signs.shape
     X, vector = operand("U" if transposed else "X", X, m if transposed else n)
+    if X.shape[1] >= (MANY if signs is not seen else 2 * MANY):
+        return _by_blocks(signs, seen, X, transposed)
     multiply = loops.multiply_transposed if transposed else loops.multiply
     out = _product(multiply, signs, seen, X, n if transposed else m)
     return out[:, 0] if vector else out
+
+
+def _by_blocks(signs: PackedBits, seen: PackedBits, X: np.ndarray, transposed: bool) -> np.ndarray:
+    """Unpack block after block, and multiply numbers; each thread has its rows of the result."""
+    from hopfed.kernels.cpu.plane_blocks import LONG, NARROW, SHORT, TABLES, TALL, unpack_block
+
+    m, n = signs.shape
+    k = X.shape[1]
+    tall, wide = (TALL, NARROW) if transposed else (SHORT, LONG)
+    rows, columns = spans(m, tall), spans(n, wide)
+    planes = (*(plane.words.view(np.uint8) for plane in (signs, seen)), signs is not seen)
+    table, spare = TABLES[X.dtype], list[np.ndarray]()
+    out = np.zeros((k, n) if transposed else (m, k), X.dtype)
+    X = np.ascontiguousarray(X.T) if transposed else X
+
+    def task(mine: tuple[int, int]) -> None:
+        block = spare.pop() if spare else np.empty((tall, wide), X.dtype)
+        for other in rows if transposed else columns:
+            (a, b), (c, d) = (other, mine) if transposed else (mine, other)
+            unpack_block(*planes, a, b, c // 8, -(-d // 8), table, block)
+            part = block[: b - a, : d - c]
+            if transposed:
+                out[:, c:d] += X[:, a:b] @ part
+            else:
+                out[a:b] += part @ X[c:d]
+        spare.append(block)
+
+    with blas_threads(1):  # each of ours is one, and the order of summation stays the same
+        for_each(task, columns if transposed else rows)
+    return np.ascontiguousarray(out.T) if transposed else out
 
 
 def _product(

@@ -155,19 +155,33 @@ def test_products(size, seed, dtype):
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("columns", [7, 20])  # selected sums, and blocks of numbers
 @pytest.mark.parametrize("shape", [(257, 4500), (600, 2049), (64, 64)])
-def test_products_beyond_one_tile_and_vectors(shape):
+def test_products_beyond_one_tile_and_vectors(shape, columns):
     x, rng = gappy(shape, 1), np.random.default_rng(1)
-    X, U = rng.integers(-9, 9, (shape[1], 7)), rng.integers(-9, 9, (shape[0], 7))
+    X, U = rng.integers(-9, 9, (shape[1], columns)), rng.integers(-9, 9, (shape[0], columns))
     for a, b in ((X, U), (X[:, 0], U[:, 0]), (X[:, ::3], np.asfortranarray(U))):
         for got, wanted in zip(products(packed(x), a, b), by_numpy(x, a, b), strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 
-def test_a_row_and_a_column_without_entries_are_exactly_zero():
+def test_many_columns_are_multiplied_alike_by_any_number_of_threads(monkeypatch):
+    x, rng = gappy((700, 5000), 4), np.random.default_rng(4)
+    X = rng.standard_normal((5000, 24), np.float32)
+    U = rng.standard_normal((700, 24), np.float32)
+    found = []
+    for threads in "1", "3":
+        monkeypatch.setenv("HOPFED_NUM_THREADS", threads)
+        found.append(products(packed(x), X, U))
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("columns", [5, 20])
+def test_a_row_and_a_column_without_entries_are_exactly_zero(columns):
     x, rng = gappy((90, 800), 2, 0.0), np.random.default_rng(2)
     row, column = np.flatnonzero(~x.any(1))[0], np.flatnonzero(~x.any(0))[0]
-    X, U = rng.random((800, 5), np.float32) + 1e6, rng.random((90, 5), np.float32) + 1e6
+    X, U = (rng.random((size, columns), np.float32) + 1e6 for size in (800, 90))
     ours = products(packed(x), X.astype(np.float32), U.astype(np.float32))
     for got, at in zip(ours, (row, column, row, column), strict=True):
         assert not got[at].any()

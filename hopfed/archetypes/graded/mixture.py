@@ -29,11 +29,12 @@ from scipy.special import betaln, gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, Question, total
+from hopfed.archetypes.graded.sure_rows import sums_over
 from hopfed.archetypes.graded.unsure_rows import ALIKE, Unsure
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, seen_transposed_times, transposed_times
+from hopfed.spectral.rows import column_moments
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 400  # from which the concentration is read
@@ -163,11 +164,8 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    return {
-        "counts": xp.astype(counts, weights.dtype),
-        "signed": transposed_times(owner.rows, weights).T,
-        "seen": seen_transposed_times(owner.rows, weights).T,
-    }
+    signed, seen = sums_over(owner.rows, weights)
+    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,26 @@ def inside(means: np.ndarray) -> np.ndarray:
     return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
 
 
+def log_odds(
+    means: np.ndarray, variables: Variables | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
+
+    Parameters
+    ----------
+    means, variables : as in `log_joint`.
+
+    Returns
+    -------
+    (K, N) both.
+    """
+    plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
+    if variables is None:
+        return plain, each
+    half = np.log(variables.normalised((1 + means) / 2)) / 2
+    return tuple(np.where(variables.inside, half, x) for x in (plain, each))
+
+
 def log_joint(
     rows: Bits | Array,
     means: np.ndarray,
@@ -94,12 +114,7 @@ def log_joint(
     array([[-0.2877]])
     """
     home = held(rows)
-    plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
-    if variables is not None:
-        half = np.log(variables.normalised((1 + means) / 2)) / 2
-        plain = np.where(variables.inside, half, plain)
-        each = np.where(variables.inside, half, each)
-    odds, even = (like(x.T.astype(precision), home) for x in (plain, each))
+    odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
     xp = namespace(odds)
     logs = xp.astype(times(rows, odds), xp.float64)
     logs = logs + xp.astype(seen_times(rows, even), xp.float64)

@@ -10,81 +10,61 @@ has a log-likelihood that no row of a class would have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hopfed._lib.arrays import like, namespace, to_host
+from hopfed._lib.arrays import like, namespace
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import (
-    Owner,
-    Owners,
-    ask_together,
-    standardised,
-    total,
-)
+from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.archetypes.graded.rows_between import leaning
+from hopfed.archetypes.graded.unexplained import Unexplained
 from hopfed.archetypes.graded.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
+from hopfed.spectral.rows import held, seen_times, times
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
-PAIRS = 256  # pairs of classes worked on at a time
+HELD = 1 << 27  # bytes of residuals that an owner holds at once
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
 SEVERAL = 10  # columns that depend on each other from which these may be classes
-TINY = 1e-6  # of all rows, shared by a pair of classes that is left out
 
 
-def residual_squares(owner: Owner, _: Message) -> Message:
+def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) -> Message:
     """Squares (N,) of an owner's residuals, added up by column.
 
     And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
+
+    Parameters
+    ----------
+    left : the residuals, where they are at hand.
     """
-    R = owner.weights
-    xp = namespace(R)
-    T = like(owner.means.astype(np.float32), R)
-    summed = transposed_times(owner.rows, R).T
-    crossed = (T * summed).sum(axis=0)
-    ones = xp.ones((R.shape[0], 1), dtype=xp.float32)
-    seen = seen_transposed_times(owner.rows, ones)[:, 0]
-    found = seen - 2 * crossed
-    levels = () if owner.variables is None else owner.variables.pairs
-    if levels:  # of two levels that differ, x_a x_b = -x_a - x_b - 1
-        i, m = levels
-        whole = transposed_times(owner.rows, ones)[:, 0]
-        inside = -whole[i] - whole[m] - seen[i]
-        inside = inside - (T[:, m] * summed[:, i] + T[:, i] * summed[:, m]).sum(axis=0)
-    k, j = np.triu_indices(T.shape[0])
-    shared = (R.T @ R)[k, j]
-    kept = np.flatnonzero(to_host(shared) > TINY)
-    for first in range(0, len(kept), PAIRS):
-        a, b = k[kept[first : first + PAIRS]], j[kept[first : first + PAIRS]]
-        weight = like(np.where(a == b, 1, 2).astype(np.float32), R)
-        both = seen_transposed_times(owner.rows, R[:, a] * R[:, b] * weight)
-        found = found + (T[a].T * T[b].T * both).sum(axis=1)
-        if levels:
-            mixed = (T[a][:, i] * T[b][:, m] + T[b][:, i] * T[a][:, m]).T / 2
-            inside = inside + (mixed * both[i]).sum(axis=1)
-    return {"squares": found, "inside": inside} if levels else {"squares": found}
+    pairs = None if owner.variables is None else owner.variables.pairs
+    found = (left or Unexplained(owner)).squares(pairs)
+    return dict(zip(("squares", "inside"), (x.astype(np.float32) for x in found), strict=False))
 
 
-def residual_product(owner: Owner, asked: Message) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    R = owner.weights
-    T = like(owner.means.T.astype(np.float32), R)
-    w = like(asked["vector"], R)[:, None]
-    y = times(owner.rows, w) - (R * seen_times(owner.rows, T * w)).sum(axis=1)[:, None]
-    back = (T * seen_transposed_times(owner.rows, R * y)).sum(axis=1)
-    return {"product": transposed_times(owner.rows, y)[:, 0] - back}
+def residual_product(owner: Owner, asked: Message, left: Unexplained | None = None) -> Message:
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``.
+
+    Parameters
+    ----------
+    asked : `vector` (N,).
+    left : the residuals, where they are at hand.
+    """
+    found = (left or Unexplained(owner)).product(asked["vector"])
+    return {"product": found.astype(np.float32)}
 
 
 def residual_edge(
     worlds: Sequence[Owners], wanted: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues of the standardised residuals of several tables.
+
+    An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
+    traffic these are one question.
 
     Parameters
     ----------
@@ -96,26 +76,44 @@ def residual_edge(
     values (B, wanted), of the second moment over rows, vectors (B, wanted, N), and the mean squares
     (B, N) of the residuals.
     """
-    nothing: list[Message] = [{}] * len(worlds)
+    shape = len(worlds), worlds[0].n_columns
+    start = stream(worlds[0].seed, "residual").standard_normal(shape)
+    size = max(sum(Unexplained(o).nbytes for o in world.members) for world in worlds)
+    step = max(1, HELD // max(size, 1))
+    parts = [
+        _edge(worlds[i : i + step], start[i : i + step], wanted)
+        for i in range(0, len(worlds), step)
+    ]
+    values, vectors, squares = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return values, vectors, squares
+
+
+def _edge(
+    worlds: Sequence[Owners], start: np.ndarray, wanted: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    left = {id(o): Unexplained(o) for world in worlds for o in world.members}
+
+    def asked(question: Callable[..., Message], told: list[Message], name: str) -> np.ndarray:
+        answers = ask_together(worlds, lambda o, m: question(o, m, left[id(o)]), told)
+        found.update({n: [total(a, n) for a in answers] for n in answers[0][0]})
+        return np.array(found[name])
+
+    found: dict[str, list[np.ndarray]] = {}
     M = float(worlds[0].sizes.sum())
-    asked = ask_together(worlds, residual_squares, nothing)
-    squares = np.array([total(a, "squares") for a in asked]) / M
+    squares = asked(residual_squares, [{}] * len(worlds), "squares") / M
     variables = worlds[0].variables
-    inside = None if variables is None else np.array([total(a, "inside") for a in asked])
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
         shared: list[Message] = [{"vector": v} for v in (w * scale).astype(np.float32)]
-        answers = ask_together(worlds, residual_product, shared)
-        found = np.array([total(a, "product") for a in answers])
-        if variables is not None and inside is not None:  # levels depend on each other as they must
+        images = asked(residual_product, shared, "product")
+        if variables is not None:  # levels depend on each other as they must
             a, b = variables.pairs
-            for line, held, v in zip(found, inside, w * scale, strict=True):
-                np.subtract.at(line, a, held * v[b])
-        return found * scale / M
+            for line, inside, v in zip(images, found["inside"], w * scale, strict=True):
+                np.subtract.at(line, a, inside * v[b])
+        return images * scale / M
 
-    start = stream(worlds[0].seed, "residual").standard_normal(squares.shape)
     values, vectors = leading(product, start, STEPS, wanted)
     return values, vectors, squares
 
@@ -151,14 +149,16 @@ def row_sums(owner: Owner, _: Message) -> Message:
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
     class (once and squared).
     """
-    home, R = held(owner.rows), owner.weights
-    xp = namespace(R)
-    z = xp.astype((R * standardised(owner.rows, owner.means)).sum(axis=1), xp.float64)
-    means = like(owner.means.T.astype(np.float32), home)
-    size = like((owner.means**2).T.astype(np.float32), home)
-    seen = seen_times(owner.rows, xp.ones_like(means[:, :1]))
-    norms = xp.sqrt(xp.clip(seen * seen_times(owner.rows, size), 1e-6, None))
-    cosine = xp.astype(xp.max(times(owner.rows, means) / norms, axis=1), xp.float64)
+    home, R, T = held(owner.rows), owner.weights, owner.means
+    xp, K, odds = namespace(R), len(T), np.arctanh(T)
+    by_sign = np.vstack([odds, T]).T
+    by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
+    signs = times(owner.rows, like(by_sign.astype(np.float32), home))
+    seen = seen_times(owner.rows, like(by_seen.astype(np.float32), home))
+    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(xp.clip(seen[:, K : 2 * K], 1e-6, None))
+    z = xp.astype((R * fits).sum(axis=1), xp.float64)
+    norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))
+    cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
     return {"sums": xp.stack([s.sum() for s in sums])}
 

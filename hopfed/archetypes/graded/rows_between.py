@@ -10,21 +10,21 @@ adds little to it, however many rows there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import namespace, to_host
+from hopfed.archetypes.graded.likely_classes import mixed_ratios
 from hopfed.archetypes.graded.mixture import ClassSums
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import column_moments, held, seen_times, times
+from hopfed.spectral.rows import column_moments
 
 AXES = 3  # on which classes differ most
 WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
 PARTS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the rows that may lie off their class
 CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
-HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
 
 
 def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
@@ -66,8 +66,7 @@ def leaning_sums(owner: Owner, told: Message) -> Message:
     if not len(directions):
         return {"gained": np.zeros(len(PARTS))}
     xp = namespace(R)
-    logs = _log_ratios(owner, directions, told["shifts"])
-    off = sum((R * xp.exp(xp.clip(log, None, HIGHEST))).sum(axis=1) for log in logs)
+    off = mixed_ratios(owner, *_steps(owner, directions, told["shifts"])).sum(axis=1)
     more = off / (2 * len(directions)) - 1
     return {"gained": np.array([float(xp.log1p(e * more).sum()) for e in PARTS])}
 
@@ -104,43 +103,38 @@ def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
     return np.asarray(1 / np.sqrt(directions**2 @ (noise * observed).T + 1e-12))
 
 
-def _projections(owner: Owner, directions: np.ndarray) -> Array:
-    """(M, D) part of a row's log-likelihood that grows with a step along each axis."""
-    home, by_sign = held(owner.rows), _by_sign(owner, directions)
-    found = times(owner.rows, like(by_sign.T.astype(np.float32), home))
-    if owner.variables is None:
-        return found
-    by_seen = np.where(owner.variables.inside, by_sign, 0.0)  # the level that a row has counts
-    return found + seen_times(owner.rows, like(by_seen.T.astype(np.float32), home))
-
-
 def _by_sign(owner: Owner, directions: np.ndarray) -> np.ndarray:
     """(D, N) part of the axes that multiplies the signs of entries: half of it for levels."""
     variables = owner.variables
     return directions if variables is None else np.where(variables.inside, 0.5, 1) * directions
 
 
-def _log_ratios(owner: Owner, directions: np.ndarray, shifts: np.ndarray) -> Iterator[Array]:
-    """(M, K) log-likelihood at a step off each class over that at it, for each axis, both ways."""
-    home, (natural, _) = held(owner.rows), _natural(owner)
-    along = _projections(owner, directions)
-    xp = namespace(along)
+def _steps(
+    owner: Owner, directions: np.ndarray, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `mixed_ratios` is told of a step off each class, for each axis, both ways."""
+    variables, (natural, _) = owner.variables, _natural(owner)
+    at = _sums(owner, natural)
+    by_sign, by_seen, constant = [], [], []
     for d, lengths in enumerate(_lengths(owner, directions)):
         for steps in (-WIDTH * lengths, WIDTH * lengths):
-            cost = _cost(owner, natural, steps[:, None] * directions[d])
-            there = seen_times(owner.rows, like(cost.T.astype(np.float32), home))
-            moved = (along[:, d : d + 1] - like(shifts[d], along)) * like(
-                steps.astype(np.float32), along
-            )
-            yield xp.astype(moved - there, xp.float64)
+            shift = steps[:, None] * directions[d]
+            part = _by_sign(owner, shift)
+            cost = _sums(owner, natural + shift) - at
+            by_sign.append(part)
+            # The level that a row has counts, which is half its sign and half that it is seen.
+            own = 0.0 if variables is None else np.where(variables.inside, part, 0.0)
+            by_seen.append(own - cost)
+            constant.append(-shifts[d] * steps)
+    return np.array(by_sign), np.array(by_seen), np.array(constant)
 
 
-def _cost(owner: Owner, natural: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """(K, N) what a shift of log-odds adds to the logarithm of the sum over an entry's values."""
-    plus = natural + shift
-    cost = np.logaddexp(plus, -plus) - np.logaddexp(natural, -natural)
+def _sums(owner: Owner, natural: np.ndarray) -> np.ndarray:
+    """(K, N) logarithm of the sum over an entry's values, by which likelihoods are divided."""
+    size = np.abs(natural)
+    alone = size + np.log1p(np.exp(-2 * size))
     variables = owner.variables
     if variables is None:
-        return np.asarray(cost)
-    whole = np.log(variables.sums(np.exp(natural + shift))) * variables.part
-    return np.asarray(np.where(variables.inside, whole, cost))
+        return np.asarray(alone)
+    whole = np.log(variables.sums(np.where(variables.inside, np.exp(natural), 1.0)))
+    return np.asarray(np.where(variables.inside, whole * variables.part, alone))

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hopfed._lib.arrays import namespace
+from hopfed.archetypes.graded.likely_classes import mixed_ratios
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, inside, log_joint, total
-from hopfed.archetypes.graded.rows_between import HIGHEST, PARTS
+from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, inside, log_odds, total
+from hopfed.archetypes.graded.rows_between import PARTS
 from hopfed.federation.messages import Message
 
 QUALITIES = (0.3, 0.6)  # of the weaker rows
@@ -51,14 +52,16 @@ def weaker_sums(owner: Owner, told: Message) -> Message:
     ----------
     told : `usual` (N,), the means of all rows.
     """
-    R, T = owner.posterior, owner.means
-    xp, level = namespace(R), np.ones(len(T))
-    at = log_joint(owner.rows, T, level, variables=owner.variables)
-    gained = []
+    xp, K = namespace(owner.posterior), len(owner.means)
+    by_sign, by_seen = [], []
+    at = log_odds(owner.means, owner.variables)
     for centre in (np.zeros_like(told["usual"]), told["usual"]):
         for q in QUALITIES:
-            means = inside(centre + q * (T - centre))
-            log = log_joint(owner.rows, means, level, variables=owner.variables) - at
-            more = (R * xp.exp(xp.clip(log, None, HIGHEST))).sum(axis=1) - 1
-            gained.append([float(xp.log1p(e * more).sum()) for e in SOME])
+            means = inside(centre + q * (owner.means - centre))
+            there = log_odds(means, owner.variables)
+            by_sign.append(there[0] - at[0])
+            by_seen.append(there[1] - at[1])
+    constant = np.zeros((len(by_sign), K))
+    more = mixed_ratios(owner, np.array(by_sign), np.array(by_seen), constant) - 1
+    gained = [[float(xp.log1p(e * line).sum()) for e in SOME] for line in more.T]
     return {"gained": np.array(gained)}
