@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from hopfed._lib.settings import require
+from hopfed.errors import shown
 from hopfed.figures import _planes, new_figure
 from hopfed.runs import Run
 
@@ -20,6 +22,8 @@ TABLE = "methods"
 COLOURS = ("C0", "C1", "C2", "C3", "C4", "C5", "0.25")
 LINES = ("-", "--", ":", "-.")
 NAMED = 6  # methods in a line of the legend
+FIRST = 6  # sections in the first picture of a run without the table
+NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -103,15 +107,74 @@ def styles(rows: Sequence[str], reference: str) -> dict[str, dict[str, str]]:
     return {reference: {"color": "0.6", "ls": "-"}} | made
 
 
-def draw(run: Run, reference: str = "standalone") -> Figure:
-    """Draw curves, costs, gains over `reference`, the clients of each method, and the sweeps."""
+def draw(run: Run, reference: str = "standalone", labels: Mapping[str, str] = NO_LABELS) -> Figure:
+    """Draw curves, costs, gains over `reference` and clients; without a table the first sections.
+
+    Parameters
+    ----------
+    run : of an experiment made of cells.
+    reference : row that gains are over.
+    labels : section -> label of its swept values.
+    """
     cells = cells_of(run)
-    table = [cell for cell in cells if cell.section == TABLE]
-    sections = [s for s in dict.fromkeys(c.section for c in cells) if s != TABLE]
+    sections = [] if _table_of(cells) else _sections_of(cells)[:FIRST]
+    return _draw(cells, _table_of(cells), sections, [], reference, labels)
+
+
+def draw_whole(
+    run: Run, reference: str = "standalone", labels: Mapping[str, str] = NO_LABELS
+) -> Figure:
+    """Draw the table, if there is one, all sections, and features in a plane; as :func:`draw`."""
+    cells = cells_of(run)
+    table = _table_of(cells)
+    return _draw(cells, table, _sections_of(cells), planes_of(table), reference, labels)
+
+
+def draw_sections(
+    run: Run,
+    names: Sequence[str],
+    reference: str = "standalone",
+    labels: Mapping[str, str] = NO_LABELS,
+) -> Figure:
+    """Draw the sections `names`, at most six, in this order; as :func:`draw`.
+
+    Raises
+    ------
+    ArgumentError : there is no such section, or there are too many names.
+    """
+    cells = cells_of(run)
+    there = _sections_of(cells)
+    rule = f"one to {FIRST} of {shown(', '.join(there) or 'no sections: the run has none')}"
+    require(0 < len(names) <= FIRST and set(names) <= set(there), "sections", rule, names)
+    return _draw(cells, [], list(dict.fromkeys(names)), [], reference, labels)
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are sections beside the table, more than fit, or features in a plane."""
+    cells = cells_of(run)
+    table, sections = _table_of(cells), _sections_of(cells)
+    return len(sections) > (0 if table else FIRST) or bool(planes_of(table))
+
+
+def _table_of(cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.section == TABLE]
+
+
+def _sections_of(cells: Sequence[Cell]) -> list[str]:
+    return [s for s in dict.fromkeys(cell.section for cell in cells) if s != TABLE]
+
+
+def _draw(
+    cells: list[Cell],
+    table: list[Cell],
+    sections: list[str],
+    planes: list[tuple[str, np.ndarray]],
+    reference: str,
+    labels: Mapping[str, str],
+) -> Figure:
     style = styles(list(dict.fromkeys(c.row for c in cells)), reference)
     columns = 2 if len(sections) in (2, 4) else max(1, min(len(sections), 3))
     rows = math.ceil(len(sections) / columns)
-    planes = planes_of(table)
     heights = [62 + 4 * _lines(table), 12 + 4.2 * len(table)] * bool(table)
     heights += [52 * rows] * bool(rows) + [64] * bool(planes)
     figure = new_figure(180, sum(heights))
@@ -122,6 +185,7 @@ def draw(run: Run, reference: str = "standalone") -> Figure:
         grid = parts.pop(0).subplots(rows, columns, squeeze=False).ravel()
         for axes, section in zip(grid, sections, strict=False):
             _section(axes, section, [c for c in cells if c.section == section], style)
+            axes.set_xlabel(labels.get(section, ""))
         for axes in grid[len(sections) :]:
             axes.set_axis_off()
     if planes:
@@ -246,8 +310,6 @@ def _sweep(axes: Axes, cells: list[Cell], style: dict[str, dict[str, str]]) -> N
         axes.errorbar(places, values.mean(axis=0), yerr=_error(values), label=row, **look)
     axes.set_xticks(range(len(at)), at)
     axes.set_ylabel("test accuracy")
-    if len(rows) == 1:
-        return
     figure = axes.get_figure()
     if figure is not None and len(figure.axes) == 1:
         axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))

@@ -25,19 +25,44 @@ ROWS = {
 }
 COLOURS, LINES = ("C0", "C1"), ("-", "--")
 FULL, THEORY, LABELLED = "0.82", "C4", "0.3"
+FIRST = 2  # rows of the first picture
+LINE = 10  # points from one line of text to the next
 
 
 def draw(run: Run) -> Figure:
+    """Draw the rows whose ingredients cost most where they are left out, as `draw_whole`."""
+    costs = {row: _cost(run, list(variants)) for row, variants in ROWS.items()}
+    first = sorted(ROWS, key=costs.__getitem__, reverse=True)[:FIRST]
+    return _grid(run, [row for row in ROWS if row in first], 150, 95)
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw parts of K over r for every row and setting: retrieved upward, false downward."""
-    figure = new_figure(90, 198)
+    return _grid(run, list(ROWS), 90, 198)
+
+
+def _cost(run: Run, variants: list[str]) -> float:
+    """Part of K that the worst variant does not retrieve, or falsely reports, beyond the full."""
+    K = run.arrays["n_archetypes"][0][:, None]
+
+    def kept(name: str) -> float:
+        found, false = (run.arrays[f"{measure}/{name}"] for measure in ("found", "false"))
+        return float(((found - false).mean(axis=0) / K).mean())
+
+    return kept("full") - min(kept(name) for name in variants)
+
+
+def _grid(run: Run, rows: list[str], width: float, height: float) -> Figure:
+    figure = new_figure(width, height)
     grid = figure.subplots(
-        len(ROWS), 4, sharex="col", sharey=True, width_ratios=(1, 1, 1, 1.05), squeeze=False
+        len(rows), 4, sharex="col", sharey=True, width_ratios=(1, 1, 1, 1.05), squeeze=False
     )
     config = run.config
     titles = (f"{config['few']} random", f"{config['many']} random", "26 letters")
     for axes, title in zip(grid[0], titles, strict=False):
         axes.set_title(title)
-    for row, (question, variants) in zip(grid, ROWS.items(), strict=True):
+    for row, question in zip(grid, rows, strict=True):
+        variants = ROWS[question]
         for setting, axes in enumerate(row[:3]):
             _panel(axes, run, setting, list(variants))
         _labels(row[3], question, list(variants.values()))
@@ -69,10 +94,10 @@ def _panel(axes: Axes, run: Run, setting: int, variants: list[str]) -> None:
 def _labels(axes: Axes, question: str, labels: list[str]) -> None:
     """Name the row, and its lines in their colours."""
     axes.set_axis_off()
-    lines = [(question, "black", 7), *zip(labels, COLOURS, (6.5, 6.5), strict=False)]
-    for i, (text, colour, size) in enumerate(lines):
-        place = {"x": 0, "y": 0.97 - 0.26 * i, "va": "top", "transform": axes.transAxes}
-        axes.text(s=text, color=colour, fontsize=size, **place)
+    lines = [(question, "black"), *zip(labels, COLOURS, strict=False)]
+    for i, (text, colour) in enumerate(lines):
+        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+        axes.annotate(text, (0, 1), (0, -LINE * i), color=colour, fontsize=7, **place)
 
 
 def _key() -> list[Patch | Line2D]:

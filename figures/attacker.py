@@ -13,20 +13,39 @@ RULES = ("entropy", "agreement", "structure")
 
 
 def draw(run: Run) -> Figure:
+    """Draw the scenario with most attackers, as a row of `draw_whole`."""
+    attackers = _attackers(run)
+    return _grid(run, [max(attackers, key=attackers.__getitem__)])
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw one row for each scenario: weights under each rule, and the lowest magnetisation."""
+    return _grid(run, list(_attackers(run)))
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are several scenarios."""
+    return len(_attackers(run)) > 1
+
+
+def _attackers(run: Run) -> dict[str, int]:
+    """Number of attackers by scenario."""
     c = run.config
-    scenarios = [f"{n} of r={r:g}" for n, r in zip(c["attackers"], c["noise"], strict=True)]
-    figure = new_figure(150, 38 * len(scenarios) + 8)
+    return {f"{n} of r={r:g}": n for n, r in zip(c["attackers"], c["noise"], strict=True)}
+
+
+def _grid(run: Run, scenarios: list[str]) -> Figure:
+    figure = new_figure(170, 40 * len(scenarios) + 14)
     grid = figure.subplots(len(scenarios), 4, sharex=True, sharey="col", squeeze=False)
-    for row, scenario, attackers in zip(grid, scenarios, c["attackers"], strict=True):
-        good = c["clients"] - attackers
+    for row, scenario in zip(grid, scenarios, strict=True):
+        good = run.config["clients"] - _attackers(run)[scenario]
         for axes, rule in zip(row, RULES, strict=False):
             _weights(axes, run.arrays[f"{scenario}/{rule}/client/weight"], good)
         _magnetisation(row[3], run, scenario)
         number, _, quality = scenario.partition(" of ")
         row[0].set_ylabel(f"attackers: {number}, {quality}\nweight w", linespacing=1.4)
     for axes, rule in zip(grid[0], RULES, strict=False):
-        axes.set_title(f"{rule} rule" + (" (proposed here)" if rule == "structure" else ""))
+        axes.set_title(f"{rule} rule" + ("\n(proposed here)" if rule == "structure" else ""))
     grid[0, 3].set_title("lowest m")
     grid[0, 0].legend(loc="center right")
     grid[0, 3].legend(loc="lower right")

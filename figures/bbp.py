@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, spread
 from hopfed.runs import Run
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")  # one per M
@@ -16,12 +16,27 @@ PREDICTIONS = (("plain", "plain formula"), ("finite_size", "finite size"))
 
 
 def draw(run: Run) -> Figure:
+    """Draw as `draw_whole`, with the spectra of the fewest and of the most examples."""
+    return _panels(run, spread(len(run.config["M"]), 2))
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw the leading eigenvalues, and the plain and finite-size predictions side by side."""
-    sizes, strong = run.config["M"], len(run.config["exposures"])
+    return _panels(run, spread(len(run.config["M"]), 3))
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are further spectra."""
+    return len(run.config["M"]) > 2
+
+
+def _panels(run: Run, shown: list[int]) -> Figure:
+    strong = len(run.config["exposures"])
     figure = new_figure(90, 150)
     grid = figure.add_gridspec(3, 6)
-    spectra = _row(figure, [grid[0, 2 * i : 2 * i + 2] for i in range(min(len(sizes), 3))])
-    for i, axes in enumerate(spectra):
+    w = 6 // len(shown)
+    spectra = _row(figure, [grid[0, w * i : w * i + w] for i in range(len(shown))])
+    for axes, i in zip(spectra, shown, strict=True):
         _spectrum(axes, run, i)
     spectra[0].set_ylabel("eigenvalue")
     spectra[-1].legend(loc="upper right", handletextpad=0.2, borderaxespad=0)

@@ -28,21 +28,28 @@ FALSE_BELOW = 0.9
 
 
 def draw(run: Run) -> Figure:
+    """Draw what most liars reach, what defences cost a rare archetype, theory, and one ROC."""
+    figure = new_figure(180, 104)
+    above, below = figure.subplots(2, 3)
+    many = max(run.config["attackers"])
+    _false(above[:2], run, [f"{many} fixed", f"{many} wandering"])
+    _rare(above[2], run)
+    _visible(below[0], run)
+    _passing(below[1], run)
+    _roc(below[2], run, "rare", "wandering")
+    below[2].set_ylabel("archetypes passed")
+    below[2].legend(loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.5)
+    _name_defences(figure, above[0])
+    return figure
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw false discoveries over rounds, theory and costs, and ROC curves at most liars."""
     figure = new_figure(180, 128)
     grid = figure.subplots(3, 4)
-    attackers = run.config["attackers"]
-    few, many = min(attackers), max(attackers)
+    few, many = min(run.config["attackers"]), max(run.config["attackers"])
     scenarios = [f"{few} fixed", f"{many} fixed", f"{few} wandering", f"{many} wandering"]
-    false = {(s, d): run.arrays[f"{s}/{d}/false"] for s in scenarios for d in STYLES}
-    highest = max(values.mean(axis=0).max() for values in false.values())
-    for axes, scenario in zip(grid[0], scenarios, strict=True):
-        _over_rounds(axes, {d: false[scenario, d] for d in STYLES})
-        n, kind = scenario.split()
-        title = f"{n} of {run.config['clients']} lie, {kind}"
-        axes.set(title=title, ylim=(-0.3, highest + 0.3))
-    grid[0, 0].set_ylabel("false discoveries")
-
+    _false(grid[0], run, scenarios)
     _visible(grid[1, 0], run)
     _passing(grid[1, 1], run)
     kept = {
@@ -51,18 +58,39 @@ def draw(run: Run) -> Figure:
     }
     _over_rounds(grid[1, 2], kept)
     grid[1, 2].set(title="archetypes, with liars", ylabel="share broadcast", ylim=(-0.04, 1.04))
-    rare = {d: run.arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in STYLES}
-    _over_rounds(grid[1, 3], rare)
-    title = f"archetype of {run.config['few']} clients"
-    grid[1, 3].set(title=title, ylabel="share broadcast", ylim=(-0.04, 1.04))
-
+    _rare(grid[1, 3], run)
     panels = [(truth, kind) for truth in ("common", "rare") for kind in ("fixed", "wandering")]
     for axes, (truth, kind) in zip(grid[2], panels, strict=True):
         _roc(axes, run, truth, kind)
+    grid[2, 1].legend(loc="lower right", handlelength=1.5)  # its curves leave the most room
     grid[2, 0].set_ylabel("archetypes passed")
-    lines, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside upper center", ncols=len(labels))
+    _name_defences(figure, grid[0, 0])
     return figure
+
+
+def _name_defences(figure: Figure, axes: Axes) -> None:
+    lines, labels = axes.get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside upper center", ncols=len(labels))
+
+
+def _false(row: np.ndarray, run: Run, scenarios: list[str]) -> None:
+    """Draw false discoveries over rounds, a panel for each scenario."""
+    false = {(s, d): run.arrays[f"{s}/{d}/false"] for s in scenarios for d in STYLES}
+    highest = max(values.mean(axis=0).max() for values in false.values())
+    for axes, scenario in zip(row, scenarios, strict=True):
+        _over_rounds(axes, {d: false[scenario, d] for d in STYLES})
+        n, kind = scenario.split()
+        title = f"{n} of {run.config['clients']} lie, {kind}"
+        axes.set(title=title, ylim=(-0.3, highest + 0.3))
+    row[0].set_ylabel("false discoveries")
+
+
+def _rare(axes: Axes, run: Run) -> None:
+    """Draw the share of seeds in which an honest archetype of few clients is broadcast."""
+    rare = {d: run.arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in STYLES}
+    _over_rounds(axes, rare)
+    title = f"archetype of {run.config['few']} clients"
+    axes.set(title=title, ylabel="share broadcast", ylim=(-0.04, 1.04))
 
 
 def _over_rounds(axes: Axes, values: dict[str, np.ndarray]) -> None:
@@ -111,8 +139,6 @@ def _roc(axes: Axes, run: Run, truth: str, kind: str) -> None:
     axes.plot([0, 1], [0, 1], color="0.8", lw=0.7, zorder=0)
     axes.set(title=f"{truth} against {kind}", xlabel="injected passed", aspect="equal")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-    if (truth, kind) == ("common", "wandering"):  # its curves leave the most room
-        axes.legend(loc="lower right", handlelength=1.5)
 
 
 def _judged(run: Run, truth: str, kind: str, score: str) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -12,24 +15,48 @@ from hopfed.theory import dense_storage, storage
 
 RULES = ("hebb", "dreamed", "projector", "dense", "exponential")
 DATA = ("random", "correlated", "pictures", "table")
+FIRST = ("random", "pictures", "table", "correlated")  # the first three that were measured
 REACHED = 0.95
 
 
 def draw(run: Run) -> Figure:
+    """Above: laws of the rules, by load. Below: basins, for kinds of data that differ."""
+    figure = new_figure(180, 118)
+    top, bottom = figure.subfigures(2, 1)
+    above = top.subplots(1, 3)
+    _overlaps(above[0], run)
+    _dense(above[1], run)
+    _exponential(above[2], run)
+    measured = [n for n in FIRST if not np.isnan(run.arrays[f"{n}/overlap"]).all()]
+    _all_basins(bottom, run, measured[:3])
+    return figure
+
+
+def draw_whole(run: Run) -> Figure:
     """Above: laws, lines theory and points measured. Below: basins by kind of data."""
     figure = new_figure(180, 120)
     top, bottom = figure.subfigures(2, 1)
-    above, below = top.subplots(1, 4), bottom.subplots(1, 4, sharey=True)
+    above = top.subplots(1, 4)
     _overlaps(above[0], run)
     _sizes(above[1], run)
     _dense(above[2], run)
     _exponential(above[3], run)
-    for axes, name in zip(below, DATA, strict=True):
-        _basins(axes, run, name)
-    below[0].set_ylabel("flips that are repaired")
-    handles = below[0].lines[: len(RULES)]
-    bottom.legend(handles, RULES, loc="outside lower center", ncols=len(RULES))
+    _all_basins(bottom, run, DATA)
     return figure
+
+
+def _all_basins(part: SubFigure, run: Run, names: Sequence[str]) -> None:
+    """Basins by kind of data, and the legend of the whole figure."""
+    panels = part.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        _basins(axes, run, name)
+    panels[0].set_ylabel("flips that are repaired")
+    handles = [Line2D([], [], color=f"C{i}", label=rule) for i, rule in enumerate(RULES)]
+    handles += [
+        Line2D([], [], color="0.3", label="above: law"),
+        Line2D([], [], color="0.3", ls="", marker="o", mfc="none", label="above: measured"),
+    ]
+    part.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 
 
 def _overlaps(axes: Axes, run: Run) -> None:

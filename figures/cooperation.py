@@ -13,11 +13,36 @@ LABELS = ("magnetisation", "false discoveries", "weight")
 TOGETHER = {"fixed": ("C0", "-", "together"), "structure": ("C2", "--", "structure rule")}
 
 
+FIRST = 3  # federations in the first picture
+
+
 def draw(run: Run) -> Figure:
-    """Draw a column for each federation: magnetisation, false discoveries, weights."""
+    """Draw a column for each of the federations that see least: magnetisation, and false ones."""
+    names = _names(run)[-FIRST:]
+    figure = new_figure(170, 96)
+    grid = figure.subplots(2, len(names), sharex=True, sharey="row", squeeze=False)
+    for column, name in zip(grid.T, names, strict=True):
+        column[0].set_title(_title(name))
+        _magnetisations(column[0], run, name, _alone(run, name))
+        _false(column[1], run, name, _alone(run, name))
+        column[1].set_xlabel("round")
+    for axes, label in zip(grid[:, 0], LABELS, strict=False):
+        axes.set_ylabel(label)
+    handles, words = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, words, loc="outside upper center", ncols=len(words))
+    return figure
+
+
+def _names(run: Run) -> list[str]:
+    """Federations, those that see most first."""
     found = {k.split("/")[0] for k in run.arrays if k.endswith("/foreseen/margin")}
-    names = sorted(found, key=lambda n: -float(run.arrays[f"{n}/foreseen/margin"][0, 0, 0]))
-    figure = new_figure(14 + 34 * len(names), 92)
+    return sorted(found, key=lambda n: -float(run.arrays[f"{n}/foreseen/margin"][0, 0, 0]))
+
+
+def draw_whole(run: Run) -> Figure:
+    """Draw a column for each federation: magnetisation, false discoveries, weights."""
+    names = _names(run)
+    figure = new_figure(min(14 + 34 * len(names), 180), 92)
     grid = figure.subplots(
         3, len(names), sharex=True, sharey="row", squeeze=False, height_ratios=(5, 4, 3)
     )

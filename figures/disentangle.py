@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure, SubFigure
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -20,50 +21,76 @@ SCHEDULES = (
     "none", "constant", "cooling", "authors", "no clamped field", "nor self-field", "full noise",
     "larger repulsion",
 )  # fmt: skip
+OWN, AUTHORS = slice(0, 3), slice(3, None)  # of the schedules
+BARS = ("noise, site by site", "authors' annealing, and changed")
 
 
 def draw(run: Run) -> Figure:
-    """Where mixtures come apart: by load, by temperature, by layers; then annealing and graphs."""
-    figure = new_figure(180, 165)
-    above, middle, below = figure.subfigures(3, 1, height_ratios=(1, 1, 1.05))
-    _by_load(above, run)
-    _by_temperature(middle, run)
-    left, right = below.subplots(1, 2)
-    _annealing(left, run)
-    _graphs(right, run)
+    """Where mixtures come apart on the projector, by load, temperature and layers; the rest."""
+    figure = new_figure(180, 112)
+    above, below = figure.subfigures(2, 1)
+    grid = above.subplots(1, 4)
+    for c, axes in enumerate(grid[:2]):
+        mesh = _by_load(axes, run, c, 1)
+    grid[1].set_ylabel("")
+    _by_temperature(grid[2], run, 1, min(1, len(run.config["K"]) - 1))
+    _by_layers(grid[3], run)
+    above.colorbar(mesh, ax=grid, label="taken apart")
+    _rest(below, run)
     return figure
 
 
-def _by_load(part: Figure, run: Run) -> None:
-    """Stored patterns and repulsion, at the best temperature."""
-    grid = part.subplots(1, 4, sharex=True, sharey=True)
-    apart = run.arrays["map/apart"].mean(axis=0).max(axis=-1)
+def draw_whole(run: Run) -> Figure:
+    """Where mixtures come apart: by load, by temperature, by layers; then annealing and graphs."""
+    figure = new_figure(180, 165)
+    above, middle, below = figure.subfigures(3, 1, height_ratios=(1, 1, 1.05))
+    grid = above.subplots(1, 4, sharex=True, sharey=True)
     for j, axes in enumerate(grid):
-        mesh = _map(axes, apart[j // 2, j % 2], run.config["K"], run.config["repulsions"])
-        axes.set(xlabel="stored patterns K", ylabel=r"repulsion $\lambda$")
-        axes.set_title(f"{COUPLINGS[j // 2]}, {KINDS[j % 2]}")
+        mesh = _by_load(axes, run, j // 2, j % 2)
         axes.label_outer()
-    part.colorbar(mesh, ax=grid, label="taken apart")
-
-
-def _by_temperature(part: Figure, run: Run) -> None:
-    """Temperature and repulsion on the projector; layers and repulsion at the best temperature."""
-    grid = part.subplots(1, 4)
-    apart = run.arrays["map/apart"].mean(axis=0)[:, 1]
-    K, second = run.config["K"], min(1, len(run.config["K"]) - 1)
+    above.colorbar(mesh, ax=grid, label="taken apart")
+    grid, second = middle.subplots(1, 4), min(1, len(run.config["K"]) - 1)
     for axes, (c, k) in zip(grid, ((0, second), (1, 0), (1, second)), strict=False):
-        mesh = _map(axes, apart[c, k].T, run.config["temperatures"], run.config["repulsions"])
-        axes.set(xlabel="noise cools from T", ylabel=r"repulsion $\lambda$")
-        axes.set_title(f"{COUPLINGS[c]}, K = {K[k]}")
+        _by_temperature(axes, run, c, k)
+    _by_layers(grid[3], run)
+    middle.colorbar(mesh, ax=grid, label="taken apart")
+    _rest(below, run)
+    return figure
+
+
+def _rest(part: SubFigure, run: Run) -> None:
+    left, right = part.subplots(1, 2)
+    _annealing(left, run)
+    _graphs(right, run)
+
+
+def _by_load(axes: Axes, run: Run, c: int, kind: int) -> QuadMesh:
+    """Stored patterns and repulsion, at the best temperature."""
+    apart = run.arrays["map/apart"].mean(axis=0).max(axis=-1)
+    mesh = _map(axes, apart[c, kind], run.config["K"], run.config["repulsions"])
+    axes.set(xlabel="stored patterns K", ylabel=r"repulsion $\lambda$")
+    axes.set_title(f"{COUPLINGS[c]}, {KINDS[kind]}")
+    return mesh
+
+
+def _by_temperature(axes: Axes, run: Run, c: int, k: int) -> None:
+    """Temperature and repulsion on the projector, at the k-th number of patterns."""
+    apart = run.arrays["map/apart"].mean(axis=0)[c, 1, k].T
+    _map(axes, apart, run.config["temperatures"], run.config["repulsions"])
+    axes.set(xlabel="noise cools from T", ylabel=r"repulsion $\lambda$")
+    axes.set_title(f"{COUPLINGS[c]}, K = {run.config['K'][k]}")
+
+
+def _by_layers(axes: Axes, run: Run) -> None:
+    """Layers and repulsion, at the best temperature."""
     layers = [L for L in run.config["layers"] if L > 1]
     rows = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)[-len(layers) :]
-    _map(grid[3], rows, layers, LAYER_PARTS)
-    grid[3].set(xlabel="layers, parts of the mixture", ylabel=r"$\lambda$, part of the largest")
-    grid[3].set_title("quadratic, K = 10")
-    part.colorbar(mesh, ax=grid, label="taken apart")
+    _map(axes, rows, layers, LAYER_PARTS)
+    axes.set(xlabel="layers, parts of the mixture", ylabel=r"$\lambda$, part of the largest")
+    axes.set_title("quadratic, K = 10")
 
 
-def _map(axes: Axes, share: np.ndarray, xs: Iterable[float], ys: Iterable[float]) -> object:
+def _map(axes: Axes, share: np.ndarray, xs: Iterable[float], ys: Iterable[float]) -> QuadMesh:
     """Share of starts taken apart, (xs, ys), with the edge of the region where half are."""
     mesh = axes.pcolormesh(share.T, cmap="cividis", vmin=0, vmax=1)
     x, y = (np.arange(n) + 0.5 for n in share.shape)
@@ -79,9 +106,11 @@ def _annealing(axes: Axes, run: Run) -> None:
     at = min(1, len(run.config["K"]) - 1)
     share = run.arrays["annealing/apart"][:, :, at]
     place = np.arange(len(SCHEDULES))[::-1]
-    colours = ["C0"] * 3 + ["C1"] * (len(SCHEDULES) - 3)
-    error = share.std(axis=0, ddof=1) / len(share) ** 0.5 if len(share) > 1 else None
-    axes.barh(place, share.mean(axis=0), xerr=error, color=colours)
+    mean = share.mean(axis=0)
+    error = share.std(axis=0, ddof=1) / len(share) ** 0.5 if len(share) > 1 else np.zeros_like(mean)
+    for part, colour, label in zip((OWN, AUTHORS), ("C0", "C1"), BARS, strict=True):
+        axes.barh(place[part], mean[part], xerr=error[part], color=colour, label=label)
+    axes.legend(loc="upper right")
     axes.set_yticks(place, SCHEDULES)
     axes.set(xlabel=f"taken apart, K = {run.config['K'][at]}", xlim=(0, 1))
 

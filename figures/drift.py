@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -16,13 +17,30 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
 
 
 def draw(run: Run) -> Figure:
+    """Draw the exposures and m under each variant, where the variants end most differently."""
+    at = max(_rows(run), key=lambda row: float(np.ptp(_kept(run, row))))
+    schedule, quality = at.split("/r=")
+    figure = new_figure(170, 92)
+    grid = figure.subplots(2, 3, sharex=True, sharey=True)
+    panels = [f"{at}/exposures", *(f"{at}/{name}/magnetisation" for name in VARIANTS)]
+    titles = [f"exposure, {schedule} (r = {quality})", *(f"m: {name}" for name in VARIANTS)]
+    for axes, name, title in zip(grid.flat, panels, titles, strict=True):
+        _curves(axes, run.arrays[name])
+        axes.set(title=title, ylim=(-0.04, 1.04))
+    for axes in grid[-1]:
+        axes.set_xlabel("round")
+    _name_archetypes(figure, run)
+    return figure
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw a row for each schedule and quality: exposures, weights, and m under each variant.
 
     For three archetypes a triangle shows the path of the exposures, and of those in what the
     server holds.
     """
-    rows = [f"{s}/r={r:g}" for s in SCHEDULES for r in run.config["qualities"]]
-    figure = new_figure(190, 30 * len(rows) + 10)
+    rows = _rows(run)
+    figure = new_figure(180, 30 * len(rows) + 16)
     held = run.config["K"] == 3 and f"{rows[0]}/{VARIANTS[0]}/mixture" in run.arrays
     left, right = figure.subfigures(1, 2, width_ratios=(6.5, 1)) if held else (figure, None)
     if right is not None:
@@ -40,10 +58,27 @@ def draw(run: Run) -> Figure:
         row[0].set(ylim=(-0.04, 1.04))
     for axes, title in zip(grid[0], ("exposure", "weight w", *VARIANTS), strict=True):
         axes.set_title(title if title not in VARIANTS else f"m: {title}")
-    grid[0, 1].legend(loc="upper right", handlelength=1.2)
+    grid[0, 1].legend(loc="upper right", handlelength=1, handletextpad=0.3, borderaxespad=0)
     for axes in grid[-1]:
         axes.set_xlabel("round")
+    _name_archetypes(left, run)
     return figure
+
+
+def _rows(run: Run) -> list[str]:
+    return [f"{s}/r={r:g}" for s in SCHEDULES for r in run.config["qualities"]]
+
+
+def _kept(run: Run, at: str) -> list[float]:
+    """Mean magnetisation in the last round under each variant."""
+    return [float(run.arrays[f"{at}/{name}/magnetisation"][:, -1].mean()) for name in VARIANTS]
+
+
+def _name_archetypes(part: Figure | SubFigure, run: Run) -> None:
+    handles = [
+        Line2D([], [], color=f"C{k}", label=f"archetype {k + 1}") for k in range(run.config["K"])
+    ]
+    part.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 
 
 def _curves(axes: Axes, values: np.ndarray) -> None:

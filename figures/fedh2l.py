@@ -13,16 +13,45 @@ from hopfed.runs import Run
 
 NAMES = ("ACC", "WDP", "CDP")
 MARKS = ("o", "^", "v")
+FIRST = 2  # sections in the first picture of a run without the table
 
 
 def draw(run: Run) -> Figure:
+    """Draw ACC over rounds, node by domain, and ACC with WDP and CDP of the methods."""
+    cells = _trained(run)
+    sections = _sections(cells)
+    return _panels(cells, [TABLE] if TABLE in sections else sections[:FIRST], [])
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw ACC over rounds, node by domain, ACC with WDP and CDP, and features (Fig. 1)."""
-    cells = [cell for cell in cells_of(run) if "reading" not in cell.arrays]
+    cells = _trained(run)
+    return _panels(cells, _sections(cells), _planes_of(cells))
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are further sections, or features."""
+    cells = _trained(run)
+    sections = _sections(cells)
+    return len(sections) > (1 if TABLE in sections else FIRST) or bool(_planes_of(cells))
+
+
+def _trained(run: Run) -> list[Cell]:
+    return [cell for cell in cells_of(run) if "reading" not in cell.arrays]
+
+
+def _sections(cells: list[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.section for cell in cells))
+
+
+def _planes_of(cells: list[Cell]) -> list[tuple[str, np.ndarray]]:
+    return planes_of([cell for cell in cells if cell.section == TABLE])
+
+
+def _panels(cells: list[Cell], sections: list[str], planes: list[tuple[str, np.ndarray]]) -> Figure:
     table = [cell for cell in cells if cell.section == TABLE]
     style = styles([cell.row for cell in table], "ind")
-    sections = list(dict.fromkeys(cell.section for cell in cells))
     heights = [sum(cell.section == s for cell in cells) + 1.5 for s in sections]
-    planes = planes_of(table)
     parts = [66, 5 * sum(heights) + 4] + [64] * bool(planes)
     figure = new_figure(180, sum(parts))
     upper, lower, *rest = figure.subfigures(len(parts), 1, height_ratios=parts)
@@ -80,7 +109,7 @@ def _domains(axes: Axes, cell: Cell) -> None:
             f"{100 * value:.0f}",
             ha="center",
             va="center",
-            fontsize=6,
+            fontsize=7,
             color="white" if value < 0.6 else "black",
         )
     axes.set(title=cell.row, xlabel="domain", xticks=[], yticks=[])

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 
 from hopfed.figures import _methods
+from hopfed.figures._methods import has_more
 from hopfed.runs import Run
+
+__all__ = ["draw", "draw_sections", "draw_whole", "has_more"]
+
+REFERENCE = "fedavg"
 
 STREAM = "stream"
 # Section -> label of its swept values.
@@ -25,12 +32,23 @@ VALUES = {
 
 
 def draw(run: Run) -> Figure:
-    """Draw the methods and sweeps; gains are over FedAvg."""
-    figure = _methods.draw(run, "fedavg")
+    """Draw the methods; gains are over FedAvg."""
+    return _marked(run, _methods.draw(run, REFERENCE, VALUES))
+
+
+def draw_whole(run: Run) -> Figure:
+    """Draw the methods and sweeps."""
+    return _marked(run, _methods.draw_whole(run, REFERENCE, VALUES))
+
+
+def draw_sections(run: Run, names: Sequence[str]) -> Figure:
+    """Draw the sweeps `names`, at most six."""
+    return _marked(run, _methods.draw_sections(run, names, REFERENCE, VALUES))
+
+
+def _marked(run: Run, figure: Figure) -> Figure:
+    """Mark in the stream where other examples begin."""
     for axes in figure.axes:
-        section = axes.get_title()
-        if section in VALUES:
-            axes.set_xlabel(VALUES[section])
-        if section == STREAM:
+        if axes.get_title() == STREAM:
             axes.axvline(run.config["before"] - 0.5, color="0.6", ls=":", lw=0.8)
     return figure

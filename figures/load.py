@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, spread
 from hopfed.runs import Run
 
 MODES = (
@@ -24,17 +24,34 @@ STOPS = ("threshold", "subspace", "search", "examples")  # numbers 1 to 4 in the
 MARKS = ("v", "s", "X", "o")
 
 
+FIRST = 3  # sizes in the first picture
+
+
 def draw(run: Run) -> Figure:
+    """Draw as `draw_whole`, at most three sizes."""
+    return _panels(run, spread(len(run.config["N"]), FIRST))
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw, by N, the part found (mean, range over seeds) and the seconds over K / N."""
-    sizes, loads = run.config["N"], np.array(run.config["loads"])
-    figure = new_figure(max(50 * len(sizes), 110), 110)
-    grid = figure.subplots(2, len(sizes), sharex=True, sharey="row", squeeze=False)
-    for j, N in enumerate(sizes):
+    return _panels(run, list(range(len(run.config["N"]))))
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are further sizes."""
+    return len(run.config["N"]) > FIRST
+
+
+def _panels(run: Run, shown: list[int]) -> Figure:
+    loads = np.array(run.config["loads"])
+    figure = new_figure(min(max(50 * len(shown), 110), 180), 110)
+    grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
+    for top, bottom, j in zip(*grid, shown, strict=True):
         arrays = {name: run.arrays[name][:, :, j] for name in ("found", "seconds", "stop")}
         for i in range(len(MODES)):
-            _lines(grid[0, j], grid[1, j], loads, {k: a[:, i] for k, a in arrays.items()}, i)
-        grid[0, j].set_title(f"N = {N:,}")
-        grid[1, j].set(yscale="log", xlabel="load K / N")
+            _lines(top, bottom, loads, {k: a[:, i] for k, a in arrays.items()}, i)
+        top.set_title(f"N = {run.config['N'][j]:,}")
+        bottom.set(yscale="log", xlabel="load K / N")
     grid[0, 0].set(ylabel="part of archetypes found", ylim=(-0.03, 1.04))
     grid[1, 0].set_ylabel("seconds of processor time")
     lines = [
@@ -45,7 +62,7 @@ def draw(run: Run) -> Figure:
         Line2D([], [], color="0.3", ls="", marker=mark, ms=4, label=f"stopped by {stop}")
         for mark, stop in zip(MARKS, STOPS, strict=True)
     ]
-    columns = 3 if len(sizes) < 3 else 4
+    columns = 3 if len(shown) < 3 else 4
     figure.legend(handles=[*lines, *marks], loc="outside upper center", ncols=columns)
     return figure
 

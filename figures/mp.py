@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, spread
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
 
@@ -23,21 +23,37 @@ RULES = (
 )
 
 
+FIRST = 3  # densities in the first picture
+
+
 def draw(run: Run) -> Figure:
+    """Draw as `draw_whole`, with the densities of three aspect ratios."""
+    return _panels(run, spread(len(run.config["ratios"]), FIRST))
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw the spectral densities, and the rate of every rule over the aspect ratio."""
-    ratios = run.config["ratios"]
-    columns = 2
-    rows = -(-len(ratios) // columns)
-    figure = new_figure(90, 36 * rows + 58)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(36 * rows, 58))
+    return _panels(run, list(range(len(run.config["ratios"]))))
+
+
+def has_more(run: Run) -> bool:
+    """Whether there are further aspect ratios."""
+    return len(run.config["ratios"]) > FIRST
+
+
+def _panels(run: Run, shown: list[int]) -> Figure:
+    columns = min(len(shown), FIRST)
+    rows = -(-len(shown) // columns)
+    figure = new_figure(150, 42 * rows + 60)
+    top, bottom = figure.subfigures(2, 1, height_ratios=(42 * rows, 60))
     grid = top.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(ratios) :]:
+    for axes in grid.flat[len(shown) :]:
         axes.set_axis_off()
-    for i, axes in enumerate(grid.flat[: len(ratios)]):
+    for i, axes in zip(shown, grid.flat, strict=False):
         _density(axes, run, i)
     for axes in grid[:, 0]:
         axes.set_ylabel("density")
-    grid.flat[min(1, len(ratios) - 1)].legend(loc="upper right", handlelength=1)
+    grid.flat[min(1, len(shown) - 1)].legend(loc="upper right", handlelength=1)
 
     left, middle, right = bottom.subplots(1, 3)
     _rates(left, run, "0.01")
@@ -76,11 +92,14 @@ def _rates(axes: Axes, run: Run, level: str) -> None:
 
 def _edge(axes: Axes, run: Run) -> None:
     rates = run.summary["rates"]
-    for name, shift, marker, colour in (("signs", -0.1, "o", "C0"), ("gaussian", 0.1, "s", "C1")):
-        _points(axes, run, rates[f"mp_{name}"], shift, marker, colour, None)
+    kinds = zip(("signs", "gaussian"), KINDS, (-0.1, 0.1), "os", ("C0", "C1"), strict=True)
+    for name, kind, shift, marker, colour in kinds:
+        _points(axes, run, rates[f"mp_{name}"], shift, marker, colour, kind)
     expected = 100 * np.array(rates["mp_expected"])
-    axes.hlines(expected, np.arange(len(expected)) - 0.3, np.arange(len(expected)) + 0.3, "0.4")
-    axes.set(title="MP edge")
+    at = np.arange(len(expected))
+    axes.hlines(expected, at - 0.3, at + 0.3, "0.4", label="foreseen")
+    axes.set(title="above the MP edge")
+    axes.legend(loc="lower center", ncols=2, columnspacing=1)
     axes.set_ylim(bottom=0)
     _ratio_axis(axes, run)
 

@@ -21,8 +21,24 @@ LATEST = 4  # this latency and longer ones share a bar
 
 
 def draw(run: Run) -> Figure:
+    """Draw counts, and when new archetypes are remembered, a column for each scenario."""
+    figure = new_figure(170, 96)
+    above, below = figure.subplots(2, len(ROWS), sharey="row")
+    for top, bottom, (scenario, mechanisms) in zip(above, below, ROWS.items(), strict=True):
+        names = {f"{scenario}/{m}": COLOURS[m] for m in mechanisms}
+        _counts(top, run, names)
+        _latencies(bottom, run, names)
+        top.set(title=f"{scenario} new ones", xlabel="round")
+        bottom.set_xlabel("remembered, rounds after foreseen")
+    above[0].set_ylabel(r"archetypes counted, $\hat K$")
+    below[0].set_ylabel("share of those foreseen")
+    _legend(figure)
+    return figure
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw a row for each scenario."""
-    figure = new_figure(185, 128)
+    figure = new_figure(180, 128)
     grid = figure.subplots(len(ROWS), 4, sharex="col", squeeze=False)
     for row, (scenario, mechanisms) in zip(grid, ROWS.items(), strict=True):
         names = {f"{scenario}/{m}": COLOURS[m] for m in mechanisms}
@@ -102,7 +118,7 @@ def _latencies(axes: Axes, run: Run, names: dict[str, str]) -> None:
         shares = np.array(counts) / max(seen.sum(), 1)
         axes.bar(bins + (i - (len(names) - 1) / 2) * width, shares, width, color=colour)
     words = ["early", *map(str, range(LATEST)), f"{LATEST}+", "not"]
-    axes.set_xticks(bins, words, size=6)  # small, because "early" would overlap "0"
+    axes.set_xticks(bins, words)
     axes.set(ylim=(0, 1.05))
 
 

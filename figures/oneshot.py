@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 
 from hopfed.figures import _methods
+from hopfed.figures._methods import has_more
 from hopfed.runs import Run
+
+__all__ = ["draw", "draw_sections", "draw_whole", "has_more"]
+
+REFERENCE = "hebbian alone"
 
 VALUES = {
     "heterogeneity": "concentration of the Dirichlet law",
@@ -15,9 +22,15 @@ VALUES = {
 
 
 def draw(run: Run) -> Figure:
-    """Draw the methods and sweeps; gains are over the read-out of a client's own examples."""
-    figure = _methods.draw(run, "hebbian alone")
-    for axes in figure.axes:
-        if axes.get_title() in VALUES:
-            axes.set_xlabel(VALUES[axes.get_title()])
-    return figure
+    """Draw the methods; gains are over the read-out of a client's own examples."""
+    return _methods.draw(run, REFERENCE, VALUES)
+
+
+def draw_whole(run: Run) -> Figure:
+    """Draw the methods and sweeps."""
+    return _methods.draw_whole(run, REFERENCE, VALUES)
+
+
+def draw_sections(run: Run, names: Sequence[str]) -> Figure:
+    """Draw the sweeps `names`, at most six."""
+    return _methods.draw_sections(run, names, REFERENCE, VALUES)

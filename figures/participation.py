@@ -133,7 +133,7 @@ def _traffic(axes: Axes, run: Run, styles: Styles) -> None:
             (up.mean(), at),
             (0, ahead),
             textcoords="offset points",
-            fontsize=6,
+            fontsize=7,
             ha="center",
         )
     axes.set(xlabel="megabytes up", ylabel=f"archetypes found (m >= {FOUND:g})")

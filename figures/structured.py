@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure, SubFigure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, spread
 from hopfed.runs import Run
 
 # Colours: paper, ink, wrong pixel of a reconstruction, space between the pictures.
@@ -19,31 +19,51 @@ CHANGED = {
     1.0: "",
     0.0: " deflated",
 }  # overlap -> how the names of its arrays begin, after the number
+FIRST = 3  # sets in the first picture
+LARGEST, CURVES = 30, 46  # mm: side of a mosaic, width of the curves
 PAPER = {0.8: 0.9}  # quality -> magnetisation that the paper reports to exceed
 
 
 def draw(run: Run) -> Figure:
+    """Draw at the lowest quality rows of pictures of unchanged sets, and magnetisations."""
+    sets = _sets(run)
+    plain = [name for name in sets if " " not in name] or sets
+    shown = [plain[i] for i in spread(len(plain), FIRST)]
+    qualities = sorted(run.config["qualities"])
+    return _panels(run, shown, qualities[:1], qualities[:2])
+
+
+def draw_whole(run: Run) -> Figure:
     """Draw a row of pictures for each set, and the magnetisations over rounds at each quality."""
+    return _panels(run, _sets(run), run.config["qualities"], run.config["qualities"])
+
+
+def _sets(run: Run) -> list[str]:
     c = run.config
-    sets = [
+    return [
         f"{K}{CHANGED.get(overlap, ' decorrelated')}"
         for K, overlap in zip(c["pictures"], c["overlap"], strict=True)
     ]
-    columns = 1 + 3 * len(c["qualities"])
-    figure = new_figure(21 * columns + 45, max(24 * len(sets) + 14, 30 * len(c["qualities"])))
-    left, right = figure.subfigures(1, 2, width_ratios=(21 * columns, 45))
-    _pictures(left, run, sets)
-    panels = right.subplots(len(c["qualities"]), 1, sharex=True, sharey=True, squeeze=False)
-    for axes, r in zip(panels[:, 0], c["qualities"], strict=True):
+
+
+def _panels(run: Run, sets: list[str], pictured: list[float], curves: list[float]) -> Figure:
+    columns = 1 + 3 * len(pictured)
+    side = min((180 - CURVES) / columns, LARGEST)
+    width = side * columns + CURVES
+    figure = new_figure(width, max((side + 4) * len(sets) + 14, 38 * len(curves)))
+    left, right = figure.subfigures(1, 2, width_ratios=(side * columns, CURVES))
+    _pictures(left, run, sets, pictured)
+    panels = right.subplots(len(curves), 1, sharex=True, sharey=True, squeeze=False)
+    for axes, r in zip(panels[:, 0], curves, strict=True):
         _curves(axes, run, sets, r)
     panels[0, 0].legend(title="pictures", loc="lower right")
     panels[-1, 0].set_xlabel("round")
     return figure
 
 
-def _pictures(part: SubFigure, run: Run, sets: list[str]) -> None:
+def _pictures(part: SubFigure, run: Run, sets: list[str], qualities: list[float]) -> None:
     """Archetypes, then for each quality examples and the first seed's early and last results."""
-    qualities, rounds, a = run.config["qualities"], run.config["rounds"], run.arrays
+    rounds, a = run.config["rounds"], run.arrays
     grid = part.subplots(len(sets), 1 + 3 * len(qualities), squeeze=False)
     for row, name in zip(grid, sets, strict=True):
         _mosaic(row[0], a[f"{name}, r={qualities[0]:g}/archetypes"][0, 0])
@@ -97,6 +117,6 @@ def _curves(axes: Axes, run: Run, sets: list[str], r: float) -> None:
         axes.plot(rounds, lowest.mean(axis=0), marker="o", ms=2, **style)
     if r in PAPER:
         axes.axhline(PAPER[r], color="0.5", lw=0.6, zorder=0)
-        place = {"ha": "right", "va": "top", "color": "0.4", "size": 6}
+        place = {"ha": "right", "va": "top", "color": "0.4", "size": 7}
         axes.text(rounds[-1], PAPER[r] - 0.01, "the paper is above this", **place)
     axes.set(ylim=(0.4, 1.03), ylabel="lowest m", title=f"r = {r:g}")

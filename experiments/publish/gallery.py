@@ -34,7 +34,9 @@ FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 KEY = "hopfed"  # key of the metadata in a picture
 
-Made = dict[str, Any]  # "commands", and "settings": a digest, empty for a picture of run files
+# "commands", "settings": a digest, empty for a picture of run files, and "more": whether --whole
+# draws more panels.
+Made = dict[str, Any]
 
 
 def stale(picture: Picture, folder: Path = FOLDER) -> bool:
@@ -93,7 +95,8 @@ def make(picture: Picture, folder: Path = FOLDER) -> None:
                 reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
                 raise HopfedError(f"{command}: {reason}")
         drawn = Path(place) / f"{picture.name}.png"
-        made = {"commands": commands, "settings": digest(picture)}
+        more = "--whole" in done.stdout
+        made = {"commands": commands, "settings": digest(picture), "more": more}
         store(drawn, folder / drawn.name, made)
 
 
@@ -108,7 +111,7 @@ def commands_here(picture: Picture) -> list[str]:
 
 def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
     """Draw one or several run files of one kind in one picture; return its name."""
-    from hopfed.figures import drawer, save
+    from hopfed.figures import drawer, has_more, save
 
     runs = [Run.load(path, complete=True) for path in paths]
     kind = runs[0].kind
@@ -121,7 +124,8 @@ def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
     with tempfile.TemporaryDirectory() as place:
         drawn = Path(place) / f"{kind}.png"
         save(function(runs) if len(runs) > 1 else function(runs[0]), drawn)
-        store(drawn, folder / drawn.name, {"commands": commands, "settings": ""})
+        more = len(runs) == 1 and has_more(runs[0])
+        store(drawn, folder / drawn.name, {"commands": commands, "settings": "", "more": more})
     return kind
 
 
@@ -166,7 +170,9 @@ def index(folder: Path = FOLDER) -> str:
     """Return the text of the index of all existing pictures."""
     parts = [
         "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
-        "longer runs. Each comes with the commands that make it again, in an empty folder."
+        "longer runs. Each comes with the commands that make it again, in an empty folder. A "
+        "picture shows what a reader needs first, in at most six panels; where there are more, "
+        "`--whole` draws them all."
     ]
     for picture in PICTURES:
         file = f"{picture.name}.png"
@@ -177,6 +183,8 @@ def index(folder: Path = FOLDER) -> str:
         parts.append(
             f"## {picture.name}\n\n{picture.caption}\n\n![{picture.name}]({file})\n\n{commands}"
         )
+        if made.get("more"):
+            parts.append(f"`{made['commands'][-1]} --whole` draws all panels.")
     return "\n\n".join(parts) + "\n"
 
 

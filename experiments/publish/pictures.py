@@ -174,16 +174,16 @@ PICTURES = (
     _of(
         "capacity",
         "quick",
-        "Above: overlap of recalled patterns over the load, on the laws of five rules (lines), and "
-        "the load at which half are lost as memories grow (the quadratic rules, second panel). "
-        "Below: what share of flipped sites each rule repairs, by kind of patterns.",
+        "Above: overlap of recalled patterns over the load, beside the laws of four rules, and "
+        "how many cues the exponential rule returns. Below: what share of flipped sites each rule "
+        "repairs, by kind of patterns.",
         data=SILHOUETTES,
     ),
     _of(
         "disentangle",
         "quick",
-        "Share of starts in which layers take a mixture apart: over stored patterns and repulsion; "
-        "over temperature and repulsion, and over layers; by schedule of noise and by graph.",
+        "Share of starts in which layers take a mixture apart: over repulsion and stored patterns, "
+        "temperature, or layers; by schedule of noise and by graph. White lines: half of them.",
     ),
     _of(
         "completion",
@@ -214,14 +214,14 @@ PICTURES = (
     _of(
         "attacker",
         "quick",
-        "Weights of good clients and of attackers under three rules, one row for each kind of "
-        "attack: the structure rule brings an attacker's weight to zero, the others' to a half.",
+        "Weights of good clients and of attackers under three rules, where attackers are most: "
+        "the structure rule brings an attacker's weight to zero, the others' to a half.",
     ),
     _of(
         "drift",
         "quick",
-        "Exposures drift (left) and a memory has to follow: no plasticity never learns, full "
-        "plasticity forgets, adaptive weights with archetypes kept apart do neither.",
+        "Exposures drift (first panel) and a memory has to follow: no plasticity never learns, "
+        "full plasticity forgets, adaptive weights with archetypes kept apart do neither.",
     ),
     _of(
         "privacy",
@@ -232,27 +232,28 @@ PICTURES = (
     _of(
         "ablation",
         "quick",
-        "What is retrieved (up) and falsely reported (down) when one ingredient of the factoriser "
-        "is left out.",
+        "What is retrieved (up) and falsely reported (down) when an ingredient of the factoriser "
+        "is left out: the two that matter most.",
     ),
     _of(
         "structured",
         "quick",
         "Pictures, noisy examples of them, and what three owners hold after one round and at the "
-        "end; red pixels are wrong. Right: the worst picture of each set over rounds.",
+        "end; red pixels are wrong. Right: the worst picture of each set over rounds, also at a "
+        "higher quality.",
         data=SILHOUETTES,
     ),
     _of(
         "cooperation",
         "quick",
-        "Clients alone and together, beside theory: those that can see nothing by themselves see "
-        "everything together.",
+        "Clients alone and together, beside theory, in the three federations that see least: "
+        "those that can see nothing by themselves see everything together.",
     ),
     _of(
         "novelty",
         "quick",
-        "New archetypes appear halfway. The count, their magnetisation and the spectral gap react "
-        "in the round that theory foresees.",
+        "New archetypes appear halfway. Above: the count reacts in the round that theory foresees. "
+        "Below: how many rounds later they are remembered.",
     ),
     _of(
         "participation",
@@ -263,8 +264,9 @@ PICTURES = (
     _of(
         "byzantine",
         "quick",
-        "False patterns that liars get broadcast under each defence, what a defence costs an "
-        "honest rare archetype, and how well each score tells the two apart.",
+        "False patterns that liars get broadcast under each defence, and what a defence costs an "
+        "honest rare archetype. Below: when a lie is counted, when half of the groups support it, "
+        "and how well each score tells it from the rare archetype.",
     ),
     Picture(
         "partition",
@@ -281,7 +283,7 @@ PICTURES = (
         "sohip",
         "quick",
         "SoHip among its baselines and controls: accuracy over rounds and cost, gains over "
-        "Standalone paired by seed, every client, and ablations (`hopfed list sohip` names them).",
+        "Standalone paired by seed, and every client (`hopfed list sohip` names the methods).",
     ),
     _of(
         "fedssa",
@@ -296,7 +298,8 @@ PICTURES = (
     _of(
         "knnper",
         "quick",
-        "kNN-Per among its baselines, gains over FedAvg, and sweeps of its settings.",
+        "kNN-Per among its baselines: accuracy over rounds and cost, gains over FedAvg, and every "
+        "client.",
     ),
     _of(
         "oneshot",

@@ -111,7 +111,7 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> str:
 
 def _figure(runs: Sequence[Run], label: str) -> str:
     """Figure of one run, or of several together, which a click enlarges."""
-    draw = drawer(runs[0].kind, several=len(runs) > 1)
+    draw = drawer(runs[0].kind, several=len(runs) > 1, whole=True)
     if draw is None:
         return ""
     buffer = io.BytesIO()

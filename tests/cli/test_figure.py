@@ -1,5 +1,8 @@
 """`hopfed figure` as a user runs it."""
 
+import re
+from base64 import b64decode
+
 import numpy as np
 import pytest
 
@@ -17,6 +20,15 @@ def run_file(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory):
+    """A run with more panels than the first picture shows."""
+    path = tmp_path_factory.mktemp("runs") / "run.h5"
+    settings = ["--set", "N=60", "--set", "M=100,200,300", "--seeds", "2"]
+    main(["run", "bbp", *settings, "--out", str(path)])
+    return path
+
+
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_every_format(hopfed, run_file, tmp_path, suffix):
     out = tmp_path / f"figure{suffix}"
@@ -24,6 +36,38 @@ def test_every_format(hopfed, run_file, tmp_path, suffix):
     assert status == 0
     assert "wrote" in text
     assert out.read_bytes().startswith(MAGIC[suffix])
+
+
+def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, longer, run_file, tmp_path):
+    first, whole = tmp_path / "first.svg", tmp_path / "whole.svg"
+    status, text, _ = hopfed("figure", longer, "--out", first)
+    assert (status, "--whole draws all panels" in " ".join(text.split())) == (0, True)
+    status, text, _ = hopfed("figure", longer, "--out", whole, "--whole")
+    assert (status, "--whole" in text) == (0, False)
+    # In the title of a spectrum, and in a legend that both have.
+    assert [path.read_text().count("M = 200") for path in (first, whole)] == [1, 2]
+    assert "--whole" not in hopfed("figure", run_file, "--out", first)[1]
+
+
+def test_the_report_shows_the_whole_picture(hopfed, longer, tmp_path):
+    page = tmp_path / "page.html"
+    assert hopfed("report", longer, "--out", page)[0] == 0
+    (picture,) = set(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text()))
+    assert b64decode(picture).decode().count("M = 200") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--sections", "k"), "runs of 'bbp' have no sections"),
+        (("--sections", "k", "--whole"), "--sections must be with one RUN, and without --whole"),
+    ],
+)
+def test_sections_where_there_are_none(hopfed, longer, tmp_path, options, words):
+    status, _, errors = hopfed("figure", longer, "--out", tmp_path / "figure.png", *options)
+    assert status == 2
+    assert words in errors
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_run_draws_the_same_svg(hopfed, run_file, tmp_path):

@@ -180,7 +180,7 @@ def test_what_matters_and_what_does_not(quick):
 def test_the_figure_shows_every_variant(quick, tmp_path):
     shown = [name for variants in figure.ROWS.values() for name in variants]
     assert sorted([*shown, "full"]) == sorted(VARIANTS)
-    save(figure.draw(quick), tmp_path / "figure.svg")
+    save(figure.draw_whole(quick), tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text()
     assert text.count("<path") > 100
     assert "26 letters" in text
@@ -189,7 +189,20 @@ def test_the_figure_shows_every_variant(quick, tmp_path):
 def test_a_single_seed_has_no_spread_but_a_figure(tiny):
     one = {name: values[:1] for name, values in tiny.arrays.items()}
     assert ablation.summarise(TINY, one)["lost_no_layered"][1] is None
-    assert len(figure.draw(replace(tiny, arrays=one)).axes) == 4 * len(figure.ROWS)
+    assert len(figure.draw_whole(replace(tiny, arrays=one)).axes) == 4 * len(figure.ROWS)
+
+
+def test_the_first_figure_shows_what_costs_most(tiny):
+    arrays = dict(tiny.arrays)
+    for name in (n for variants in figure.ROWS.values() for n in variants):
+        for measure in ("found", "false"):
+            arrays[f"{measure}/{name}"] = arrays[f"{measure}/full"]
+    arrays["found/paper"] = arrays["found/full"] - 1
+    arrays["false/unchecked"] = arrays["false/full"] + 2
+    drawn = figure.draw(replace(tiny, arrays=arrays))
+    words = {text.get_text() for axes in drawn.axes for text in axes.texts}
+    assert {"exposure fit", "paper's LAM"} <= words
+    assert not words & (figure.ROWS.keys() - {"exposure fit", "paper's LAM"})
 
 
 @pytest.mark.parametrize(

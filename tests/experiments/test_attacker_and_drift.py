@@ -71,8 +71,8 @@ def test_fresh_operators_show_the_mixture_as_it_is_and_evidence_that_fades_shows
 
 def test_a_run_from_before_mixtures_were_kept_is_drawn_without_them(drifted):
     older = {k: v for k, v in drifted.arrays.items() if not k.endswith("/mixture")}
-    drawn = drift_figure.draw(replace(drifted, arrays=older))
-    assert len(drawn.axes) == len(drift_figure.draw(drifted).axes) - 2
+    drawn = drift_figure.draw_whole(replace(drifted, arrays=older))
+    assert len(drawn.axes) == len(drift_figure.draw_whole(drifted).axes) - 2
 
 
 def test_shares_of_an_operator_of_examples_are_those_of_the_labels():
@@ -104,8 +104,9 @@ def test_the_lag_of_a_path_that_is_late(late):
 def test_figures_are_drawn_from_the_run_alone(figure, fixture, request, tmp_path):
     run = request.getfixturevalue(fixture)
     run.save(tmp_path / "run.h5")
-    drawn = figure.draw(Run.load(tmp_path / "run.h5"))
-    assert all(axes.has_data() for axes in drawn.axes)
+    for draw in (figure.draw, figure.draw_whole):
+        drawn = draw(Run.load(tmp_path / "run.h5"))
+        assert all(axes.has_data() for axes in drawn.axes)
 
 
 def test_processes_for_seeds_and_for_clients_change_nothing(attacked, tmp_path):

@@ -285,7 +285,7 @@ def test_only_what_was_broadcast_is_scored(monkeypatch):
 
 
 def test_the_figure_is_drawn_from_the_run_alone(quick, tmp_path):
-    save(figure.draw(quick), tmp_path / "figure.svg")
+    save(figure.draw_whole(quick), tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text()
     assert text.count("<path") > 50
     for name in figure.STYLES:

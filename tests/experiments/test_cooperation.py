@@ -193,7 +193,7 @@ def test_what_was_never_found_has_no_round(tiny):
 
 
 def test_the_figure_is_drawn_from_the_run_alone(quick):
-    drawn = figure.draw(quick)
+    drawn = figure.draw_whole(quick)
     assert len(drawn.axes) == 9
     assert all(axes.has_data() for axes in drawn.axes)
     titles = [axes.get_title() for axes in drawn.axes[:3]]

@@ -120,8 +120,24 @@ def test_a_picture_of_a_run_file_stays(tmp_path):
         "hopfed run bbp --preset quick --set N=50 --set M=100 --seeds 2 --out bbp.h5",
         "hopfed figure bbp.h5 --out bbp.png",
     ]
+    assert not made["more"]
     assert not gallery.stale(BY_NAME["bbp"], tmp_path)
     assert gallery.stale(BY_NAME["mp"], tmp_path)
+
+
+def test_the_index_says_where_there_are_more_panels(tmp_path):
+    bbp, path = find("bbp"), tmp_path / "mine.h5"
+    execute(bbp, bbp.Config(N=50, M=(100, 200, 300), seeds=2), out=path)
+    gallery.draw([path], tmp_path)
+    assert "`hopfed figure bbp.h5 --out bbp.png --whole` draws all panels." in gallery.index(
+        tmp_path
+    )
+    commands = (
+        "hopfed run bbp --set N=50 --set M=100,200,300 --seeds 2 --out bbp.h5",
+        "hopfed figure bbp.h5 --out bbp.png",
+    )
+    gallery.make(Picture("bbp", "Spectra.", commands), tmp_path)
+    assert gallery.made_with(tmp_path / "bbp.png")["more"]
 
 
 def test_runs_that_have_no_place(tmp_path):

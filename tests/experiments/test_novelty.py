@@ -57,7 +57,7 @@ def test_what_the_experiment_offers():
 
 def test_the_quick_preset_fills_its_summary_and_its_figure(quick, tmp_path):
     assert set(novelty.RECORD.measures) == set(quick.summary)
-    save(figure.draw(quick), tmp_path / "figure.svg")
+    save(figure.draw_whole(quick), tmp_path / "figure.svg")
     text = (tmp_path / "figure.svg").read_text()
     assert text.count("<path") > 50
     assert all(scenario in text for scenario in SCENARIOS)

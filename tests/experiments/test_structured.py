@@ -122,6 +122,7 @@ def test_the_procedure_of_the_papers_programs_can_be_had():
     truth = np.unpackbits(found.arrays["3 deflated, r=0.6/archetypes"][0, 0], axis=-1)[:, :784]
     np.testing.assert_array_equal(2 * truth.astype(int) - 1, deflate(load_silhouettes().patterns))
     figure.draw(found).canvas.draw()
+    figure.draw_whole(found).canvas.draw()
 
 
 def test_one_seed_alone_is_the_same_seed():
@@ -162,7 +163,7 @@ def test_the_truth_only_scores(monkeypatch):
 
 
 def test_the_figure_shows_every_wrong_pixel(quick):
-    drawn = figure.draw(quick)
+    drawn = figure.draw_whole(quick)
     assert all(axes.has_data() for axes in drawn.axes)
     words = [axes.get_xlabel() for axes in drawn.axes]
     wrong = []
