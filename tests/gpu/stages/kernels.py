@@ -1,5 +1,6 @@
 """Every kernel at the sizes of real work, with the bytes and operations that bound it."""
 
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -36,6 +37,17 @@ class Timer:
             self.rows.add(
                 name, seconds=seconds, bytes=float(moved), operations=counts, **(more or {})
             )
+
+
+@contextmanager
+def changed(module, **settings):
+    """Give a module other settings for a while."""
+    before = {name: getattr(module, name) for name in settings}
+    vars(module).update(settings)
+    try:
+        yield
+    finally:
+        vars(module).update(before)
 
 
 def work(rows: Rows) -> None:
@@ -116,21 +128,34 @@ def _products(t: Timer) -> None:
 
 def _spectra(t: Timer) -> None:
     """Leading eigenpairs, and the library's way to all of them."""
+    from hopfed.spectral import device_matrices
+    from hopfed.spectral.device_matrices import all_pairs
     from hopfed.spectral.eigenpairs import eigenpairs
     from hopfed.spectral.operators import FactorOperator
 
     M, N = t.sizes["M"], t.sizes["N"]
     pairs = 2 if t.rows.emulate else 20
-    operator = FactorOperator.from_examples(t.signs(M, N))
+    kinds = t.device.xp.asarray(t.rng.integers(0, pairs, M))
+    flips = t.signs(M, N) + t.signs(M, N) + t.signs(M, N)  # an eighth of them turns a site
+    rows = t.device.xp.sign(2 * t.signs(pairs, N)[kinds] + flips)
+    operator = FactorOperator.from_examples(rows)
     for route in ("auto", "krylov"):
         t.time(f"eigenpairs {route}", partial(eigenpairs, operator, pairs, route=route))
     for n in (20,) if t.rows.emulate else (500, 1_000, 2_000, 3_000):
-        A = t.normal(n, n, dtype=np.float64)
-        t.time(f"eigh {n}", partial(t.device.xp.linalg.eigh, A + A.T))
+        X = t.normal(n, 2 * n, dtype=np.float64)
+        X[:, :50] *= 20  # what stands out
+        A = X @ X.T
+        for solver in ("eigh", "eigvalsh"):  # all vectors, none
+            t.time(f"{solver} {n}", partial(getattr(t.device.xp.linalg, solver), A))
+        for k in (2,) if t.rows.emulate else (1, 10, 50):
+            with changed(device_matrices, ITERATED=0):  # also where all are said to be faster
+                t.time(f"{k} leading pairs of {n}", partial(all_pairs, A, k))
 
 
 def _dynamics(t: Timer) -> None:
-    """Updates of the layered memory, and heat bath of few and of many chains."""
+    """Updates of the layered memory, and heat bath of few and of many chains, in both ways."""
+    from hopfed.kernels.cuda import heatbath
+
     S, L, N, R, T = (t.sizes[name] for name in ("S", "L", "sites", "R", "updates"))
     W, s = t.normal(N, R) / np.float32(N**0.5), t.signs(S, L, N)
     step = partial(host.layered_step, s, W, beta=3.0, updates=T, seed=0)
@@ -138,11 +163,14 @@ def _dynamics(t: Timer) -> None:
     sweep = partial(host.layered_sweep, s[:132], W, beta=3.0, updates=2, seed=0)
     visits = {"visits": 2.0 * min(S, 132) * L * N}
     t.time("layered sweep", sweep, more=visits, float32=2 * 2.0 * min(S, 132) * L * N * R)
-    for chains in (2,) if t.rows.emulate else (32, 132, 528, 2_112):
+    for chains in (2,) if t.rows.emulate else (32, 132, 528, 2_112, 4_096):
         state = t.signs(chains, N)
         heat = partial(host.heat_bath, state, W, beta=3.0, sweeps=5, seed=0)
         visits = {"visits": 5.0 * chains * N}
-        t.time(f"heat bath S = {chains}", heat, more=visits, float32=6 * 2.0 * chains * N * R)
+        for way, many in (("a block each", 1 << 30), ("a warp for four", 0)):
+            with changed(heatbath, MANY=many):
+                name, work = f"heat bath S = {chains}, {way}", 6 * 2.0 * chains * N * R
+                t.time(name, heat, more=visits, float32=work)
         descend = partial(host.descend, state, W)
         t.time(f"descent S = {chains}", descend)
 
