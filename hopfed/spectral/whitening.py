@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.row_energy import column_moments, row_energies
 from hopfed.spectral.scaling import ScaledOperator, centred, scaled
 from hopfed.spectral.sketch import SketchOperator
-from hopfed.theory import spikes
+from hopfed.spectral.variances_ahead import ahead, signal
 
 ROUNDS = 40
 WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: of the first, and beside the vectors at hand
@@ -50,6 +51,7 @@ SETTLED = 8  # rounds after which the law of the rows' noise stays as it is
 FREE = 3  # rounds until the noise of the columns is known well enough to be simulated
 LEAST = 0.1  # share of a column's variance that classes never explain (Heywood's case)
 UNKNOWN = 0.02  # of its second moment, where its mean is not known
+DEAR = 4_000_000  # entries of a table from which a round goes as far as its eigenpairs tell
 UNPACKED = 30_000_000  # entries of rows that are unpacked once, in single precision
 
 
@@ -196,24 +198,32 @@ class _FixedPoint:
     def run(self) -> Whitened:
         v, start = self.spread.copy(), None
         counts: list[int] = []
-        pace, last = np.ones_like(v), np.zeros_like(v)
+        pace, last, before = np.ones_like(v), np.zeros_like(v), 1.0
+        free = 1 if self.dear else FREE
         if self.mean is not None:  # the columns' noise, if there is one class
             self.columns = self.noise(v)
         for i in range(ROUNDS):
             rank, spectrum = self.counted(self.about, v, start, i)
             new = self.left(v, spectrum, rank)
             step = float(np.abs(new / v - 1)[self.varying].max())
-            still = rank.n_detected in counts[-1:] and step < STILL
-            if still and (rank.n_detected == 0 or i >= FREE):
+            same = rank.n_detected in counts[-1:]
+            still = same and step < STILL
+            if still and (rank.n_detected == 0 or i >= free):
                 break
-            if i == FREE - 1:
+            if self.dear and rank.n_detected:
+                new = ahead(v, spectrum, rank.n_detected, partial(self.left, rank=rank))
+            if i == free - 1:
                 self.columns = self.noise(new)
-            if FREE - 1 <= i < SETTLED:  # again: false pairs of the first rounds hide it in part
+            if max(free - 1, 1) <= i < SETTLED:  # again: false pairs of the first rounds hide it
                 self.profile = self.uneven(v, spectrum)
             move = np.log(new / v)
             pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
             v, last, start = v * np.exp(pace * move), move, spectrum.vectors
             counts.append(rank.n_detected)
+            if self.dear and same and self.profile is None and step**2 < STILL * before:
+                still = True  # a step shrinks as the last one did: the next would be none
+                break
+            before = step
         self.columns = self.columns or self.noise(v)
         if self.mean is not None:
             lead = like(self.scale(v) * self.mean, spectrum.vectors)[:, None]
@@ -231,6 +241,12 @@ class _FixedPoint:
             products=self.products,
             status=self.status(still, step, spectrum),
         )
+
+    @property
+    def dear(self) -> bool:
+        """Whether a spectrum costs so much that it pays to look ahead from it."""
+        entries = self.raw.n_sites * self.raw.n_examples
+        return self.mean is not None and self.holdings is None and entries >= DEAR
 
     def status(self, still: bool, step: float, spectrum: Spectrum) -> str:
         if spectrum.status != "converged":
@@ -268,7 +284,7 @@ class _FixedPoint:
         U = to_host(spectrum.vectors)[self.varying]
         values = spectrum.values[: U.shape[1]]
         explained = np.zeros(len(v))
-        explained[self.varying] = v[self.varying] * _signal(U, values, spectrum.aspect)
+        explained[self.varying] = v[self.varying] * signal(U, values, spectrum.aspect)
         return np.clip(self.spread - explained, self.least, self.spread)
 
     def scale(self, v: np.ndarray) -> np.ndarray:
@@ -289,30 +305,6 @@ class _FixedPoint:
         examples = max(round(self.raw.n_examples), 2)
         stretch = 1.0 if self.holdings is None else self.holdings.stretch(self.varying)
         return ColumnNoise(self.diagonal[self.varying], v[self.varying], examples, seed, stretch)
-
-
-def _signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
-    """(N,) diagonal of the population's signal behind sample eigenpairs of white noise.
-
-    What an eigenpair holds of a column is ``lambda U^2``, and the rest is the column's sample
-    variance about it: exact even where the signal is many times the noise. It is too small by what
-    the pair took from the noise: on average ``lambda (1 - c) / N``, c the squared cosine of sample
-    and population vector, and by the column's own pull on the pair, ``(lambda c - ell) u^2``, with
-    ell the population's strength. Near the threshold U is mostly noise, and taking each entry for
-    what it is would make noise look like signal in the next round: there the entries are drawn to
-    their mean, but not by more than their spread allows.
-    """
-    n, root = len(U), float(np.sqrt(aspect))
-    ell = spikes.strength_at(values - (1 + root) ** 2, root)
-    c = np.asarray(spikes.overlap(ell, aspect))
-    uneven = U**2 - 1 / n
-    noise = 2 * (1 - c**2) / n**2
-    trust = np.maximum(c, 1 - noise / np.maximum(uneven.var(axis=0), 1e-300))
-    pull = values * c - ell
-    alone = spikes.overlap(np.maximum(ell * (1 - U**2), 1e-300), aspect)
-    shared = alone / np.maximum(c, 1e-300)
-    found: np.ndarray = (ell / n + (values - pull * c) * trust * shared * uneven).sum(axis=1)
-    return found
 
 
 def _prepared(operator: HebbianOperator) -> HebbianOperator:
