@@ -10,10 +10,10 @@ A basis that grows too wide is turned into its leading Ritz vectors, with which 
 and H. Simon, SIAM J. Matrix Anal. Appl. 22 (2000) 602).
 
 Memory, in bytes for each of the N sites, of float32 products with blocks of b columns where k pairs
-are wanted and the basis has m columns: 4 m for the basis, and beside it 28 b while a block is added,
-or 4 (k + (m - k) / 3) while the basis is turned. At N = 10^6, b = 64, m = 512 and k = 50 that is 3.9
-GB. On the emulated device, with what products and signs of vectors need, 3.6 GB were held for each
-10^6 sites for k = 20 and 5.1 GB for k = 50, rows in bits besides (2.5 GB for 20,000 of them).
+are wanted and the basis has m columns: 4 m for the basis, and beside it 28 b while a block is
+added, or 4 (k + (m - k) / 3) while the basis is turned. At N = 10^6, b = 64, m = 512 and k = 50
+that is 3.9 GB. On the emulated device, with what products and signs of vectors need, 3.6 GB were
+held for each 10^6 sites for k = 20 and 5.1 GB for k = 50, rows in bits besides (2.5 GB for 20,000).
 """
 
 from __future__ import annotations
