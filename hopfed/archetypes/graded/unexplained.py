@@ -62,12 +62,12 @@ class Unexplained:
         found = self._each(of)
         return np.asarray(sum(found[1:], start=found[0]))
 
-    def _each(self, of: Callable) -> list:
+    def _each(self, of: Callable[[Array], Array]) -> list[Array]:
         """What is asked of every block, in the order of the rows."""
         M, N = self.owner.rows.shape
         here = isinstance(held(self.owner.rows), np.ndarray)
         blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
-        answers: list = [None] * len(blocks)
+        answers: list[Array] = [None] * len(blocks)
 
         def task(i: int) -> None:
             answers[i] = of(self._block(*blocks[i]))
