@@ -229,7 +229,7 @@ def test_residuals_of_one_class_have_no_direction_and_of_two_theirs():
         exact = exact_sums("pairs", kernels.pack(x), first_question(N))
         arrays = {name: array / PARTS for name, array in exact.items()}
         sums = NoisySums(arrays["counts"], arrays["signed"], arrays["seen"], np.zeros(1))
-        found = Residuals.of(sums, arrays["pairs"][0], 0.0)
+        (found,) = Residuals.of(sums, arrays["pairs"][0], 0.0)
         if K == 1:
             assert found.ratio < 1
         else:

@@ -18,6 +18,7 @@ from hopfed.hopfield.graded.robust import trimmed
 from hopfed.hopfield.headers import ABSENT
 
 FEW = 1e-3  # part of the rows of an owner that a class is taken for, at least
+BELIEVED = 3  # owners, at most, of whom one alone is believed about two columns
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,41 @@ class Present:
         if self.all:
             return float(each.sum())
         held = weights @ self.columns
-        found = (each @ self.columns)[held > 0] * (weights.sum() / held[held > 0]) ** 2
+        # A column that few rows alone have is not to hide the others.
+        behind = np.maximum(held, np.median(weights))
+        found = (each @ self.columns * (weights.sum() / behind) ** 2)[held > 0]
         return float(found.mean())
 
-    def thinner(self, rows: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    def believed(self, weights: np.ndarray, cut: int) -> np.ndarray:
+        """How much counts what owners say of two columns, from 0 to 1.
+
+        As much as those weigh who have both, up to what is behind most pairs: what few rows say has
+        so much noise that it would hide what is known of all others. And nothing where only so many
+        have both as may lie; but of three owners, each without a third, one alone has most pairs.
+
+        Parameters
+        ----------
+        weights : (L,) of the owners.
+        cut : owners that may lie.
+
+        Returns
+        -------
+        (N, N), for pairs: what is on the diagonal means nothing.
+        """
+        held, number = self._both(weights), self._both(np.ones(len(weights)))
+        most = np.median(held[np.triu_indices(len(held), 1)])
+        part = np.minimum(held / max(float(most), float(np.median(weights))), 1.0)
+        return np.where(number > (cut if len(weights) > BELIEVED else 0), part, 0.0)
+
+    def thinner(
+        self, rows: np.ndarray, weights: np.ndarray, believed: np.ndarray
+    ) -> tuple[float, float]:
         """How much more products of two columns vary than if all owners had all, by noise and rows.
 
         Parameters
         ----------
         rows, weights : as for `noise`.
+        believed : (N, N) how much counts what is said of them.
 
         Returns
         -------
@@ -105,13 +132,18 @@ class Present:
         """
         if self.all:
             return 1.0, 1.0
-        has, each = self.columns.astype(float), (weights / rows) ** 2
-        held = (has * weights[:, None]).T @ has
-        np.fill_diagonal(held, 0.0)
-        both = np.maximum(held, weights.min() * 1e-9)
-        noise = np.where(held > 0, (has * each[:, None]).T @ has / both**2, 0.0)
-        few = np.where(held > 0, 1 / both, 0.0)
-        number = has.shape[1] - 1
-        whole = weights.sum()
-        by_noise = noise.sum(axis=1).max() / number * whole**2 / each.sum()
-        return float(by_noise), float(few.sum(axis=1).max() / number * whole)
+        held, each, whole = self._both(weights), (weights / rows) ** 2, weights.sum()
+        scale = (believed * whole / np.maximum(held, weights.min())) ** 2
+        by_noise, by_rows = scale * self._both(each) / each.sum(), scale * held / whole
+        return _largest(by_noise), _largest(by_rows)
+
+    def _both(self, each: np.ndarray) -> np.ndarray:
+        """(N, N) sums of something of each owner (L,) over those that have both columns."""
+        has = self.columns.astype(float)
+        return np.asarray((has * each[:, None]).T @ has)
+
+
+def _largest(variances: np.ndarray) -> float:
+    """Mean over the pairs of a column, of the column where it is largest."""
+    np.fill_diagonal(variances, 0.0)
+    return float(variances.sum(axis=1).max() / (len(variances) - 1))

@@ -12,6 +12,7 @@ from hopfed.hopfield.graded.noisy import PARTS
 from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
 
 CONFIRMED = 0.5  # of what all owners show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
 MOST_ROWS = 3.0  # times the median that the rows of an owner count for
 
 
@@ -57,18 +58,23 @@ class Look:
         """How a single class varies; it is one where only its strongest supporters show two.
 
         Entries that are trimmed leave a liar a little of each. Along one direction that adds up
-        over all pairs of columns, and there it is seen.
+        over all pairs of columns, and there it is seen; what all others show comes behind it.
         """
         noise = self.unit * float(np.sqrt(self.sums.noise[0]))
-        found = Residuals.of(self.sums, self.pairs[0], noise, self.thin)
-        if found.ratio <= 1 or self.cut == 0:
-            return found
+        found = Residuals.of(self.sums, self.pairs[0], noise, self.thin, DIRECTIONS)
+        if found[0].ratio <= 1 or self.cut == 0:
+            return found[0]
+        confirmed = (one for one in found if self.confirmed(one))
+        return next(confirmed, replace(found[0], ratio=0.0))
+
+    def confirmed(self, found: Residuals) -> bool:
+        """Whether others than its strongest supporters show a direction of a single class."""
         shown, rows = np.array([self.shown(message, found) for message in self.said]).T
         rows = np.minimum(rows, MOST_ROWS * np.median(rows))
         # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
         kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
         others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
-        return found if others >= CONFIRMED * found.top else replace(found, ratio=0.0)
+        return others >= CONFIRMED * found.top
 
     def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
         """What one owner's rows of a single class show along a direction, and their number."""

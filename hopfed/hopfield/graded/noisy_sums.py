@@ -123,8 +123,10 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0) -> Residuals:
-        """Look at one class.
+    def of(
+        cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0, most: int = 1
+    ) -> list[Residuals]:
+        """Look at one class: the direction along which it varies most, then others above the edge.
 
         Parameters
         ----------
@@ -132,6 +134,7 @@ class Residuals:
         pairs : (N (N - 1) / 2,) its products of two columns.
         noise : standard deviation of the noise on these.
         thin : how much more they vary by rows, where not all owners have both columns.
+        most : directions at most.
         """
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
@@ -146,6 +149,9 @@ class Residuals:
         edge = (
             part * 2 * np.sqrt(N / few) + N / few + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         )
-        top = max(float(values[-1]), 0.0)
-        along = np.asarray(vectors[:, -1])
-        return cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
+        tops = np.maximum(values[::-1][:most], 0.0)
+        found = [
+            cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
+            for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
+        ]
+        return found[:1] + [one for one in found[1:] if one.ratio > 1]

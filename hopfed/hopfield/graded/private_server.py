@@ -92,9 +92,10 @@ def look_at(
     present = Present.of(said)
     pairs = np.array([_pooled(each, "pairs", rows, weights, cut, present) for each in one_by_one])
     unit = method.noise.scale("pairs") / method.noise.scale("signed")
-    by_noise, by_rows = present.thinner(rows, weights)
+    believed = present.believed(weights, cut)
+    by_noise, by_rows = present.thinner(rows, weights, believed)
     if not present.all:
-        pairs = _with_unheld(pairs, present, sums)
+        pairs = _believed(pairs, believed, sums)
         unit *= float(
             np.sqrt(by_noise * (weights**2 / rows**2).sum() / present.noise(rows, weights))
         )
@@ -102,12 +103,12 @@ def look_at(
     return Look(sums, pairs, parent, unit, groups, said, cut, by_rows)
 
 
-def _with_unheld(pairs: np.ndarray, present: Present, sums: NoisySums) -> np.ndarray:
-    """Let pairs of columns that no owner has both of vary together no more than classes say."""
+def _believed(pairs: np.ndarray, believed: np.ndarray, sums: NoisySums) -> np.ndarray:
+    """Let pairs of columns of which little is known vary together no more than classes say."""
     i, j = np.triu_indices(sums.signed.shape[1], 1)
     means = sums.signed / sums.rows[:, None]
     alone = sums.rows[:, None] * means[:, i] * means[:, j]
-    return np.where(present.pairs.any(axis=0), pairs, alone)
+    return np.asarray(alone + believed[i, j] * (pairs - alone))
 
 
 def _bounds(
