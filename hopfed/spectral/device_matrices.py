@@ -10,7 +10,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
-from hopfed.spectral.restarted_krylov import drawn_signs, leading_pairs
+from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
 
@@ -65,7 +65,7 @@ def _iterated(A: Array, wanted: Wanted) -> Leading | None:
         return None
     found = leading_pairs(
         A.__matmul__,
-        xp.astype(drawn_signs(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
+        xp.astype(drawn_block(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
         lambda values, whole: counted(wanted, values, whole),
         lambda values, k: EXACT_TOL * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products=max(12, 4 * (wanted // COLUMNS + 1)),
@@ -85,7 +85,7 @@ def top(n: int, product: Callable[[Array], Array], home: Array) -> float:
     """
     found = leading_pairs(
         product,
-        drawn_signs(n, min(8, n), stream(0, "top", n), home),
+        drawn_block(n, min(8, n), stream(0, "top", n), home),
         lambda *_: 1,
         lambda values, k: TOP_TOL * values[:k],
         max_products=100,

@@ -27,7 +27,7 @@ from hopfed.spectral.device_matrices import Leading, Wanted, all_pairs, counted,
 from hopfed.spectral.gauge import canonical_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.restarted_krylov import drawn_signs, leading_pairs
+from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
 from hopfed.spectral.rows import Bits, inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tall_matrices import independent, inner, outer
@@ -199,7 +199,13 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
 def largest_value(operator: FactorOperator) -> float:
     """Largest eigenvalue of an operator on a device, to about 1e-6 of itself.
 
-    The smaller of the two matrices is made, in single precision, where it is one to be made.
+    The smaller of the two matrices is made in single precision, where it is one to be made.
+
+    Examples
+    --------
+    >>> x = np.array([[1, 1, -1], [1, -1, -1]])
+    >>> round(largest_value(FactorOperator.from_examples(x)), 4)
+    2.0
     """
     chosen = _choose(operator)
     if chosen != "krylov":
@@ -272,11 +278,10 @@ def block_krylov(
     """
     n, home = operator.n_sites, operator.home
     xp, width = namespace(home), min(width, n)
+    rng = stream(seed, "krylov", n)
     if not isinstance(home, np.ndarray):
-        return _restarted(
-            operator, wanted, stream(seed, "krylov", n), width, tol, max_products, start
-        )
-    drawn = like(stream(seed, "krylov", n).standard_normal((n, width)), home)
+        return _restarted(operator, wanted, rng, width, tol, max_products, start)
+    drawn = like(rng.standard_normal((n, width)), home)
     if start is not None:
         drawn = xp.concat([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
     block = independent(xp.astype(drawn, xp.float64), SHORT * _longest(drawn))
@@ -298,7 +303,7 @@ def block_krylov(
         if block.shape[1] == 0:
             break
     else:
-        status = _unconverged(loose.sum(), k, products)
+        status = _said(loose.sum(), k, products)
     whole = Q.shape[1] == n
     return Spectrum(
         values=values,
@@ -323,14 +328,13 @@ def _restarted(
     start: Array | None,
 ) -> Spectrum:
     """`block_krylov` for a device; float32, but for a matrix of float64."""
-    n, home = operator.n_sites, operator.home
-    xp, double = namespace(home), home.dtype == namespace(home).float64
-    kind = xp.float64 if double and isinstance(operator, DenseOperator) else xp.float32
-    first = xp.astype(drawn_signs(n, width, rng, home), kind)
+    n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
+    double = isinstance(operator, DenseOperator) and home.dtype == xp.float64
+    kind, floor = (xp.float64, 1e-12) if double else (xp.float32, 1e-5)  # where values are zero
+    first = xp.astype(drawn_block(n, width, rng, home), kind)
     if start is not None:
         beside = first[:, min(start.shape[1], width - 1) :]
         first = xp.concat([xp.astype(start, kind), beside], axis=1)
-    floor = 1e-12 if kind == xp.float64 else 1e-5  # below this an eigenvalue is zero
     found = leading_pairs(
         operator.matmat,
         first,
@@ -338,7 +342,6 @@ def _restarted(
         lambda values, k: tol * (values[:k] - values[k : k + 1].max(initial=0.0)),
         max_products,
     )
-    k, products = len(found.residuals), found.products
     return Spectrum(
         values=found.values,
         vectors=canonical_gauge(xp.astype(found.vectors, xp.float64)),
@@ -347,12 +350,14 @@ def _restarted(
         n_examples=operator.n_examples,
         complete=found.whole,
         route="krylov",
-        products=products,
-        status=_unconverged(found.loose, k, products) if found.loose else "converged",
+        products=found.products,
+        status=_said(found.loose, len(found.residuals), found.products),
     )
 
 
-def _unconverged(loose: int, k: int, products: int) -> str:
+def _said(loose: int, k: int, products: int) -> str:
+    if loose == 0:
+        return "converged"
     return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
 
 

@@ -32,6 +32,7 @@ from hopfed.kernels.dispatch import on_device
 SHORT = 1e-6  # part of the longest direction of an image below which one adds nothing
 MOST = 512  # columns of a basis, where as many are not needed
 BYTES = 3 << 30  # of a basis, where as many are not needed
+FEW = 1 << 12  # sites that start from normal numbers
 OFTEN = 1.2  # by which a basis grows between two looks at its Ritz values
 
 
@@ -56,16 +57,20 @@ class Found(NamedTuple):
     whole: bool
 
 
-def drawn_signs(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
-    """Random +-1 (n, width) to start from, float32, in the library and on the device of `other`.
+def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
+    """Random float32 numbers (n, width) to start from, in the library and at the place of `other`.
 
-    A bit of each is drawn here, and spread there.
+    Many sites get signs: a bit of each is drawn here, and spread there. Of few, some columns of
+    signs are alike, or eigenvectors: these get normal numbers.
 
     Examples
     --------
-    >>> drawn_signs(2, 3, np.random.default_rng(0), np.zeros(1)).tolist()
-    [[1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]
+    >>> block = drawn_block(1 << 13, 3, np.random.default_rng(0), np.zeros(1))
+    >>> block.shape, np.unique(block).tolist()
+    ((8192, 3), [-1.0, 1.0])
     """
+    if n < FEW:
+        return like(rng.standard_normal((n, width)).astype(np.float32), other)
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
     if not on_device(other):

@@ -329,7 +329,7 @@ def test_an_iteration_on_a_device_copies_only_what_is_small(device):
     with device.counted() as copies:
         found = eigenpairs(op, 3, route="krylov", width=8)
     assert found.status == "converged"
-    # Up: signs to start with, a block for each product and the first, vectors; down: inner
+    # Up: numbers to start with, a block for each product and the first, vectors; down: inner
     # products of the first block, and of each.
     assert copies["down"] <= found.products + 2
     assert copies["up"] <= found.products * 2 + 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed.spectral import restarted_krylov
-from hopfed.spectral.restarted_krylov import drawn_signs, leading_pairs
+from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
 
 
 def with_values(values, seed=0):
@@ -15,7 +15,7 @@ def with_values(values, seed=0):
 
 
 def start(n, width, kind=np.float64):
-    return drawn_signs(n, width, np.random.default_rng(1), np.zeros(1)).astype(kind)
+    return drawn_block(n, width, np.random.default_rng(1), np.zeros(1)).astype(kind)
 
 
 def run(A, k, width=8, tol=1e-6, kind=np.float64, most=100):
@@ -88,7 +88,21 @@ def test_too_few_products_are_said():
     assert (found.products, found.loose) == (3, 5)
 
 
-def test_drawn_signs():
-    x = drawn_signs(1000, 70, np.random.default_rng(0), np.zeros(1))
-    assert (x.shape, x.dtype, set(x.ravel())) == ((1000, 70), np.float32, {-1.0, 1.0})
-    assert abs(np.linalg.eigvalsh(x.T @ x / 1000) - 1).max() < 0.7  # edge at 1 + 2 sqrt(.07)
+def test_blocks_to_start_from():
+    rng = np.random.default_rng(0)
+    x = drawn_block(5_000, 70, rng, np.zeros(1))
+    assert (x.shape, x.dtype, set(x.ravel())) == ((5_000, 70), np.float32, {-1.0, 1.0})
+    assert abs(np.linalg.eigvalsh(x.T @ x / 5_000) - 1).max() < 0.3  # edge at 1 + 2 sqrt(.014)
+    few = drawn_block(4, 3, rng, np.zeros(1))
+    assert (few.shape, few.dtype) == ((4, 3), np.float32)
+    assert len(set(abs(few).ravel())) == 12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_sites_do_not_start_from_an_eigenvector(seed):
+    """As signs would, of two sites always."""
+    A = np.array([[1.5, 0.5], [0.5, 1.5]])
+    begin = drawn_block(2, 2, np.random.default_rng(seed), A).astype(np.float64)
+    close = 1e-9
+    found = leading_pairs(A.__matmul__, begin, lambda *_: 1, lambda v, k: close * v[:k], 5)
+    np.testing.assert_allclose(found.values, [2, 1])

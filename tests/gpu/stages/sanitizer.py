@@ -36,7 +36,7 @@ def touch(device) -> None:
     """Run every kernel on shapes that are no multiples of anything."""
     from hopfed import kernels
     from hopfed.bench.harness.device_ceilings import Sizes, measures
-    from hopfed.kernels.cuda import gram, layered_run, products
+    from hopfed.kernels.cuda import gram, heatbath, layered_run, products
 
     for measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).values():
         measure()
@@ -65,9 +65,10 @@ def touch(device) -> None:
             gram.gram(kernels.pack(x), method)
         for null in ("signs", "permute"):
             kernels.scramble(kernels.pack(x), null, np.random.default_rng(1))
-    for S, N, R in ((3, 100, 33), (2, 65, 9)):
-        kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
-        kernels.descend(signs(S, N), real(N, R))
+    for heatbath.MANY in (1 << 30, 0):  # a block for each chain, a warp for four
+        for S, N, R in ((3, 100, 33), (5, 65, 9)):
+            kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
+            kernels.descend(signs(S, N), real(N, R))
     layered_run.PIECE_BYTES = 4_000  # several pieces
     for S, L, N, R in ((3, 2, 40, 5), (2, 3, 100, 33)):
         for update in (kernels.layered_step, kernels.layered_sweep):
