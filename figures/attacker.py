@@ -47,7 +47,7 @@ def _grid(run: Run, scenarios: list[str]) -> Figure:
     for axes, rule in zip(grid[0], RULES, strict=False):
         axes.set_title(f"{rule} rule" + ("\n(proposed here)" if rule == "structure" else ""))
     grid[0, 3].set_title("lowest m")
-    grid[0, 0].legend(loc="center right")
+    grid[0, 1].legend(loc="center right")
     grid[0, 3].legend(loc="lower right")
     for axes in grid[-1]:
         axes.set_xlabel("round")
