@@ -31,7 +31,7 @@ def draw(run: Run) -> Figure:
         top.set(title=f"{scenario} new ones", xlabel="round")
         bottom.set_xlabel("rounds after foreseen")
     above[0].set_ylabel(r"archetypes counted, $\hat K$")
-    below[0].set_ylabel("remembered, of those foreseen")
+    below[0].set_ylabel("share remembered")
     _legend(figure)
     return figure
 
