@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -51,6 +52,7 @@ def _grid(run: Run, scenarios: list[str]) -> Figure:
     grid[0, 3].legend(loc="lower right")
     for axes in grid[-1]:
         axes.set_xlabel("round")
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
 
