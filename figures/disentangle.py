@@ -121,4 +121,4 @@ def _graphs(axes: Axes, run: Run) -> None:
         axes.plot(GRAPH_PARTS, row, marker="o", ms=3, label=name)
     axes.set(xlabel="repulsion, part of the largest", ylabel="of five patterns found", ylim=(0, 1))
     axes.set_title("linear coupling, five layers")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left")
