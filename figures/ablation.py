@@ -26,6 +26,7 @@ ROWS = {
 COLOURS, LINES = ("C0", "C1"), ("-", "--")
 FULL, THEORY, LABELLED = "0.82", "C4", "0.3"
 FIRST = 2  # rows of the first picture
+LABELS, AXIS = 21, 10  # mm: width of the names of rows and variants, and of the axis
 LINE = 10  # points from one line of text to the next
 
 
@@ -54,8 +55,9 @@ def _cost(run: Run, variants: list[str]) -> float:
 
 def _grid(run: Run, rows: list[str], width: float, height: float) -> Figure:
     figure = new_figure(width, height)
+    ratios = (1, 1, 1, 3 * LABELS / (width - LABELS - AXIS))
     grid = figure.subplots(
-        len(rows), 4, sharex="col", sharey=True, width_ratios=(1, 1, 1, 1.05), squeeze=False
+        len(rows), 4, sharex="col", sharey=True, width_ratios=ratios, squeeze=False
     )
     config = run.config
     titles = (f"{config['few']} random", f"{config['many']} random", "26 letters")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -47,10 +48,11 @@ def _grid(run: Run, scenarios: list[str]) -> Figure:
     for axes, rule in zip(grid[0], RULES, strict=False):
         axes.set_title(f"{rule} rule" + ("\n(proposed here)" if rule == "structure" else ""))
     grid[0, 3].set_title("lowest m")
-    grid[0, 0].legend(loc="center right")
+    grid[0, 1].legend(loc="center right")
     grid[0, 3].legend(loc="lower right")
     for axes in grid[-1]:
         axes.set_xlabel("round")
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -102,6 +103,7 @@ def _over_rounds(axes: Axes, values: dict[str, np.ndarray]) -> None:
             np.arange(len(mean)) + shift, mean, ls=style, color=colour, marker=".", label=name
         )
     axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def _visible(axes: Axes, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from hopfed.figures import new_figure
 from hopfed.runs import Run
@@ -26,6 +27,7 @@ def draw(run: Run) -> Figure:
         _magnetisations(column[0], run, name, _alone(run, name))
         _false(column[1], run, name, _alone(run, name))
         column[1].set_xlabel("round")
+        column[1].xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes, label in zip(grid[:, 0], LABELS, strict=False):
         axes.set_ylabel(label)
     handles, words = grid[0, 0].get_legend_handles_labels()
@@ -53,6 +55,7 @@ def draw_whole(run: Run) -> Figure:
         _false(column[1], run, name, alone)
         _weights(column[2], run.arrays[f"{name}/structure/client/weight"])
         column[2].set_xlabel("round")
+        column[2].xaxis.set_major_locator(MaxNLocator(4, integer=True))
     for axes, label in zip(grid[:, 0], LABELS, strict=True):
         axes.set_ylabel(label)
     grid[1, 0].set_ylim(-0.2, max(1, grid[1, 0].get_ylim()[1]))

@@ -110,7 +110,7 @@ def _annealing(axes: Axes, run: Run) -> None:
     error = share.std(axis=0, ddof=1) / len(share) ** 0.5 if len(share) > 1 else np.zeros_like(mean)
     for part, colour, label in zip((OWN, AUTHORS), ("C0", "C1"), BARS, strict=True):
         axes.barh(place[part], mean[part], xerr=error[part], color=colour, label=label)
-    axes.legend(loc="upper right")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handlelength=1, columnspacing=1)
     axes.set_yticks(place, SCHEDULES)
     axes.set(xlabel=f"taken apart, K = {run.config['K'][at]}", xlim=(0, 1))
 
@@ -121,4 +121,4 @@ def _graphs(axes: Axes, run: Run) -> None:
         axes.plot(GRAPH_PARTS, row, marker="o", ms=3, label=name)
     axes.set(xlabel="repulsion, part of the largest", ylabel="of five patterns found", ylim=(0, 1))
     axes.set_title("linear coupling, five layers")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left")

@@ -42,7 +42,7 @@ def has_more(run: Run) -> bool:
 
 
 def _panels(run: Run, shown: list[int]) -> Figure:
-    columns = min(len(shown), FIRST)
+    columns = 2 if len(shown) == 4 else min(len(shown), FIRST)
     rows = -(-len(shown) // columns)
     figure = new_figure(150, 42 * rows + 60)
     top, bottom = figure.subfigures(2, 1, height_ratios=(42 * rows, 60))

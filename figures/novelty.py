@@ -29,9 +29,9 @@ def draw(run: Run) -> Figure:
         _counts(top, run, names)
         _latencies(bottom, run, names)
         top.set(title=f"{scenario} new ones", xlabel="round")
-        bottom.set_xlabel("remembered, rounds after foreseen")
+        bottom.set_xlabel("rounds after foreseen")
     above[0].set_ylabel(r"archetypes counted, $\hat K$")
-    below[0].set_ylabel("share of those foreseen")
+    below[0].set_ylabel("share remembered")
     _legend(figure)
     return figure
 
