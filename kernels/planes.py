@@ -23,6 +23,7 @@ from hopfed.kernels.products import GROUPS, LEAST, operand
 Planes = tuple[PackedBits, PackedBits]  # signs and seen
 ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
 FIRST = 1 << 16  # entries looked at before all are packed as complete ones
+FEW = 1 << 24  # multiplications for which no thread is started
 GONE = -128  # stands for a missing entry among bytes
 
 
@@ -218,8 +219,13 @@ def _by_blocks(signs: PackedBits, seen: PackedBits, X: np.ndarray, transposed: b
                 out[a:b] += part @ X[c:d]
         spare.append(block)
 
+    items = columns if transposed else rows
     with blas_threads(1):  # each of ours is one, and the order of summation stays the same
-        for_each(task, columns if transposed else rows)
+        if m * n * k <= FEW:
+            for item in items:
+                task(item)
+        else:
+            for_each(task, items)
     return np.ascontiguousarray(out.T) if transposed else out
 
 
@@ -238,7 +244,7 @@ def _product(
     padded[:, :k] = X
     signed = signs is not seen
     groups = n_words(rows)
-    size = max(1, min(GROUPS, groups // (2 * thread_count())), LEAST // (WORD * n * k))
+    size = max(1, min(GROUPS, groups // (2 * thread_count())), 4 * LEAST // (WORD * n * k))
 
     def task(span: tuple[int, int]) -> None:
         work = np.empty(PIECE, np.uint64), np.empty(PIECE, np.uint64)

@@ -4,7 +4,7 @@ Each module of pairs ends in a table `PAIRS`, which `harness` measures; `cases` 
 recoveries.
 
     kernels     gram, build, products, layered, heatbath
-    gaps        gaps-pack, gaps-gram, gaps-products
+    gaps        gaps-pack, gaps-gram, gaps-products, gaps-recover
     spectral    eig, dream, shuffle
     recovery    e2e
     federation  round
@@ -32,6 +32,7 @@ _HOME = {
     "gaps-pack": "gaps",
     "gaps-gram": "gaps",
     "gaps-products": "gaps",
+    "gaps-recover": "gaps",
     "eig": "spectral",
     "dream": "spectral",
     "layered": "kernels",

@@ -13,12 +13,27 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed.bench.common import factors, largest_difference, packed, relative_distance, signs
+from hopfed.archetypes.graded.verdict import Judging
+from hopfed.archetypes.overlap import retrieval
+from hopfed.bench.common import (
+    examples,
+    factors,
+    largest_difference,
+    packed,
+    relative_distance,
+    signs,
+)
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
 from hopfed.bench.kernels import gram_cost, product_cost, thin_matrix
+from hopfed.bench.spectral import gram_route_cost
+from hopfed.kernels.cpu.plane_blocks import MANY
+from hopfed.recovery.recover import recover
+from hopfed.recovery.sampled import SEARCHED
+from hopfed.spectral.whitening import BESIDE
 
 MISSING = 0.2  # share of the entries
 AT_MOST = 2.2  # times the seconds of complete rows
+IN_ALL = 3.0  # the same of a whole recovery
 
 
 def _two_planes(data: Data) -> Any:
@@ -38,7 +53,9 @@ def _gram(M: int, N: int) -> tuple[Way, ...]:
 def _products(M: int, N: int, k: int) -> tuple[Way, ...]:
     one = product_cost(M, N, k)
     bits = 2 * 8 * M * -(-N // 64)
-    two = Cost(one.bytes + bits, {"signed": 2 * one.operations["signed"]})
+    # Where k is large, blocks are unpacked, and numbers multiplied: an addition each beside.
+    many = {"float32": 2 * one.operations["signed"]}
+    two = Cost(one.bytes + bits, many if k >= MANY else {"signed": 2 * one.operations["signed"]})
 
     def apply(held: Any) -> Any:
         return held[0].matmat(held[1])
@@ -65,6 +82,36 @@ def _packing(M: int, N: int) -> tuple[Way, ...]:
         Way("two planes", lambda d: kernels.pack_masked(d["gaps"]), Cost(M * N + 2 * bits, {})),
         Way("complete rows", lambda d: kernels.pack(d["x"]), Cost(M * N + bits, {})),
     )
+
+
+def _rows_of_archetypes(rng: np.random.Generator, M: int, N: int, K: int) -> Data:
+    """M examples of K archetypes, complete and with gaps."""
+    data = examples(rng, M, N, K)
+    missing = rng.random((M, N), np.float32) < MISSING
+    return {**data, "gaps": np.where(missing, np.int8(0), data["x"])}
+
+
+def _recovery(M: int, N: int, K: int) -> tuple[Way, ...]:
+    one = gram_route_cost(min(M, N), max(M, N), K)
+    # Beside it three spectra of two blocks each; and in the part that is searched, for the rows and
+    # each replica, three exchanges over the classes and twenty products of residuals.
+    part = min(M * N, SEARCHED)
+    worlds = 1 + Judging().replicas
+    more = 3 * 2 * 4 * M * N * (K + BESIDE) + worlds * part * (3 * 4 * K + 20 * 4)
+    two = Cost(one.bytes + M * N // 4, {**one.operations, "float32": more})
+
+    def found(rows: Any) -> np.ndarray:
+        return recover(rows, seed=0).patterns
+
+    return (
+        Way("with gaps", found, two, lambda data: kernels.pack_masked(data["gaps"]), None),
+        Way("complete rows", found, one, packed, None),
+    )
+
+
+def _not_found(a: np.ndarray, b: np.ndarray) -> float:
+    """1 minus the mean overlap of patterns with the nearest ones of the other way."""
+    return float(1 - retrieval(b, a).magnetisation.mean()) if len(a) and len(b) else 1.0
 
 
 def _signs_that_differ(a: Any, b: Any) -> float:
@@ -106,5 +153,15 @@ PAIRS = (
         cross({"M": 4_000, "N": 50_000, "k": 50}, N=doubling(6_250, 50_000), k=(1, 5, 50, 100)),
         targets=(Target({"M": 4_000, "N": 50_000, "k": 50}, 1 / AT_MOST),),
         cuda=True,
+    ),
+    Pair(
+        "gaps-recover",
+        f"M examples over N sites to K archetypes, {MISSING:.0%} of the entries missing",
+        _rows_of_archetypes,
+        _recovery,
+        _not_found,
+        cross({"M": 1_000, "N": 4_000, "K": 10}, N=doubling(2_000, 4_000), K=(10, 20)),
+        cross({"M": 5_000, "N": 100_000, "K": 50}, N=(5_000, 25_000, 100_000), K=(20, 50)),
+        targets=(Target({"M": 5_000, "N": 100_000, "K": 50}, 1 / IN_ALL),),
     ),
 )

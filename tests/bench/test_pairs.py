@@ -19,6 +19,7 @@ TINY = {
     "gaps-pack": {"M": 30, "N": 130},
     "gaps-gram": {"M": 30, "N": 130},
     "gaps-products": {"M": 40, "N": 130, "k": 3},
+    "gaps-recover": {"M": 120, "N": 100, "K": 2},
     "eig": {"M": 60, "N": 150, "K": 2},
     "dream": {"M": 20, "N": 60},
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
@@ -70,7 +71,7 @@ def test_ways_agree_on_a_device(name):
 
 def test_pairs_that_no_device_runs_are_those_of_the_processor():
     left = {name for name in PAIRS if not load(name).cuda}
-    assert left == {"round", "train", "neighbours", "recall", "serial"}
+    assert left == {"gaps-recover", "round", "train", "neighbours", "recall", "serial"}
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -106,6 +107,8 @@ BY_HAND = [
     ("gaps-pack", {"M": 2, "N": 65}, 1, 130 + 32, {}),
     ("gaps-gram", {"M": 2, "N": 65}, 0, 2 * 32 + 16, {"words": 12}),
     ("gaps-products", {"M": 10, "N": 64, "k": 3}, 0, 320 + 4 * 444, {"signed": 4 * 1920}),
+    # Of ten columns numbers are multiplied: 10 x 64 x 10 twice, in two planes.
+    ("gaps-products", {"M": 10, "N": 64, "k": 10}, 0, 320 + 4 * 1480, {"float32": 4 * 6400}),
     # 2 x 3 layers of 10 spins: 60 in and out; five times a factor of 10 x 5 float32, two products
     # of 6 x 10 x 5 multiply-adds, and in each block 3 x 3 overlaps of 5 terms, formed and used.
     (

@@ -243,3 +243,19 @@ def test_bits_and_numbers_have_the_same_moments():
     bits = FactorOperator(70, 200.0, 200.0, pack(x), np.ones(200))
     one, other = (whitened(op, TracyWidom()) for op in (bits, plain(x)))
     np.testing.assert_allclose(one.variances, other.variances, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("M", "N", "K"), [(500, 2000, 10), (2000, 300, 8)])
+def test_looking_ahead_from_a_spectrum_ends_where_all_rounds_end(monkeypatch, M, N, K):
+    rng = np.random.default_rng(M)
+    T = rng.uniform(-1, 1, (K, N))
+    x = np.where(rng.random((M, N)) < (1 + T[rng.integers(K, size=M)]) / 2, 1, -1)
+    x[rng.random((M, N)) < 0.2] = 0
+    op = FactorOperator.from_examples(x)
+    step_by_step = whitened(op, TracyWidom())
+    monkeypatch.setattr("hopfed.spectral.whitening.DEAR", 0)
+    found = whitened(op, TracyWidom())
+    assert found.rounds < step_by_step.rounds
+    assert found.status == "converged"
+    assert found.rank.n_detected == step_by_step.rank.n_detected == K
+    np.testing.assert_allclose(found.variances, step_by_step.variances, rtol=5e-3)

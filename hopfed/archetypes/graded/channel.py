@@ -23,7 +23,7 @@ from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
 NAMES = ("symmetric", "by column", "graded")
-FACTORS = 500  # between a half and one, whose product is a number
+FACTORS = 100  # between a half and one, whose product is a number in single precision
 CACHED = 1 << 15  # numbers that are worked on at a time
 
 
@@ -100,18 +100,19 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     sums : over K classes.
     """
     size, columns = np.abs(sums.signed), sums.signed.shape[1]
+    single = size.astype(np.float32)  # exp of them is off by a ten-millionth of itself
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
     found = np.outer(even, sums.seen.sum(axis=0)) + np.outer(odds, size.sum(axis=0))
 
     def task(span: tuple[int, int]) -> None:
-        part = size[:, slice(*span)]
+        part = single[:, slice(*span)]
         work = np.empty_like(part)
         for c, line in zip(odds, found[:, slice(*span)], strict=True):
-            np.exp(np.multiply(part, -2 * c, out=work), out=work)
+            np.exp(np.multiply(part, np.float32(-2 * c), out=work), out=work)
             work += 1.0
             work *= 0.5
             for first in range(0, len(work), FACTORS):
-                line += np.log(work[first : first + FACTORS].prod(axis=0))
+                line += np.log(work[first : first + FACTORS].prod(axis=0).astype(np.float64))
 
     for_each(task, spans(columns, max(1, CACHED // len(size))))
     return found

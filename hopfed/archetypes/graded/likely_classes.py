@@ -6,6 +6,8 @@ multiplied by nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
@@ -17,7 +19,11 @@ NIL = 1e-36  # responsibility that counts for nothing even then
 
 
 def mixed_ratios(
-    owner: Owner, by_sign: np.ndarray, by_seen: np.ndarray, constant: np.ndarray
+    owner: Owner,
+    by_sign: np.ndarray,
+    by_seen: np.ndarray,
+    constant: np.ndarray,
+    classes: Iterable[int] | None = None,
 ) -> Array:
     """Likelihood (M, S) of an owner's rows at S points, over that of the classes.
 
@@ -28,11 +34,12 @@ def mixed_ratios(
     ----------
     by_sign, by_seen : (S, K, N) what an entry adds, times its sign and whatever its sign is.
     constant : (S, K).
+    classes : over which the sum runs; all when None.
     """
     R, rows = owner.posterior, owner.rows
     xp, M = namespace(R), owner.rows.shape[0]
     found = xp.zeros((M, len(constant)), dtype=xp.float64)
-    for k in range(R.shape[1]):
+    for k in range(R.shape[1]) if classes is None else classes:
         which = np.flatnonzero(to_host(R[:, k]) > NIL)
         if not len(which):
             continue

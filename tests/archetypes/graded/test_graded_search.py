@@ -139,7 +139,8 @@ def test_gains_of_patterns_are_averages_over_both_signs():
         high, low = np.log((1 + r) / 2), np.log((1 - r) / 2)
         plus, minus = (seen + signed) / 2, (seen - signed) / 2
         both = np.logaddexp(plus * high + minus * low, plus * low + minus * high) - np.log(2)
-        np.testing.assert_allclose(line, both.sum(axis=0), rtol=1e-11)
+        # Exponentials are in single precision: 600 classes, each off by a ten-millionth at most.
+        np.testing.assert_allclose(line, both.sum(axis=0), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("channel", ["symmetric", "by column", "graded"])
