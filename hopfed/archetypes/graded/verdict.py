@@ -366,7 +366,7 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
         "spread": "rows fit their class {} evenly than rows of classes do",
         "overlap spread": "the likeness of rows to their class varies {} than in classes",
     }
-    name = max(odd, key=lambda n: (says[n] == between, abs(odd[n])))
+    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
     how = "less" if (odd[name] > 0) == (name == "spread") else "more"
     return (
         f"{K} classes leave no dependence between columns, but {says[name].format(how)} "
