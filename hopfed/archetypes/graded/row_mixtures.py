@@ -23,9 +23,9 @@ from hopfed._lib.arrays import Array, like, namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
 from hopfed.federation.messages import Message
 
-EXCHANGES = 6  # at most: four reach the top within a hundredth of a nat, as a rule
+EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
 BEGIN = 0.1  # part of the rows that begins at the points
-ENOUGH = 0.01  # nats that a step must promise
+ENOUGH = 0.03  # nats that a step must promise
 RIDGE = 1e-6  # of a row, added to the curvature of every part: points may be alike
 SHORTER = 0.4  # of a step that led down
 
@@ -54,15 +54,15 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
         Climb(float(world.sizes.sum()), beginning(len(answer[0]["slopes"]) - 1))
         for world, answer in zip(worlds, answers, strict=True)
     ]
+    asked = list(range(len(worlds)))
     for step in range(EXCHANGES):
         if step:
-            told: list[Message] = [{"parts": climb.asked} for climb in climbs]
-            answers = ask_together(worlds, mixture_sums, told)
-        going = [
-            climb.hear(*(total(answer, name) for name in ("value", "slopes", "bends")))
-            for climb, answer in zip(climbs, answers, strict=True)
-        ]
-        if not any(going):
+            told: list[Message] = [{"parts": climbs[b].asked} for b in asked]
+            answers = ask_together([worlds[b] for b in asked], mixture_sums, told)
+            worlds[0].exchanges += asked[0] > 0  # which the first table counts for all
+        heard = zip(asked, answers, strict=True)
+        asked = [b for b, answer in heard if climbs[b].hear(answer)]
+        if not asked:
             break
     return np.array([climb.gained for climb in climbs])
 
@@ -112,11 +112,11 @@ class Climb:
 
     Examples
     --------
-    >>> r = np.array([4.0, 0.5, 0.5, 0.5])  # of four rows, one likes the point
+    >>> owner = Owner(np.ones((4, 1)))
+    >>> owner.ratios = np.array([[4.0], [0.5], [0.5], [0.5]])  # one of four rows likes the point
     >>> climb = Climb(4.0, beginning(1))
     >>> for _ in range(6):
-    ...     d = np.stack([np.ones(4), r], axis=1) / (climb.asked @ [np.ones(4), r])[:, None]
-    ...     going = climb.hear(np.log(climb.asked @ [np.ones(4), r]).sum(), d.sum(axis=0), d.T @ d)
+    ...     going = climb.hear([mixture_sums(owner, {"parts": climb.asked})])
     >>> round(climb.gained, 2), going  # log(1.75) + 3 log(.875)
     (0.16, False)
     """
@@ -127,8 +127,9 @@ class Climb:
     _value: float = field(init=False, default=-np.inf)
     _step: np.ndarray = field(init=False, repr=False)
 
-    def hear(self, value: np.ndarray, slopes: np.ndarray, bends: np.ndarray) -> bool:
-        """Take the answer about the parts that were asked; whether to ask again."""
+    def hear(self, answers: list[Message]) -> bool:
+        """Take the owners' answers about the parts that were asked; whether to ask again."""
+        value, slopes, bends = (total(answers, name) for name in ("value", "slopes", "bends"))
         reached = float(value) - self.rows * (self.asked.sum() - 1)
         if reached < self._value:
             self._step = SHORTER * self._step

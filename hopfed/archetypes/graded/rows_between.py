@@ -118,15 +118,20 @@ def _log_ratios(owner: Owner, directions: np.ndarray, shifts: np.ndarray) -> Ite
     """(M, K) log-likelihood at a step off each class over that at it, for each axis, both ways."""
     home, (natural, _) = held(owner.rows), _natural(owner)
     along = _projections(owner, directions)
-    xp = namespace(along)
-    for d, lengths in enumerate(_lengths(owner, directions)):
-        for steps in (-WIDTH * lengths, WIDTH * lengths):
-            cost = _cost(owner, natural, steps[:, None] * directions[d])
-            there = seen_times(owner.rows, like(cost.T.astype(np.float32), home))
-            moved = (along[:, d : d + 1] - like(shifts[d], along)) * like(
-                steps.astype(np.float32), along
-            )
-            yield xp.astype(moved - there, xp.float64)
+    xp, K = namespace(along), len(natural)
+    steps = (np.array([-WIDTH, WIDTH])[:, None] * _lengths(owner, directions)[:, None]).reshape(
+        -1, K
+    )
+    each = np.repeat(np.arange(len(directions)), 2)
+    costs = [
+        _cost(owner, natural, s[:, None] * directions[d]) for s, d in zip(steps, each, strict=True)
+    ]
+    there = seen_times(owner.rows, like(np.concatenate(costs).T.astype(np.float32), home))
+    for i, d in enumerate(each):
+        moved = (along[:, d : d + 1] - like(shifts[d], along)) * like(
+            steps[i].astype(np.float32), along
+        )
+        yield xp.astype(moved - there[:, i * K : (i + 1) * K], xp.float64)
 
 
 def _cost(owner: Owner, natural: np.ndarray, shift: np.ndarray) -> np.ndarray:

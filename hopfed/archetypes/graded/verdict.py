@@ -44,13 +44,14 @@ COPIES = 0.02  # variance within classes, over that of the table, below which ro
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
 # expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
-# that are more alike than independent columns allow show in the residuals as well. The gain of
-# leaning rows is in nats of the whole table, of which chance gives one at most, as a rule.
+# that are more alike than independent columns allow show in the residuals as well. Gains are in nats
+# of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
+# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas.
 ROW_TESTS = (
     ("spread", 1e-3, 0.6, 1.0),
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
-    ("leaning", 1.0, 0.0, 4 / 3),
+    ("leaning", 1.2, 0.0, 4 / 3),
     ("weaker", 1.0, 0.0, 4 / 3),
 )
 

@@ -21,8 +21,8 @@ from hopfed.archetypes.graded.row_mixtures import most_gained
 from hopfed.archetypes.graded.rows_between import HIGHEST
 from hopfed.federation.messages import Message
 
-QUALITIES = (0.15, 0.35, 0.6, 0.8)  # of the weaker rows, towards coins
-NEARER = (0.3, 0.6)  # towards what all rows are
+QUALITIES = (0.15, 0.35, 0.7)  # of the weaker rows, towards coins
+NEARER = (0.45,)  # towards what all rows are
 
 
 def weaker(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
@@ -50,17 +50,18 @@ def weaker_points(owner: Owner, told: Message) -> Array:
     told : `usual` (N,), the means of all rows.
     """
     R, T = owner.posterior, owner.means
-    xp, level = namespace(R), np.ones(len(T))
-    at = log_joint(owner.rows, T, level, variables=owner.variables)
+    xp, K = namespace(R), len(T)
     coins, usual = np.zeros(T.shape[1]), told["usual"].astype(np.float64)
+    ways = [(coins, q) for q in QUALITIES] + [(usual, q) for q in NEARER]
+    means = np.concatenate([T] + [inside(centre + q * (T - centre)) for centre, q in ways])
+    logs = log_joint(owner.rows, means, np.ones(len(means)), variables=owner.variables)
     weakest = int((T**2).sum(axis=1).argmin())
-    others = max(1 - float(owner.shares[weakest]), 1e-9) if len(T) > 1 else 0.0
-    offered = [(1 - R[:, weakest]) / others] if others else []
-    for centre, q in [(coins, q) for q in QUALITIES] + [(usual, q) for q in NEARER]:
-        means = inside(centre + q * (T - centre))
-        log = log_joint(owner.rows, means, level, variables=owner.variables) - at
+    others = max(1 - float(owner.shares[weakest]), 1e-9)
+    offered = [(1 - R[:, weakest]) / others] if K > 1 else []
+    for first in range(K, len(means), K):
+        log = logs[:, first : first + K] - logs[:, :K]
         each = R * xp.exp(xp.clip(log, None, HIGHEST))
         offered.append(each.sum(axis=1))
-        if others:
+        if K > 1:
             offered.append((offered[-1] - each[:, weakest]) / others)
     return xp.stack(offered, axis=1)

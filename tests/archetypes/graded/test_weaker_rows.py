@@ -62,7 +62,7 @@ def test_rows_of_one_class_may_be_weaker_too():
     quality = rng.choice([1, 0.2], (400, 1))
     alone = Owner(np.where(rng.random((400, 40)) < (1 + 0.8 * quality) / 2, 1.0, -1.0))
     alone.learn(np.full((1, 40), 0.8), np.ones(1))
-    assert weaker_points(alone, {"usual": np.zeros(40)}).shape == (400, 6)
+    assert weaker_points(alone, {"usual": np.zeros(40)}).shape == (400, 4)
 
 
 def judged(x):
