@@ -34,21 +34,24 @@ class Owner:
         again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
-    means : (K, N) of the classes last asked about.
+    means, shares : (K, N) and (K,) of the classes last asked about.
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
+    ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
     """
 
     rows: Bits | Array
     index: int = 0
     variables: Variables | None = None
     means: np.ndarray = field(init=False, repr=False)
+    shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
     log_densities: Array = field(init=False, repr=False)
+    ratios: Array = field(init=False, repr=False)
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
-        self.means = inside(means)
+        self.means, self.shares = inside(means), np.asarray(shares, np.float64)
         logs = log_joint(self.rows, self.means, shares, variables=self.variables)
         xp = namespace(logs)
         top = xp.max(logs, axis=1, keepdims=True)

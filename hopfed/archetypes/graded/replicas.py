@@ -24,7 +24,8 @@ from hopfed.spectral.rows import Bits, held
 
 BLOCK = 1 << 22  # entries drawn at a time
 HELD = 1 << 28  # bytes of replicas that an owner holds at once
-STEPS = 2  # of expectation maximisation: from the truth they reach what rows were fitted to
+STEPS = 2  # of expectation maximisation: from the truth they reach what rows were fitted to,
+UNSURE_STEPS = 4  # and so many do where rows are unsure of their class: it converges slowly there
 
 
 def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
@@ -120,20 +121,24 @@ def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
 
 
-def settle(worlds: Sequence[Owners], prior: Prior) -> list[ClassSums]:
+def settle(worlds: Sequence[Owners], prior: Prior, steps: int = STEPS) -> list[ClassSums]:
     """Fit replicas as the rows were, each from the classes that it was drawn from.
+
+    Parameters
+    ----------
+    steps : of expectation maximisation.
 
     Returns
     -------
     the sums of each over the classes that it ends at.
     """
     sums: list[ClassSums] = []
-    for step in range(STEPS + 1):
+    for step in range(steps + 1):
         shared, own = zip(*(told(w.heard) for w in worlds), strict=True)
         answers = ask_together(worlds, class_sums, shared, own)
         sums = [prior.collect(answer) for answer in answers]
         for world, found in zip(worlds, sums, strict=True):
-            if step < STEPS:
+            if step < steps:
                 world.heard = prior.mixture(found)
     return sums
 

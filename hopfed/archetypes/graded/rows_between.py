@@ -2,10 +2,9 @@
 
 Mixed memberships, traits and other continua are cut into classes by whoever fits classes, and
 second moments then see nothing. But a row of class k has the log-odds ``a_k`` of its class, and a
-row of a continuum has ``a_k + s u`` with some s along an axis u on which the classes differ. The
-likelihood of all rows under a mixture of both, over that of the classes, is the most powerful
-statistic against that mixture (Neyman and Pearson). It has no parameter for each row, so chance
-adds little to it, however many rows there are.
+row of a continuum has ``a_k + s u`` with some s along an axis u on which the classes differ. So
+points at such steps, from all classes alike and both ways, are offered to the rows
+(`row_mixtures`), one for each of the axes on which classes differ most.
 """
 
 from __future__ import annotations
@@ -14,23 +13,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hopfed._lib.arrays import namespace, to_host
+from hopfed._lib.arrays import Array, to_host
 from hopfed.archetypes.graded.likely_classes import mixed_ratios
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import Owner, Owners, ask_together, total
+from hopfed.archetypes.graded.owners import Owner, Owners
+from hopfed.archetypes.graded.row_mixtures import most_gained
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import column_moments
 
 AXES = 3  # on which classes differ most
 WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
-PARTS = (0.03, 0.1, 0.2, 0.4, 0.7, 1.0)  # of the rows that may lie off their class
 CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
 
 
 def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
     """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes.
-
-    One exchange, of ``len(PARTS)`` numbers from every owner for each table.
 
     Parameters
     ----------
@@ -38,8 +35,7 @@ def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
         off it all together, which is no mixture: steps start at the mean of the rows.
     """
     shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
-    answers = ask_together(worlds, leaning_sums, shared)
-    return np.array([max(0.0, float(total(a, "gained").max())) for a in answers])
+    return most_gained(worlds, points_between, shared)
 
 
 def _told(owner: Owner, sums: ClassSums) -> Message:
@@ -50,12 +46,11 @@ def _told(owner: Owner, sums: ClassSums) -> Message:
     return {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
 
 
-def leaning_sums(owner: Owner, told: Message) -> Message:
-    """Log-likelihood ratios of an owner's rows, by the part of rows that lie off their class.
+def points_between(owner: Owner, told: Message) -> Array:
+    """Likelihood (M, S) of an owner's rows where all classes are shifted, over that of the classes.
 
-    Where a part e of the rows does, the likelihood of a row is that of the classes times
-    ``1 - e + e sum_k R_k L_k``, R being its responsibilities and ``L_k`` the mean over axes and
-    both ways of the likelihood at the step over that at class k.
+    It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the step
+    over that at class k, in the mean of both ways.
 
     Parameters
     ----------
@@ -64,11 +59,9 @@ def leaning_sums(owner: Owner, told: Message) -> Message:
     """
     R, directions = owner.posterior, told["axes"].astype(np.float64)
     if not len(directions):
-        return {"gained": np.zeros(len(PARTS))}
-    xp = namespace(R)
-    off = mixed_ratios(owner, *_steps(owner, directions, told["shifts"])).sum(axis=1)
-    more = off / (2 * len(directions)) - 1
-    return {"gained": np.array([float(xp.log1p(e * more).sum()) for e in PARTS])}
+        return R[:, :0]
+    off = mixed_ratios(owner, *_steps(owner, directions, told["shifts"]))
+    return (off[:, ::2] + off[:, 1::2]) / 2
 
 
 def axes(owner: Owner) -> np.ndarray:

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from graded_tables import classes, whiten
 
+from hopfed.archetypes.graded import verdict as verdict_module
 from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.replicas import drawn
+from hopfed.archetypes.graded.replicas import STEPS, UNSURE_STEPS, drawn
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, carrying, dependent_columns, judge
 from hopfed.errors import ArgumentError
@@ -159,3 +160,20 @@ def test_too_few_rows_are_told_from_another_structure():
 def test_settings_are_checked():
     with pytest.raises(ArgumentError, match="replicas"):
         Judging(replicas=2)
+
+
+def test_replicas_of_unsure_rows_settle_for_longer(monkeypatch):
+    asked = []
+    settle = verdict_module.settle
+
+    def counted(worlds, prior, steps):
+        asked.append(steps)
+        return settle(worlds, prior, steps)
+
+    monkeypatch.setattr(verdict_module, "settle", counted)
+    for shape, missing in ((1, 1), 0.0), ((3, 3), 0.5):
+        _, _, x = classes(2, 40, 800, 30, shape=shape, missing=missing)
+        owners, white = Owners.of([x], 0), whiten([x])
+        fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+        judge(owners, fit, Judging(replicas=5))
+    assert asked == [STEPS, UNSURE_STEPS]

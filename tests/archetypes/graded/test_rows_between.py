@@ -9,10 +9,11 @@ from graded_tables import classes, whiten
 from hopfed import kernels
 from hopfed.archetypes.graded.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.rows_between import PARTS, WIDTH, axes, leaning, leaning_sums
+from hopfed.archetypes.graded.rows_between import WIDTH, axes, leaning, points_between
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.graded.verdict import Judging, judge
+from hopfed.federation.messages import Traffic
 
 K, N = 3, 9
 GROUPS = [(0, 1, 2)]
@@ -25,10 +26,15 @@ def owner(rows, seed, groups=()):
     return made
 
 
-def gains(made, shifts=0.0):
+def ratios(made, shifts=0.0):
     directions = axes(made)
     told = {"axes": directions, "shifts": np.full((len(directions), len(made.means)), shifts)}
-    return leaning_sums(made, told)["gained"]
+    return points_between(made, told)
+
+
+def summed(made):
+    sums = weighted_sums(made, made.weights)
+    return ClassSums(sums["counts"][None], sums["signed"], sums["seen"])
 
 
 def drawn(seed, groups=(), M=40, gaps=0.3):
@@ -60,40 +66,37 @@ def likelihoods(made, p):
 
 
 def by_hand(made, shifted):
-    """The gains with every likelihood computed from the rates."""
+    """The ratios with every likelihood computed from the rates."""
     directions = axes(made)
     p, seen = rates(made), (made.rows != 0).mean(axis=0)
     inside = np.zeros(N, bool) if made.variables is None else made.variables.inside
     noise = np.where(inside, p, 4 * p * (1 - p)) * seen
     shares = np.array([0.5, 0.3, 0.2])
-    at = likelihoods(made, p) @ shares
-    off = np.zeros_like(at)
-    for v in directions:
+    at, off = likelihoods(made, p) @ shares, np.zeros((len(directions), len(made.rows)))
+    for d, v in enumerate(directions):
         steps = WIDTH / np.sqrt(noise @ v**2)
         for sign in (-1, 1):
             shift = sign * steps[:, None] * v
             there = likelihoods(made, rates(made, shift)) * np.exp(-sign * steps * shifted)
-            off += there @ shares / (2 * len(directions))
-    return [np.log((1 - e) + e * off / at).sum() for e in PARTS]
+            off[d] += there @ shares / 2
+    return (off / at).T
 
 
 @pytest.mark.parametrize("shifted", [0.0, 0.2])
 @pytest.mark.parametrize("groups", [(), GROUPS], ids=["columns", "levels"])
-def test_gains_are_those_of_the_likelihoods(groups, shifted):
+def test_ratios_are_those_of_the_likelihoods(groups, shifted):
     made = owner(drawn(1, groups), 2, groups)
-    np.testing.assert_allclose(gains(made, shifted), by_hand(made, shifted), atol=1e-3)
+    assert ratios(made, shifted).shape == (40, 2)
+    np.testing.assert_allclose(ratios(made, shifted), by_hand(made, shifted), rtol=1e-4)
 
 
-def test_nothing_is_gained_on_average_where_rows_are_of_the_classes():
+def test_points_are_as_likely_as_the_classes_in_the_mean_of_all_rows():
     every = np.array(list(product([-1, 1], repeat=N)))
     made = owner(every, 3)
     p = likelihoods(made, rates(made)) @ [0.5, 0.3, 0.2]
     assert p.sum() == pytest.approx(1)
-    gained = np.array([gains(owner(row[None], 3)) for row in every])
-    steep = (np.exp(gained) - 1) / PARTS  # the likelihood off the class over that at it, less 1
-    np.testing.assert_allclose(p @ steep, 0, atol=1e-4)
-    assert (p @ gained < 0).all()
-    assert np.abs(steep).max() > 0.3
+    np.testing.assert_allclose(p @ ratios(made), 1, atol=1e-4)
+    assert ratios(made).max() > 2
 
 
 def test_axes_span_what_tells_the_classes_apart():
@@ -113,13 +116,14 @@ def test_packed_rows_say_the_same(groups):
     made = owner(drawn(6, groups), 7, groups)
     packed = Owner(kernels.pack_masked(made.rows), 0, made.variables)
     packed.learn(made.means, np.array([0.5, 0.3, 0.2]))
-    np.testing.assert_allclose(gains(packed), gains(made), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ratios(packed), ratios(made), rtol=1e-4)
 
 
 def test_one_class_leaves_nothing_to_lean_to():
     alone = Owner(drawn(8).astype(np.float32))
     alone.learn(np.zeros((1, N)), np.ones(1))
-    assert (gains(alone) == 0).all()
+    assert ratios(alone).shape == (40, 0)
+    assert leaning([Owners([alone], 0, Traffic(1))], [summed(alone)])[0] == 0
 
 
 def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
@@ -127,10 +131,9 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
     made = Owner(x.astype(np.float32))
     made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
-    sums = weighted_sums(made, made.weights)
-    found = ClassSums(sums["counts"][None], sums["signed"], sums["seen"])
-    world = Owners([made], 0, Owners.of([made.rows], 0).traffic)
-    assert gains(made).max() > 10
+    found, world = summed(made), Owners([made], 0, Traffic(1))
+    as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
+    assert leaning([world], [as_means_say])[0] > 10
     assert leaning([world], [found])[0] < 1
 
 
@@ -147,6 +150,17 @@ def test_mixed_memberships_of_few_columns_are_told(M, alpha):
     found = judged(np.where(rng.random((M, 50)) < p, 1, -1))
     assert found.status == "structure, but not classes", found
     assert found.rows["leaning"] > 4
+
+
+@pytest.mark.parametrize("seed", [1000, 1007])
+def test_one_factor_with_gaps_is_told(seed):
+    rng = np.random.default_rng([seed, 5])
+    z = 1.7 * rng.standard_normal((3000, 1)) * rng.standard_normal(50) - rng.standard_normal(50)
+    x = np.where(rng.random(z.shape) < 1 / (1 + np.exp(-z)), 1, -1)
+    x[rng.random(x.shape) < 0.5] = 0
+    found = judged(x)
+    assert found.rows["leaning"] > 10
+    assert found.status == "structure, but not classes", found
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])

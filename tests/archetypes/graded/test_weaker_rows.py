@@ -10,7 +10,7 @@ from hopfed import kernels
 from hopfed.archetypes.graded.owners import Owner, Owners
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, judge
-from hopfed.archetypes.graded.weaker_rows import QUALITIES, SOME, weaker_sums
+from hopfed.archetypes.graded.weaker_rows import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])
@@ -23,37 +23,46 @@ def owner(rows, seed=1):
     return made
 
 
-def gains(made):
-    return weaker_sums(made, {"usual": USUAL})["gained"]
+def ratios(made):
+    return weaker_points(made, {"usual": USUAL})
 
 
-def likelihoods(rows, T):
+def likelihoods(rows, T, shares=SHARES):
     """(M,) of rows of -1, 0 and +1 under means (K, N)."""
     x = np.asarray(rows)[:, None]
-    return np.where(x == 0, 1, (1 + x * T) / 2).prod(axis=2) @ SHARES
+    return np.where(x == 0, 1, (1 + x * T) / 2).prod(axis=2) @ shares
 
 
-def test_gains_are_those_of_the_likelihoods():
+def test_ratios_are_those_of_the_likelihoods():
     rows = np.random.default_rng(2).integers(-1, 2, (40, N))
     made = owner(rows)
-    by_hand, at = [], likelihoods(rows, made.means)
-    for centre in (0, USUAL):
-        for q in QUALITIES:
-            ratio = likelihoods(rows, centre + q * (made.means - centre)) / at
-            by_hand.append([np.log(1 - e + e * ratio).sum() for e in SOME])
-    np.testing.assert_allclose(gains(made), by_hand, atol=1e-4)
+    at = likelihoods(rows, made.means)
+    rest = SHARES * (np.arange(K) != (made.means**2).sum(axis=1).argmin())
+    rest /= rest.sum()
+    by_hand = [likelihoods(rows, made.means, rest) / at]
+    for centre, q in [(0, q) for q in QUALITIES] + [(USUAL, q) for q in NEARER]:
+        means = centre + q * (made.means - centre)
+        by_hand += [likelihoods(rows, means) / at, likelihoods(rows, means, rest) / at]
+    np.testing.assert_allclose(ratios(made), np.transpose(by_hand), rtol=1e-4)
     packed = Owner(kernels.pack_masked(made.rows))
     packed.learn(made.means, SHARES)
-    np.testing.assert_allclose(gains(packed), by_hand, atol=1e-4)
+    np.testing.assert_allclose(ratios(packed), np.transpose(by_hand), rtol=1e-4)
 
 
-def test_nothing_is_gained_on_average_where_rows_are_of_the_classes():
+def test_points_are_as_likely_as_the_classes_in_the_mean_of_all_rows():
     every = np.array(list(product([-1, 1], repeat=N)))
-    p = likelihoods(every, owner(every).means)
+    made = owner(every)
+    p = likelihoods(every, made.means)
     assert p.sum() == pytest.approx(1)
-    gained = np.array([gains(owner(row[None])).ravel() for row in every])
-    assert (p @ gained < 0).all()
-    np.testing.assert_allclose(p @ ((np.exp(gained) - 1) / np.tile(SOME, 4)), 0, atol=1e-4)
+    np.testing.assert_allclose(p @ ratios(made), 1, atol=1e-4)
+
+
+def test_rows_of_one_class_may_be_weaker_too():
+    rng = np.random.default_rng(5)
+    quality = rng.choice([1, 0.2], (400, 1))
+    alone = Owner(np.where(rng.random((400, 40)) < (1 + 0.8 * quality) / 2, 1.0, -1.0))
+    alone.learn(np.full((1, 40), 0.8), np.ones(1))
+    assert weaker_points(alone, {"usual": np.zeros(40)}).shape == (400, 4)
 
 
 def judged(x):
@@ -72,10 +81,24 @@ def of_two_qualities(seed, M=3000, n=50, low=0.3, part=0.2):
 @pytest.mark.parametrize("seed", [900, 901, 902])
 def test_weak_rows_of_all_kinds_in_one_class_are_told(seed):
     found = judged(of_two_qualities(seed))
-    assert found.rows["leaning"] < 4  # which looks along the axes of classes, and misses them
-    assert found.rows["weaker"] > 4
+    assert found.rows["weaker"] > 10
+    assert found.rows["leaning"] < found.rows["weaker"] / 2  # which looks along the axes of classes
     assert found.status == "structure, but not classes"
     assert "weaker than their class" in found.advice
+
+
+def of_six_patterns(seed, M=1000, n=50):
+    """Half of the rows at quality .9, half at .15: these are one class, of coins."""
+    rng = np.random.default_rng([seed, 4])
+    xi, quality = rng.choice([-1, 1], (6, n)), rng.choice([0.9, 0.15], M)[:, None]
+    return np.where(rng.random((M, n)) < (1 + quality * xi[rng.integers(6, size=M)]) / 2, 1, -1)
+
+
+@pytest.mark.parametrize("seed", [1002, 1010])
+def test_coins_that_are_weak_rows_of_all_patterns_are_told(seed):
+    found = judged(of_six_patterns(seed))
+    assert found.rows["weaker"] > 4
+    assert found.status == "structure, but not classes"
 
 
 @pytest.mark.parametrize(("shape", "missing"), [((1, 1), 0.0), ((5, 5), 0.3), ((0.5, 5), 0.0)])
