@@ -65,4 +65,5 @@ def weaker_points(owner: Owner, told: Message) -> Array:
     others = max(1 - float(owner.shares[weakest]), 1e-9)
     rest = (offered - mixed_ratios(owner, *asked, [weakest])) / others
     alone = (1 - R[:, weakest]) / others
-    return xp.stack([alone, *offered.T, *rest.T], axis=1)
+    both = [column for pair in zip(offered.T, rest.T, strict=True) for column in pair]
+    return xp.stack([alone, *both], axis=1)
