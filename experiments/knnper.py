@@ -88,8 +88,8 @@ update of a client is 1.31 in round 1 and below .88 after (seed 0), and the prog
 The sections of Figs. 2, 6, 8 and 10 are ``--preset sizes``, about eight minutes. Over six seeds the
 best weight of the neighbours is .3 where a client keeps 5 examples and .5 where it keeps 250, so it
 grows with size as in the paper; a weight of .7 costs 26 points with 5 examples and 1.5 with 250.
-With a twentieth of its examples kNN-Per loses 6 points at concentration .1, and 1 at 1 and 10; it is
-above FedAvg+ at every share and concentration.
+With a twentieth of its examples kNN-Per loses 6 points at concentration .1, and 1 at 1 and 10; it
+is above FedAvg+ at every share and concentration.
 
 Run it with ``hopfed run knnper --preset default --out knnper.h5``. The paper's setting, ``--preset
 paper``, needs a GPU.

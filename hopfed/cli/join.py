@@ -134,7 +134,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
         _check_apart(rows, limits)
     names = () if is_made_up(table.columns) else table.columns
-    rows, filed = _as_recorded(rows, names)
+    rows, filed = _as_recorded(rows, table.columns)  # names that were made up have an order, too
     if dry_run:
         if names:
             out.print(TRAVELS)

@@ -197,7 +197,10 @@ def text_cell(text: str) -> str:
     if _is_formula(text):
         text = f"'{text}"
     parts = _SPLIT.split(text)
-    return "".join(f"'{part}" if k and _is_formula(part) else part for k, part in enumerate(parts))
+    for k in range(1, len(parts)):  # a program that splits there may take quotes for its own
+        if _is_formula(parts[k].lstrip("\"' ")):
+            parts[k] = f"'{parts[k]}"
+    return "".join(parts)
 
 
 def _is_formula(text: str) -> bool:

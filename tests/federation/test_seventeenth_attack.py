@@ -22,15 +22,21 @@ from hopfed.hopfield.graded.private import first_question
 N, OWNERS, ROWS = 24, 10, 1500
 OWN = np.sign(np.random.default_rng(9).standard_normal(N))
 LEFT, RIGHT = np.triu_indices(N, 1)
+RARE = np.arange(N - N // 3, N)
 
 
 class Lacking(LocalEngine):
-    """All owners but the first say 0 of a third of the columns; the first may lie."""
+    """All owners but the first say 0 of a third of the columns; the first may lie.
 
-    def __init__(self, seed, lie):
+    With `shared`, so many owners have the columns of the last third, and the others all lack these.
+    """
+
+    def __init__(self, seed, lie, shared=0):
         super().__init__()
         rng = np.random.default_rng(seed)
         self.lacks = [[], *(rng.permutation(N)[: N // 3] for _ in range(OWNERS - 1))]
+        if shared:
+            self.lacks = [[]] * shared + [RARE] * (OWNERS - shared)
         self.lie = lie
 
     def step(self, method, calls):
@@ -67,14 +73,25 @@ def own_pairs(told):
         )
 
 
-def found(seed, lie=honest, small=1.0):
+def six_directions(told):
+    """Say the most of pairs with a rare column, along six directions that agree with no class."""
+    if "pairs" in told:
+        rare = np.isin(LEFT, RARE) | np.isin(RIGHT, RARE)
+        six = np.linalg.qr(np.random.default_rng(8).standard_normal((N, 6)))[0]
+        signs = np.sign((six[LEFT] * six[RIGHT]).sum(axis=1))
+        most = told["counts"][:, None] * signs
+        told["pairs"] = np.where(rare, most, told["pairs"]).astype(told["pairs"].dtype)
+
+
+def found(seed, lie=honest, small=1.0, shared=0):
     """Means of the classes, as they are and as they are found."""
     T, _, x = classes(3, N, OWNERS * ROWS, seed, missing=0.2)
     parts = np.array_split(x, OWNERS)
     parts[0] = parts[0][: int(small * ROWS)]
     rows = tuple(as_examples(part, gaps=True) for part in parts)
     method = serve.Config(columns=N, clients=OWNERS, graded=True, epsilon=4.0).make(Batches(rows))
-    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=Lacking(seed, lie))
+    engine = Lacking(seed, lie, shared)
+    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=engine)
     return T, played.state.server["memory/means"]
 
 
@@ -87,7 +104,15 @@ def found(seed, lie=honest, small=1.0):
 def test_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
     T, means = found(seed, lie, small)
     assert len(means) == 3
-    assert error(means, T) < 0.1
+    assert error(means, T) < 0.12
+
+
+@pytest.mark.parametrize("lie", [honest, six_directions])
+def test_nor_where_one_other_alone_has_a_column(lie):
+    """Of the two that have both columns nobody knows who lies, so what they say is not believed."""
+    T, means = found(4, lie, shared=2)
+    assert len(means) == 3
+    assert error(means[:, : RARE[0]], T[:, : RARE[0]]) < 0.1
 
 
 def test_few_rows_do_not_decide_how_much_is_known_of_columns():
@@ -110,6 +135,10 @@ def test_two_columns_that_only_those_have_who_may_lie_are_not_believed():
     assert Present(has).believed(rows, 0)[0, 1] == pytest.approx(0.1)
     rows[0] = 2.0
     assert 0 < Present(has).believed(rows, 0)[0, 1] < 1e-3
+    has[1], rows[0] = True, 1000.0
+    assert not Present(has).believed(rows, 1)[0, 1:].any()  # one of two may lie
+    has[2] = True
+    assert Present(has).believed(rows, 1)[0, 1] > 0
 
 
 def test_what_others_show_is_seen_behind_a_direction_of_ones_own():

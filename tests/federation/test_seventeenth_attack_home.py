@@ -6,16 +6,20 @@ import os
 import numpy as np
 import pytest
 from asking import N, method, refused, signs
+from click.testing import CliRunner
 from named_owners import NAMES, ORDER, node, put
 
+from hopfed.cli import join
 from hopfed.data.batches import Elsewhere
 from hopfed.data.readers import as_examples
+from hopfed.data.writers import write
 from hopfed.errors import LocalError
 from hopfed.hopfield.headers import digest_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.named_owner import as_recorded
 from hopfed.hopfield.site.released import Allowance, Question, Released
+from hopfed.tables.table import made_up
 
 NOISY = PrivateFederation(Elsewhere(), N, 4.0)
 SORTED = {"sorted": digest_of(sorted(NAMES), "run")}
@@ -68,6 +72,32 @@ def test_what_left_before_columns_were_sorted_keeps_its_record(tmp_path):
     assert as_recorded(rows, MIXED, ledger, tmp_path / "elsewhere")[1] is not None
     ledger.charge(rows, Terms(1.0, 1e-5))
     assert as_recorded(rows, MIXED, ledger, tmp_path / "elsewhere") == (rows, None)
+
+
+@pytest.mark.parametrize("names", [NAMES, made_up(N)], ids=["names", "made up"])
+def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, monkeypatch, names):
+    """A header as hopfed writes it for a table without names counts as none, but has an order."""
+    taken = []
+    monkeypatch.setattr(join, "_join", lambda rows, *_, **__: taken.append(rows))
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    rows = signs(400)
+    for order in (np.arange(N), ORDER):
+        write(tmp_path / "a.csv", [(names[j], rows[:, j]) for j in order])
+        options = ["--id", "", "--smallest-set", "1", "--server", "a:1", "--ca", "a", "--key", "a"]
+        ended = CliRunner().invoke(join.join_command, ["--data", f"{tmp_path}/a.csv", *options])
+        assert ended.exit_code == 0, ended.output
+    np.testing.assert_array_equal(taken[0].words, taken[1].words)
+
+
+def test_a_row_that_is_the_same_in_any_order_is_no_other_file(tmp_path):
+    """All noes are all noes however columns lie; the same file was refused when it came again."""
+    rows, ledger = signs(400), Ledger(tmp_path / "privacy")
+    rows[7] = -1
+    for _ in range(2):
+        held, filed = as_recorded(as_examples(rows), NAMES, ledger, tmp_path / "released")
+        assert filed is not None
+        ledger.check(held)
+        ledger.charge(held, Terms(1.0, 1e-5))
 
 
 def test_rows_without_names_stay_as_they_are(tmp_path):

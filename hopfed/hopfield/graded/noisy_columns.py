@@ -99,8 +99,9 @@ class Present:
         """How much counts what owners say of two columns, from 0 to 1.
 
         As much as those weigh who have both, up to what is behind most pairs: what few rows say has
-        so much noise that it would hide what is known of all others. And nothing where only so many
-        have both as may lie; but of three owners, each without a third, one alone has most pairs.
+        so much noise that it would hide what is known of all others. And nothing where those who
+        may lie are half of those who have both, or more; but of three owners, each without a third,
+        one alone has most pairs.
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class Present:
         held, number = self._both(weights), self._both(np.ones(len(weights)))
         most = np.median(held[np.triu_indices(len(held), 1)])
         part = np.minimum(held / max(float(most), float(np.median(weights))), 1.0)
-        return np.where(number > (cut if len(weights) > BELIEVED else 0), part, 0.0)
+        return np.where(number > (2 * cut if len(weights) > BELIEVED else 0), part, 0.0)
 
     def thinner(
         self, rows: np.ndarray, weights: np.ndarray, believed: np.ndarray

@@ -220,7 +220,7 @@ def as_recorded(
     Parameters
     ----------
     rows : as they lie in the file.
-    names : of their columns; none where they have none.
+    names : of their columns, also such as were made up; none leave the rows as they are.
     ledger : of the owner.
     records : folder of what was released without noise.
 
@@ -232,7 +232,7 @@ def as_recorded(
     if (order == np.arange(len(order))).all():
         return rows, None
     look = replace(ledger, look=True)
-    if look.holds(rows) or Released.of(records, rows, look=True).rounds is not None:
+    if look.terms(rows) is not None or Released.of(records, rows, look=True).rounds is not None:
         return rows, None
     return laid_out(rows, order), np.argsort(order)
 
