@@ -24,6 +24,13 @@ TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
 CERTAIN = 1.96  # standard errors to each side of an interval that holds the truth in 95% of cases
+# Channel -> what its rates are, where archetypes have none of their own.
+RATES = {
+    "symmetric": "All columns are taken to agree with their archetype equally often, which "
+    "explains the rows as well, so rates have no intervals of their own.",
+    "by column": "Each column is taken to agree equally often with all archetypes, which "
+    "explains the rows as well, so rates have no intervals of their own.",
+}
 
 MEANINGS = {
     "ok": "All that these data show was found, and it can be used as it stands.",
@@ -134,7 +141,7 @@ def _sureness(found: Archetypes) -> str:
         return ""
     said = []
     overlaps = found.expected_overlaps
-    if found.errors is not None:
+    if _has_intervals(found) and found.errors is not None:
         margin = CERTAIN * found.errors / 2
         said.append(
             f"Rates of columns are known to within {np.median(margin):.1%} (half of them) and "
@@ -160,12 +167,7 @@ def _archetypes(found: Archetypes) -> str:
     """Each archetype by the columns that tell it from the other rows."""
     if not len(found):
         return ""
-    sure = (
-        "The interval holds the true rate in 95 of 100 cases."
-        if found.errors is not None
-        else "In the symmetric channel all columns have one quality, so rates have no intervals of "
-        "their own."
-    )
+    sure = RATES.get(found.channel, "The interval holds the true rate in 95 of 100 cases.")
     parts = [
         "<h3>Archetypes</h3><p>Each is shown by the columns in which it differs most from the "
         f"other rows, at most {TOLD} that are +1 more often and {TOLD} less often. {sure} The dot "
@@ -185,7 +187,7 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     if not told:
         return f"{title}<p>No column tells it from the rest by itself.</p>"
     heads = ["+1 here", "elsewhere", "0 to 100%"]
-    if found.errors is not None:
+    if _has_intervals(found):
         heads.insert(1, "95% interval")
     if meanings is not None:
         heads.append("+1 stands for")
@@ -193,7 +195,7 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     for t in told:
         low, high = _interval(found, k, t.column, t.rate)
         row: list[object] = [t.name, f"{t.rate:.1%}"]
-        if found.errors is not None:
+        if _has_intervals(found):
             row.append(f"{low:.1%} to {high:.1%}")
         row += [f"{t.other:.1%}", _bar(t.rate, t.other, low, high)]
         if meanings is not None:
@@ -202,9 +204,15 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     return title + grid("column", heads, rows)
 
 
+def _has_intervals(found: Archetypes) -> bool:
+    """Whether rates have errors of their own: not where all columns are taken to have one."""
+    return found.errors is not None and found.channel not in RATES
+
+
 def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
     """Ends of the interval of a rate; the rate itself where no error is known."""
-    error = 0.0 if found.errors is None else float(found.errors[k, column])
+    error = float(found.errors[k, column]) if found.errors is not None else 0.0
+    error *= _has_intervals(found)
     margin = CERTAIN * error / 2  # a rate is (1 + mean) / 2
     return max(rate - margin, 0.0), min(rate + margin, 1.0)
 

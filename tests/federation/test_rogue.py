@@ -12,8 +12,8 @@ from machines import Machines
 from rogue import Raw, Rogue, bomb, message, offer, packed, request, zipped
 
 from hopfed.errors import HopfedError
-from hopfed.federation.engines.flower import answers
 from hopfed.federation.engines.flower import client as client_module
+from hopfed.federation.engines.flower import fleet_client
 from hopfed.federation.engines.flower.client import ClientProcess
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.keys import make_keys, private_key
@@ -90,7 +90,7 @@ TRICKS = {
     "a redirection": redirected,
     "no protobuf": (200, {}, b"\xff" * 100),
     "another protobuf": (200, {}, b"\x0a\x05hello"),
-    "an answer without end": (200, {}, bytes(answers.PIECE + 10**6)),
+    "an answer without end": (200, {}, bytes(fleet_client.PIECE + 10**6)),
     "a small answer that becomes large": lambda server: zipped(10**8),
     "cookies": (200, {"set-cookie": "a=" + "x" * 3000}, b""),
     "a message without parts": lambda server: offer(request(), None),
