@@ -52,7 +52,7 @@ def test_archetypes_of_wine_say_more_than_columns_do():
 def test_every_method_finds_planted_classes_through_gaps(name):
     T, labels, x = classes(3, 40, 800, 5, missing=0.2)
     model = method(name)(x[:600], seed=0, most=6)
-    # The best of the package's five starts, which differ from machine to machine, may halve a class.
+    # The package's own starts, which differ from machine to machine, may halve a class.
     sizes = {"one class": (1,), "k-modes": (3, 4)}.get(name, (3,))
     assert model.size in sizes
     asked = (x[600:] != 0) & (np.random.default_rng(0).random((200, 40)) < 0.2)
