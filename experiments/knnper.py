@@ -26,8 +26,7 @@ model, by other settings of kNN-Per:
 - `capacity by heterogeneity`* (Fig. 6): the share of its examples that a memory keeps, at the
   concentrations of `heterogeneity`, which must be among the sections.
 - `capacity by method`* (Fig. 10): a client has a share of its examples as kNN-Per's memory, or to
-  tune FedAvg+ on, at the same concentrations. The paper's third method, Ditto, trains on its share
-  over all rounds and is not a reading.
+  tune FedAvg+ on. The paper's third, Ditto, trains on its share over all rounds: no reading.
 - `global model`*: accuracy of the global model, of neighbours alone, and of the mixture, by round.
 - `hardware`*: half of the clients are weak and keep a share 1/2 - x of their examples, the others
   1/2 + x; neighbours alone, and mixed.

@@ -82,7 +82,7 @@ def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, rele
         )
     elif epsilon is not None and sent:
         out.print("They left without noise before, and noise takes nothing of that back.")
-    if epsilon is None and ledger.holds(rows):
+    if epsilon is None and ledger.released(rows):
         out.print("They have a privacy budget: refused is every request, join --epsilon.")
     out.print("")
 

@@ -33,11 +33,7 @@ def canonical_gauge(vectors: Array) -> Array:
 
 
 def site_gauge(vectors: Array) -> Array:
-    """(N,) signs of the leading eigenvector: the frame in which searches draw their randomness.
-
-    Parameters
-    ----------
-    vectors : (N, k) eigenvectors in columns, the leading one first.
+    """(N,) signs of the leading one of eigenvectors (N, k), the frame in which searches draw.
 
     Examples
     --------

@@ -179,9 +179,9 @@ class Ledger:
                 "in another file: leave them out; a row is released once"
             )
 
-    def holds(self, rows: Rows) -> bool:
-        """Whether one of these rows (M, N) was released with noise, and so not without it."""
-        return bool(self._released(rows, elsewhere=False).any())
+    def released(self, rows: Rows) -> int:
+        """How many of these rows (M, N) were released with noise, and so are not without it."""
+        return int(self._released(rows, elsewhere=False).sum())
 
     def charge(self, rows: R, terms: Terms) -> tuple[R, int]:
         """Spend the budget of a data set, or find that the same was asked before.

@@ -102,7 +102,7 @@ class Owner:
             return self._noisy(method, source, rows)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
-        if self.ledger is not None and self.ledger.holds(rows):
+        if self.ledger is not None and self.ledger.released(rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         if not (isinstance(method.rule, Fixed) or self.limits.weight):
             asked = type(method.rule).__name__
@@ -121,7 +121,7 @@ class Owner:
         """Answer about classes, if so many exchanges are agreed to."""
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --graded --epsilon")
-        if self.ledger is not None and self.ledger.holds(self.rows):
+        if self.ledger is not None and self.ledger.released(self.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         self._check_exchanges(method)
         if not self.limits.trust_server:

@@ -124,7 +124,7 @@ class NamedOwner:
                 raise DataError(f"{len(places):,} columns, where {method.n_sites:,} are asked for")
             own = replace(method, n_sites=self.owner.rows.shape[1])
             return InOrder(self.owner.adapt(own), by_name, method, places)
-        if self.owner.ledger is not None and self.owner.ledger.holds(self.owner.rows):
+        if self.owner.ledger is not None and self.owner.ledger.released(self.owner.rows):
             raise DataError("these examples have a privacy budget: join --epsilon")
         return InOrder(replace(self.owner, rows=self._laid_out(places)).adapt(method), by_name)
 
@@ -231,10 +231,11 @@ def as_recorded(
     order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
     if (order == np.arange(len(order))).all():
         return rows, None
-    look = replace(ledger, look=True)
-    if look.terms(rows) is not None or Released.of(records, rows, look=True).rounds is not None:
+    by_name, look = laid_out(rows, order), replace(ledger, look=True)
+    left = Released.of(records, rows, look=True).rounds is not None
+    if left or look.released(rows) > look.released(by_name):
         return rows, None
-    return laid_out(rows, order), np.argsort(order)
+    return by_name, np.argsort(order)
 
 
 def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | MaskedBits:

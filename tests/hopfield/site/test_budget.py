@@ -177,10 +177,10 @@ def test_new_rows_have_a_budget_of_their_own(ledger):
     old, new = examples(), examples(50, seed=9)
     first = asked(ledger, old)
     ledger.check(new)
-    assert not ledger.holds(new)
+    assert not ledger.released(new)
     asked(ledger, new, epsilon=2.0)
-    assert ledger.holds(new)
-    assert ledger.holds(joined(new[:1], examples(5, seed=10)))
+    assert ledger.released(new)
+    assert ledger.released(joined(new[:1], examples(5, seed=10)))
     ledger.check(new)
     assert digest(asked(ledger, old)) == digest(first)
     with pytest.raises(DataError):
@@ -274,7 +274,7 @@ def test_a_broken_secret_is_remade_only_where_nothing_was_released(ledger, text)
 def test_a_damaged_ledger_stops_everything_and_stays_as_it_is(ledger, text):
     asked(ledger, examples())
     (ledger.folder / "ledger").write_bytes(text)
-    for act in (asked, Ledger.check, Ledger.holds):
+    for act in (asked, Ledger.check, Ledger.released):
         with pytest.raises(DataError, match="damaged") as told:
             act(ledger, examples())
         assert "\n" not in str(told.value)
@@ -313,7 +313,7 @@ def test_where_the_ledger_cannot_be_written_nothing_is_answered(ledger, monkeypa
     with pytest.raises(HopfedError, match="No space left"):
         ledger.charge(examples(seed=9), Terms(1.0, 1e-5))
     monkeypatch.undo()
-    assert not ledger.holds(examples(seed=9))
+    assert not ledger.released(examples(seed=9))
     assert sorted(p.name for p in ledger.folder.iterdir()) == ["ledger", "lock", "secret"]
 
 
