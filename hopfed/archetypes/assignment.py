@@ -34,7 +34,7 @@ from hopfed.archetypes.graded.owners import inside, log_joint
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
-from hopfed.spectral.rows import Bits, held, seen_times
+from hopfed.spectral.rows import Bits, array_beside, seen_times
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -201,7 +201,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     """
     rows = rows_of(found, X)
     if not len(found):
-        ones = like(np.full((rows.shape[1], 1), -np.log(2)), held(rows))
+        ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
         return to_host(seen_times(rows, ones))[:, 0]
     likelihood = np.zeros(len(rows))
     for span, logs in _logs(found, rows):
@@ -327,7 +327,7 @@ class _Tails:
         if isinstance(rows, kernels.MaskedBits):
             for k in np.unique(nearest):
                 which = np.flatnonzero(nearest == k)
-                columns = like(self.columns[k], held(rows))
+                columns = like(self.columns[k], array_beside(rows))
                 sums[which] = to_host(seen_times(rows[which], columns))
         return _tail(sums[:, 0] - logs, sums[:, 1], sums[:, 2])
 

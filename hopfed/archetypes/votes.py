@@ -17,7 +17,7 @@ import numpy as np
 from hopfed._lib.arrays import like, namespace, to_host
 from hopfed.archetypes.selection import SAME, SPREADS
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, held, parts, times, total, transposed_times
+from hopfed.spectral.rows import Bits, array_beside, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than their origin
@@ -81,8 +81,8 @@ def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
     counts, signs = np.zeros((2, len(patterns)))
     sums = np.zeros(patterns.shape)
     moments = np.zeros(2)
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), held(rows))
-    identity = like(np.eye(len(patterns), dtype=np.float32), held(rows))
+    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
+    identity = like(np.eye(len(patterns), dtype=np.float32), array_beside(rows))
     for block in parts(rows, BLOCK):
         products = times(block, columns)
         xp = namespace(products)
@@ -119,7 +119,7 @@ def _overlap_counts(rows: Bits, patterns: np.ndarray) -> np.ndarray:
 
 def best_overlaps(rows: Bits, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
-    columns = like(np.ascontiguousarray(patterns.T, np.float32), held(rows))
+    columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
     best = [
         to_host(namespace(columns).abs(times(block, columns)).max(axis=1))
         for block in parts(rows, BLOCK)

@@ -12,7 +12,7 @@ from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.archetypes.votes import best_overlaps
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import held, times, total, transposed_times
+from hopfed.spectral.rows import array_beside, times, total, transposed_times
 
 
 def energies(part: Any, columns: Array) -> Sums:
@@ -32,7 +32,7 @@ def nearest(operator: FactorOperator, patterns: np.ndarray) -> Sums:
 
 
 def _nearest_of(part: Any, patterns: np.ndarray) -> Sums:
-    products = times(part, like(patterns.T.astype(np.float32), held(part)))
+    products = times(part, like(patterns.T.astype(np.float32), array_beside(part)))
     xp = namespace(products)
     nearest = xp.eye(len(patterns), dtype=xp.float32)[products.argmax(axis=1)]
     sums = transposed_times(part, nearest)

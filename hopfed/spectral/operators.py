@@ -30,10 +30,10 @@ from hopfed.kernels import PackedBits
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
     Examples,
+    array_beside,
     batches,
     concatenate,
     entries,
-    held,
     packed,
     times,
     transposed_times,
@@ -164,7 +164,7 @@ class FactorOperator(HebbianOperator):
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
         m, n = rows.shape
-        xp = namespace(held(rows))
+        xp = namespace(array_beside(rows))
         return cls(n, float(m), float(m), rows, xp.ones(m, dtype=xp.float64))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
@@ -177,7 +177,7 @@ class FactorOperator(HebbianOperator):
 
     @property
     def home(self) -> Array:  # noqa: D102
-        return held(self.rows)
+        return array_beside(self.rows)
 
     @property
     def trace(self) -> float:  # noqa: D102

@@ -126,7 +126,7 @@ def column_moments(rows: Bits | Reread | Array) -> tuple[Array, Array]:
 def entries(rows: Bits | Array) -> Array:
     """Return the sum of the squares of each row, (R,) float64: the entries that bits have."""
     if isinstance(rows, Bits):
-        ones = like(np.ones(rows.shape[1]), held(rows))
+        ones = like(np.ones(rows.shape[1]), array_beside(rows))
         return kernels.seen_matmat(rows, ones)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
@@ -182,8 +182,8 @@ def packed(part: Any) -> Bits:
     return part if isinstance(part, Bits) else kernels.pack_masked(adopted(part))
 
 
-def held(rows: Bits | Reread | Array) -> Array:
-    """Return an array that lives where the rows do."""
+def array_beside(rows: Bits | Reread | Array) -> Array:
+    """Return an array on the device that the rows are on, for `like`."""
     if isinstance(rows, Reread):
         return np.empty(0, np.uint64)
     if isinstance(rows, MaskedBits):

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hopfed.kernels import MaskedBits, PackedBits, pack, pack_masked, unpack
 from hopfed.spectral.rows import (
     SITES,
+    array_beside,
     batches,
     column_moments,
     concatenate,
     entries,
-    held,
     inner_products,
     packed,
     seen_times,
@@ -91,4 +91,4 @@ def test_batches_with_gaps_and_without_are_stacked():
     np.testing.assert_array_equal(unpack(concatenate(parts)), whole)
     np.testing.assert_array_equal(concatenate([parts[0], complete.astype(float)]), whole[:3])
     assert next(iter(batches(parts[0]))) is parts[0]
-    assert held(parts[0]) is parts[0].signs.words
+    assert array_beside(parts[0]) is parts[0].signs.words

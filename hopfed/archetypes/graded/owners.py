@@ -19,7 +19,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, held, seen_times, times
+from hopfed.spectral.rows import Bits, array_beside, seen_times, times
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
@@ -116,7 +116,7 @@ def log_joint(
     >>> log_joint(np.array([[1, 0]], np.float32), np.array([[0.5, 0.5]]), [1.0]).round(4)
     array([[-0.2877]])
     """
-    home = held(rows)
+    home = array_beside(rows)
     odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
     xp = namespace(odds)
     logs = xp.astype(times(rows, odds), xp.float64)
@@ -140,7 +140,7 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
     >>> standardised(rows, np.array([[0.6, 0.6]])).round(3).tolist()
     [[0.7070000171661377], [-2.0]]
     """
-    home, odds = held(rows), np.arctanh(means)
+    home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
         like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
     )

@@ -20,7 +20,7 @@ from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, class_su
 from hopfed.archetypes.graded.owners import Owner, Owners, ask_together
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.rows import Bits, held
+from hopfed.spectral.rows import Bits, array_beside
 
 BLOCK = 1 << 22  # entries drawn at a time
 HELD = 1 << 28  # bytes of replicas that an owner holds at once
@@ -112,10 +112,10 @@ def drawn(
 
 def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     if isinstance(rows, PackedBits):
-        return kernels.pack(like(up, held(rows)))
+        return kernels.pack(like(up, array_beside(rows)))
     if isinstance(rows, MaskedBits):
         seen = rows.seen[part]
-        signs = kernels.pack(like(up, held(rows)))
+        signs = kernels.pack(like(up, array_beside(rows)))
         return MaskedBits(replace(signs, words=signs.words & seen.words), seen)
     signs = like(np.where(up, np.float32(1), np.float32(-1)), rows)
     return namespace(rows).where(rows[part] == 0, rows[part], signs)

@@ -23,7 +23,7 @@ from hopfed.archetypes.graded.rows_between import leaning
 from hopfed.archetypes.graded.unexplained import Unexplained
 from hopfed.archetypes.graded.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import held, seen_times, times
+from hopfed.spectral.rows import array_beside, seen_times, times
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 HELD = 1 << 27  # bytes of residuals that an owner holds at once
@@ -149,7 +149,7 @@ def row_sums(owner: Owner, _: Message) -> Message:
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
     class (once and squared).
     """
-    home, R, T = held(owner.rows), owner.weights, owner.means
+    home, R, T = array_beside(owner.rows), owner.weights, owner.means
     xp, K, odds = namespace(R), len(T), np.arctanh(T)
     by_sign = np.vstack([odds, T]).T
     by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T

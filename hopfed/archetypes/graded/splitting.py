@@ -22,7 +22,13 @@ from hopfed.archetypes.graded.lanczos import leading
 from hopfed.archetypes.graded.mixture import ClassSums, label_gain, weighted_sums
 from hopfed.archetypes.graded.owners import Owner, Owners, standardised, total
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import held, seen_times, seen_transposed_times, times, transposed_times
+from hopfed.spectral.rows import (
+    array_beside,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
 
 STEPS = 6  # products; the direction need not be exact
 DEEP = -2.0  # standard deviations of its likelihood from which a row is among the badly explained
@@ -133,7 +139,7 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
 
 def _projections(owner: Owner, directions: np.ndarray) -> Array:
     """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
-    home = held(owner.rows)
+    home = array_beside(owner.rows)
     W = like(directions.T, home)
     TW = like((owner.means * directions).T.astype(np.float32), home)
     found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)

@@ -26,7 +26,7 @@ from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, weighted
 from hopfed.archetypes.graded.owners import Owner, Owners, total
 from hopfed.archetypes.joint_diagonalization import group_projections, joint_eigenbasis
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import held, times
+from hopfed.spectral.rows import array_beside, times
 
 GROUPS = 10  # random groups over all owners
 CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
@@ -52,7 +52,7 @@ def joint_start(
     bases, noise = own_bases(owners, V, unwhiten, prior)
 
     def projected(owner: Owner, told: Message) -> Message:
-        basis = like(told["basis"], held(owner.rows))
+        basis = like(told["basis"], array_beside(owner.rows))
         seed = owners.seed + draw
         sums, counts = group_projections(owner.rows, basis, each, seed, client=owner.index)
         mean = to_host(times(owner.rows, basis)).sum(axis=0)
@@ -145,11 +145,11 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
     Z, centres = _projections(owner, told["basis"]), told["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
     weights = np.eye(len(centres), dtype=np.float32)[labels]
-    return weighted_sums(owner, like(weights, held(owner.rows)))
+    return weighted_sums(owner, like(weights, array_beside(owner.rows)))
 
 
 def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
-    found: np.ndarray = to_host(times(owner.rows, like(basis, held(owner.rows))))
+    found: np.ndarray = to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array
-from hopfed.spectral.rows import Bits, held, seen_transposed_times, transposed_times
+from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
 
 NONE = 1e-7  # weight of a row in a class that is lost in single precision
 WORTH = 1 << 16  # entries for each class from which it pays to count
@@ -31,7 +31,7 @@ def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
     ([[1.0, 0.0], [-1.5, 0.5]], [[1.0, 0.0], [1.5, 1.5]])
     """
     M, K = weights.shape
-    here = isinstance(rows, Bits) and isinstance(held(rows), np.ndarray)
+    here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
     if here and K > 1 and M * rows.shape[1] >= WORTH * K:
         one = weights.argmax(axis=1)
         most = weights[np.arange(M), one]

@@ -16,7 +16,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed.archetypes.graded.owners import Owner
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.spectral.rows import Bits, held
+from hopfed.spectral.rows import Bits, array_beside
 
 BLOCK = 1 << 18  # entries of a block: what a core's cache holds
 ON_DEVICE = 1 << 24  # the same where every call costs more
@@ -65,7 +65,7 @@ class Unexplained:
     def _each(self, of: Callable[[Array], Array]) -> list[Array]:
         """What is asked of every block, in the order of the rows."""
         M, N = self.owner.rows.shape
-        here = isinstance(held(self.owner.rows), np.ndarray)
+        here = isinstance(array_beside(self.owner.rows), np.ndarray)
         blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
         answers: list[Array] = [None] * len(blocks)
 
