@@ -76,6 +76,22 @@ def test_what_left_before_columns_were_sorted_keeps_its_record(tmp_path):
     assert as_recorded(some, MIXED, ledger, tmp_path / "elsewhere") == (some, None)
 
 
+@pytest.mark.parametrize("first", [slice(None, None, -1), slice(300)], ids=["turned", "a part"])
+def test_an_older_record_makes_nobody_forget_what_had_noise(tmp_path, first):
+    """Rows dealt in the order of the file once, and released with noise in sorted order since."""
+    rows = signs(400)[:, ORDER]
+    Released.of(tmp_path / "released", as_examples(rows)).deal(1)  # of which nothing left
+    some = put(node(tmp_path, rows[first], MIXED, epsilon=4.0), NOISY, SORTED)
+    assert not some.fault, some.reason
+    moved = node(tmp_path, rows, MIXED, smallest_set=1)
+    refused(put(moved, method(), SORTED), "have a privacy budget")
+    again = put(node(tmp_path, rows, MIXED, epsilon=4.0), NOISY, SORTED)
+    if len(rows[first]) < len(rows):
+        refused(again, "a part of these examples was released before")
+    else:
+        np.testing.assert_array_equal(again.up["counts"], some.up["counts"])
+
+
 @pytest.mark.parametrize("names", [NAMES, made_up(N)], ids=["names", "made up"])
 def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, monkeypatch, names):
     """A header as hopfed writes it for a table without names counts as none, but has an order."""
