@@ -215,7 +215,8 @@ def as_recorded(
 ) -> tuple[PackedBits | MaskedBits, np.ndarray | None]:
     """Rows with their columns as the records of an owner know them: sorted by name.
 
-    Rows that left with their columns as a file has them, before this rule was made, stay so.
+    Rows that left with their columns as a file has them, before this rule was made, stay so, unless
+    more of them had noise in sorted order: what had noise must be found again.
 
     Parameters
     ----------
@@ -233,7 +234,8 @@ def as_recorded(
         return rows, None
     by_name, look = laid_out(rows, order), replace(ledger, look=True)
     left = Released.of(records, rows, look=True).rounds is not None
-    if left or look.released(rows) > look.released(by_name):
+    known, known_by_name = look.released(rows), look.released(by_name)
+    if known > known_by_name or (left and not known_by_name):
         return rows, None
     return by_name, np.argsort(order)
 
