@@ -18,14 +18,15 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
-from hopfed.archetypes.rows import table_of
+from hopfed.archetypes.rows import coded_as
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.tables.coding import Code
+from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.packing import Packing
+from hopfed.tables.reading import read_table
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -78,8 +79,10 @@ class Filling:
 
         if not len(found):
             raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
+        if found.coding is None:
+            found = coded_as(found, read_table(source))
         self.found = found
-        self.coding = table_of(found, source).coding if found.coding is None else found.coding
+        self.coding: Coding = found.coding
         self.columns = self.coding.columns
         self._source = source_of(source, words=self.coding.entries())
         self.types = dict(zip(self._source.names, self._look(), strict=True))

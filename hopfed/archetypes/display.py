@@ -139,7 +139,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     """
     error = 0.0 if found.errors is None else float(np.median(found.errors[k])) / 2
     spread = f", rates +- {error:.1%}" if error >= 0.0005 else ""
-    lines = [f"archetype {k + 1}, {found.shares[k]:.0%} of the rows{spread}:"]
+    share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
+    lines = [f"archetype {k + 1}{share}{spread}:"]
     for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
         if columns:
             named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)

@@ -102,7 +102,10 @@ def table_of(found: Archetypes) -> list[Column]:
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
     ]
-    return head + list(zip(names_of(found), np.asarray(found.means, np.float64).T, strict=True))
+    means = np.asarray(found.means, np.float64)
+    if np.isnan(means).all():  # of which only the signs are known
+        means = found.patterns.astype(np.float64)
+    return head + list(zip(names_of(found), means.T, strict=True))
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:

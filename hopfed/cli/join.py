@@ -82,7 +82,8 @@ from hopfed.errors import ArgumentError, DataError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Archetypes: .npy; .csv, .json or .parquet with names of columns, as your file has them.",
+    help="Archetypes: .h5, which `hopfed assign`, `complete` and `export` read; .npy; or .csv, "
+    ".json, .parquet with names of columns, as your file has them.",
 )
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
@@ -115,13 +116,15 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     """
     from hopfed._lib.outputs import check_outputs
     from hopfed.data.readers import as_examples
+    from hopfed.data.writers import check_ending
     from hopfed.kernels import PackedBits
     from hopfed.tables.table import is_made_up
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    check_outputs(("--out", options["out_file"], OUT), inputs=named)
+    kinds = check_ending("--out", options["out_file"], OUT)
+    check_outputs(("--out", options["out_file"], kinds), inputs=named)
     limits = _limits(options, dry_run)
-    _check_options(data, options)
+    _check_options(options)
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options)
@@ -150,7 +153,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     for name in TRUST if limits.trust_server else ():
         if getattr(limits, name):
             say(TRUST[name])
-    _join(rows, names, filed, limits, **options)
+    _join(rows, names, filed, limits, coding=table.coding, **options)
 
 
 def _as_recorded(rows: Any, names: tuple[str, ...]) -> Any:
@@ -197,17 +200,11 @@ def _check_size(shape: tuple[int, int], limits: Any) -> None:
     require(fewest <= M, "--data", rule, f"{M:,}")
 
 
-def _check_options(data: Path, options: dict[str, Any]) -> None:
-    """Refuse what cannot work, or would replace an input, before anything is read."""
-    from hopfed._lib.outputs import check_outputs
-    from hopfed.data.writers import check_ending
-
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what cannot work before anything is read."""
     choices_of(options)
-    check_ending("--out", options["out_file"], OUT)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
-    inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
-    check_outputs(("--out", options["out_file"], OUT), inputs=inputs)
 
 
 def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
@@ -271,6 +268,7 @@ def _join(
     delta: float,
     patience: float,
     out_file: Path | None,
+    coding: Any,
 ) -> None:
     from hopfed._lib.home_folder import home
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
@@ -304,7 +302,7 @@ def _join(
         if request.last:
             try:
                 order, called = joined.order(request)
-                _finish(request.down, len(order), out_file, order, called)
+                _finish(request.down, len(order), out_file, order, called, coding)
             finally:  # whatever the last word is, there is no other
                 process.finished.set()
             return
@@ -331,31 +329,17 @@ def _finish(
     out_file: Path | None,
     order: np.ndarray | slice = slice(None),
     names: tuple[str, ...] | None = None,
+    coding: Any = None,
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
-    from hopfed.hopfield.client import MOST, unpack_patterns
+    from hopfed.hopfield.told import read as read_told
 
-    packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
-    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
-        raise DataError("a malformed message from the server: patterns that are none")
-    if len(packed) > MOST * N:
-        raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
-    patterns = unpack_patterns(packed, N)
-    if "means" in down:
-        patterns = _means(down["means"], len(patterns), N)
-    words = f"the federation is over: {len(patterns)} archetypes"
+    told = read_told(down, N)
+    words = f"the federation is over: {len(told.patterns)} archetypes"
     if out_file is not None:
-        write_found(out_file, patterns[:, order], names)
+        write_found(out_file, told, order, names, coding)
         words += f"; wrote {out_file}"
     say(words)
-
-
-def _means(told: np.ndarray, number: int, columns: int) -> np.ndarray:
-    """Means of graded classes, as the server tells them."""
-    fits = told.shape == (number, columns) and told.dtype.kind == "f"
-    if not fits or not (np.abs(told) <= 1).all():
-        raise DataError("a malformed message from the server: means that are none")
-    return np.asarray(told)
 
 
 def _secret(folder: Path) -> int:

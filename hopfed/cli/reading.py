@@ -62,7 +62,12 @@ def choices_of(options: dict[str, Any]) -> Any:
     return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
 
 
-def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = None) -> list[Any]:
+def read(
+    files: Sequence[Path],
+    options: dict[str, Any],
+    memory: int | None = None,
+    least: int | None = None,
+) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is.
 
     Parameters
@@ -70,6 +75,7 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
     files : their paths.
     options : those of `table_options`, and `columns` where there is such an option.
     memory : bytes that the rows may take, as of `hopfed.read_table`.
+    least : rows that each must have; two when left out.
     """
     from hopfed.tables.reading import read_tables
 
@@ -80,6 +86,7 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
             choices=choices,
             watch=watch,
             memory=memory,
+            least=least,
             columns=options.get("columns", "same"),
         )
 
