@@ -22,7 +22,12 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option("--id", help="Column that names the rows.  [default: found]"),
-            click.option("--ignore", multiple=True, help="Column to leave out, such as a label."),
+            click.option(
+                "--ignore",
+                multiple=True,
+                metavar="COLUMN,...",
+                help="Columns to leave out, such as a label; may be repeated.",
+            ),
             click.option(
                 "--words",
                 multiple=True,
@@ -59,7 +64,8 @@ def choices_of(options: dict[str, Any]) -> Any:
         words[word] = value
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
-    return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
+    ignored = tuple(options["ignore"])
+    return Choices(options["id"], ignored, words or None, cuts or None, options=True)
 
 
 def read(
