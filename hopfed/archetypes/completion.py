@@ -59,6 +59,7 @@ class Filling:
     ----------
     types : of each column of the result in Arrow, by its name.
     columns : of +-1, as the archetypes have them.
+    cut : names of columns of numbers with gaps, which are filled by the side of the cut.
 
     Raises
     ------
@@ -85,6 +86,7 @@ class Filling:
         self.coding: Coding = found.coding
         self.columns = self.coding.columns
         self._source = source_of(source, words=self.coding.entries())
+        self.cut: list[str] = []
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
         if self._ids is not None:
@@ -113,8 +115,14 @@ class Filling:
         for start, j in zip(starts[:-1], packing.places, strict=True):
             if seen[start] < rows:  # what fills it is a word
                 types[j] = pa.string()
+        pairs = zip(starts[:-1], codes, self.coding.names, strict=True)
+        self.cut = [n for start, c, n in pairs if c.kind == "number" and seen[start] < rows]
         self._words = list(map(_commonest, codes, counts))
         return types
+
+    def sides(self, name: str) -> str:
+        """What fills a gap of a column of numbers that is above the cut."""
+        return self._words[self.coding.names.index(name)][1]
 
     def blocks(self) -> Iterator[Filled]:
         """Read again, and yield the table a block at a time."""

@@ -31,7 +31,7 @@ def _out(what: str) -> Any:
         "out_file",
         required=True,
         type=click.Path(path_type=Path),
-        help=f"{what}: .csv, .json, .parquet or .h5.",
+        help=f"{what}: .csv, .json, .parquet, or .h5, which must be new.",
     )
 
 
@@ -115,7 +115,7 @@ def complete_command(
     """
     _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.table import check_columns
+    from hopfed.tables.table import check_columns, listed
 
     found = found_for(run_file, files, options)
     with err.status("filling gaps"):
@@ -127,6 +127,12 @@ def complete_command(
     out.print(f"filled {filled:,} of {cells:,} entries")
     if filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
+    cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
+    if cut:
+        out.print(
+            f"numbers were cut in {listed(cut)}: their gaps hold the side of the cut, such as "
+            f"'{fillings[0].sides(cut[0])}', not a number"
+        )
     out.print(f"wrote {shown(out_file)}")
 
 
@@ -136,9 +142,10 @@ def complete_command(
 def export_command(run_file: Path, out_file: Path) -> None:
     """Write the archetypes of RUN for other programs: shares, and means by the columns' names.
 
-    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file. In
-    a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe. Of
-    a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
+    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file.
+    Means are in [-1, 1]: the rate of +1 is (1 + mean) / 2. In a .csv, names that a spreadsheet
+    would take for formulas (= + - @) are led by an apostrophe. Of a federation of networks a row is
+    a seed, round and client, with accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
@@ -148,7 +155,7 @@ def export_command(run_file: Path, out_file: Path) -> None:
     from hopfed.data import writers
     from hopfed.runs import blaming
 
-    run = opened(run_file, complete=False)
+    run, said = opened(run_file, complete=False), ""
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
@@ -159,7 +166,8 @@ def export_command(run_file: Path, out_file: Path) -> None:
         if not run.complete:
             opened(run_file)  # which says how it is finished
         write(loaded(run, run_file), out_file)
-    out.print(f"wrote {shown(out_file)}")
+        said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+    out.print(f"wrote {shown(out_file)}{said}")
 
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:

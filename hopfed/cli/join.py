@@ -17,6 +17,8 @@ from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
 
+GAPPY = 10  # columns with gaps that a line names
+
 
 @click.command("join")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
@@ -82,8 +84,8 @@ from hopfed.errors import ArgumentError, DataError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Archetypes: .h5, which `hopfed assign`, `complete` and `export` read; .npy; or .csv, "
-    ".json, .parquet with names of columns, as your file has them.",
+    help="Archetypes: a new .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
+    ".csv, .json, .parquet with names of columns, as your file has them.",
 )
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
@@ -128,6 +130,8 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options)
+    if not limits.classes:
+        _check_whole(table, options["epsilon"])
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     if options["epsilon"] is not None:
         _check_settled(table.coding, options, gaps=limits.classes > 0)
@@ -190,6 +194,28 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
         raise ArgumentError(f"--{asking[0]}", rule, given[asking[0]])
     trust = bool(asking)  # it opens nothing else
     return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
+
+
+def _check_whole(table: Any, epsilon: float | None) -> None:
+    """Fail where operators are asked for and entries are missing; name columns and ways out."""
+    from hopfed import kernels
+    from hopfed.errors import shown
+    from hopfed.kernels import MaskedBits
+
+    rows = table.held
+    if not isinstance(rows, MaskedBits):
+        return
+    gaps = len(rows) - np.asarray(kernels.seen_counts(rows))
+    order = [j for j in np.argsort(-gaps, kind="stable").tolist() if gaps[j]]
+    some = ", ".join(f"'{shown(table.columns[j], 60)}' {gaps[j]:,}" for j in order[:GAPPY])
+    more = f" and {len(order) - GAPPY:,} columns more" if len(order) > GAPPY else ""
+    noisy = "--classes 9" if epsilon is not None else "--classes 9 --epsilon 4"
+    raise DataError(
+        f"--data: {gaps.sum():,} entries are missing (by column: {some}{more}), and operators need "
+        f"whole rows: join with {noisy} where whoever serves runs serve --graded --epsilon 4; or "
+        "fill them first (hopfed recover --out own.h5, then hopfed complete own.h5); or leave such "
+        "columns out (--ignore)"
+    )
 
 
 def _check_size(shape: tuple[int, int], limits: Any) -> None:

@@ -204,7 +204,7 @@ def _check_out(path: Path, resume: bool, keys: Path) -> None:
     """Refuse a run file that could not be written in the end, before anyone is waited for."""
     from hopfed._lib.outputs import RUN, check_outputs
 
-    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")))
+    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")), again=True)
     if path.exists() and not resume:
         raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
 
