@@ -143,9 +143,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     names = () if is_made_up(table.columns) else table.columns
     rows, filed = _as_recorded(rows, table.columns)  # names that were made up have an order, too
     if dry_run:
-        if names:
-            out.print(TRAVELS)
         show(rows, limits, options["epsilon"], options["delta"], settings)
+        if names:
+            out.print(f"\n{TRAVELS.rstrip()}")
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:

@@ -135,6 +135,19 @@ def say_notes(tables: Sequence[Any]) -> None:
         err.print(line, soft_wrap=True)
 
 
+def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
+    """Print a line where the same file was given twice, or files hold the same rows."""
+    from hopfed.tables.repeated_rows import repeated
+
+    places = [path.resolve() for path in files]
+    twice = list(
+        dict.fromkeys(str(f) for f, p in zip(files, places, strict=True) if places.count(p) > 1)
+    )
+    lines = [f"given twice, so that its rows count twice: {', '.join(twice)}"] if twice else []
+    for line in lines or repeated(tables, [str(path) for path in files]):
+        err.print(line, soft_wrap=True)
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

@@ -27,6 +27,7 @@ from hopfed.cli.reading import (
     read,
     read_spread,
     say_notes,
+    say_repeated,
     table_options,
 )
 from hopfed.errors import ArgumentError
@@ -137,6 +138,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         return
     check_varying(tables, options["channel"])
     say_notes(tables)
+    if len(files) == len(tables) > 1:
+        say_repeated(tables, files)
     from hopfed.recovery.recover import run_recovery
 
     with err.status("recovering"):

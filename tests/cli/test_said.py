@@ -59,3 +59,31 @@ def test_several_owners_are_told_what_they_sent(hopfed, tmp_path):
         np.save(path, draw_examples(xi, 300, 0.8, rng)[0])
     _, text, _ = hopfed("recover", *files)
     assert "each client sent at most" in text
+
+
+def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("flwr", reason="flwr is not installed")
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    rng = np.random.default_rng(2)
+    rows = draw_examples(rademacher(2, 60, rng), 900, 0.6, rng)[0]
+    np.save(tmp_path / "mine.npy", rows)
+    given = "join", "--data", tmp_path / "mine.npy", "--dry-run"
+    for options, who in (
+        ((), "of sums over 450 rows or more"),
+        (("--questions", "1"), "of single rows, if it wants to"),
+        (("--epsilon", "2"), "of a single row no more than epsilon 2 says"),
+    ):
+        status, text, errors = hopfed(*given, *options)
+        assert status == 0, errors
+        first, second, third = text.splitlines()[:3]
+        assert first.startswith("What would leave: for every pair of columns")
+        assert second.startswith("How much: at most 7,320 numbers about any row")
+        assert third.startswith(f"Who could learn anything: whoever runs the server, {who}")
+
+
+def test_a_server_that_is_not_there_is_said_what_to_do_about(tmp_path):
+    httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+    from hopfed.federation.engines.flower.client import _way
+
+    assert "does hopfed serve run there" in _way(httpx.ConnectError("Connection refused"))
+    assert _way(httpx.ReadTimeout("slow")) == ""
