@@ -356,8 +356,10 @@ def told(config: Config, arrays: Arrays) -> Told:
     patterns = served_archetypes(config, arrays)
     if not config.graded:
         return Told(patterns, quality=float(arrays["quality"][0, -1]))
-    parts = (arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares"))
-    return Told(patterns, *parts)
+    means, shares = (
+        arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
+    )
+    return Told(patterns, means, shares)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -80,10 +80,12 @@ class Filling:
 
         if not len(found):
             raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
-        if found.coding is None:
-            found = coded_as(found, read_table(source))
+        coding = found.coding
+        if coding is None:
+            table = read_table(source)
+            found, coding = coded_as(found, table), table.coding
         self.found = found
-        self.coding: Coding = found.coding
+        self.coding: Coding = coding
         self.columns = self.coding.columns
         self._source = source_of(source, words=self.coding.entries())
         self.cut: list[str] = []

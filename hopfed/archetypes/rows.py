@@ -122,8 +122,7 @@ def _alike(found: Archetypes, table: Table) -> Table:
     """Columns of a table in the order of the archetypes', where they mean the same."""
     if found.columns is None or found.coding is None:
         _of_width(found, table.held)
-        named = found.columns is not None and not is_made_up(found.columns)
-        if not named or is_made_up(table.columns):
+        if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
             return table
         like = replace(table, rows=_none(len(found.columns)), columns=found.columns, ids=None)
         return matched([like, table], ["the archetypes", "rows"])[1]
