@@ -76,7 +76,8 @@ def _marks(table: Table) -> np.ndarray | None:
     rng = stream(0, "repeated rows")
     for part in (gaps.signs, gaps.seen):
         words = to_host(part.words)
-        factors: np.ndarray = rng.integers(1, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
+        drawn = rng.integers(1, 2**63, (words.shape[1],), dtype=np.uint64)
+        factors = np.asarray(drawn) * np.uint64(2) + np.uint64(1)
         for j in range(words.shape[1]):
             found ^= found >> np.uint64(29)
             found += (words[:, j] ^ (words[:, j] >> np.uint64(31))) * factors[j]
