@@ -42,7 +42,9 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
     )
     if isinstance(X, str | Path) or (found.coding is not None and not plain):
         return table_of(found, X).held
-    return _of_width(found, as_examples(X, name="rows", gaps=True, least=1))
+    rows = as_examples(X, name="rows", gaps=True, least=1)
+    _of_width(found, rows)
+    return rows
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
@@ -150,8 +152,7 @@ def _check_cuts(first: Coding, other: Coding) -> None:
         raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
 
 
-def _of_width(found: Archetypes, rows: Any) -> Any:
+def _of_width(found: Archetypes, rows: Any) -> None:
     N = found.patterns.shape[1]
     if rows.shape[1] != N:
         raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
-    return rows
