@@ -56,6 +56,7 @@ from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
 from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.told import Told
 
 ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
 
@@ -350,12 +351,15 @@ def served_archetypes(config: Config, arrays: Arrays) -> np.ndarray:
     return unpack_patterns(arrays["archetypes/packed"][0, -1, :number], config.columns)
 
 
-def served_means(config: Config, arrays: Arrays) -> np.ndarray | None:
-    """Means of graded classes after the last round, (K, N); None of other archetypes."""
+def told(config: Config, arrays: Arrays) -> Told:
+    """What all clients are told after the last round, from the arrays of a run."""
+    patterns = served_archetypes(config, arrays)
     if not config.graded:
-        return None
-    number = int(arrays["archetypes/number"][0, -1])
-    return np.asarray(arrays["archetypes/means"][0, -1, :number])
+        return Told(patterns, quality=float(arrays["quality"][0, -1]))
+    means, shares = (
+        arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
+    )
+    return Told(patterns, means, shares)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

@@ -34,6 +34,7 @@ from hopfed.errors import DataError, HopfedError, RunFileError
 
 FORMAT = 2  # 1: unfinished runs held the states of their clients array by array
 
+FOUND = "found"  # group of the archetypes in the file of a run that is no recovery
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _DEEPEST = 100  # lists within lists of a setting or a result
@@ -140,9 +141,10 @@ class Run:
         except Exception as error:  # h5py raises nearly any class on damaged bytes
             raise RunFileError(f"{path}: not a readable run file of hopfed") from error
         if complete and not run.complete:
+            command = "serve" if run.kind == "serve" else f"run {run.kind}"
             raise RunFileError(
                 f"{path}: interrupted, {run.committed} of {run.planned} seeds are in it; finish it "
-                f"with: hopfed run {run.kind} --resume --out {path}"
+                f"with: hopfed {command} --resume --out {path}"
             )
         return run
 
@@ -303,7 +305,7 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
     _require(held, path, "it does not tell its seeds")
     lead = (run.committed,) if rounds is None else (run.committed, rounds)
     for name, array in run.arrays.items():
-        if name == "seeds" or name.startswith("unfinished/"):
+        if name == "seeds" or name.startswith(("unfinished/", f"{FOUND}/")):
             continue
         words = f"{name} is {array.shape} for {run.committed} seeds"
         words += "" if rounds is None else f" of {rounds} rounds"

@@ -29,7 +29,7 @@ from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.federation.rounds import FederationState
 from hopfed.federation.states import BUDGET, Held, StateStore
-from hopfed.runs import Run, blaming, first_seed, plain, provenance, require_seeds
+from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, require_seeds
 
 SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
 
@@ -236,7 +236,7 @@ class Ledger:
         for name, array in run.arrays.items():
             if name.startswith(f"{_OPEN}/"):
                 self._reopen(name, array)
-            else:
+            elif not name.startswith(f"{FOUND}/"):
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
         for seed, entry in self.open.items():

@@ -57,7 +57,7 @@ def main() -> tuple[hopfed.Archetypes, np.ndarray]:
     whole = found.complete(table)
     found.to_csv("archetypes.csv")
     found.plot(path="wines.png")
-    found.save("run.h5")
+    found.save("wines.h5")
 
     counts = np.zeros((len(found) + 1, 3), int)
     np.add.at(counts, (archetype, growers), 1)

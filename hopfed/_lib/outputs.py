@@ -32,18 +32,22 @@ _LONGEST = 200  # bytes of a name that its temporary file repeats; file systems 
 
 
 def check_outputs(
-    *outputs: tuple[str, str | Path | None, tuple[str, ...]], inputs: Iterable[str | Path] = ()
+    *outputs: tuple[str, str | Path | None, tuple[str, ...]],
+    inputs: Iterable[str | Path] = (),
+    again: bool = False,
 ) -> None:
     """Refuse, before any work, files that could not be written after it or would destroy others.
 
     An output must have one of its suffixes and be in a folder that can be written. It must not be
     an input, another output, a folder, a device, a pipe or a socket, nor a link to one of them. A
-    run file does not take the place of a file that is none.
+    run file takes the place of no other file: neither of one that is none, nor of a run, which may
+    have taken long.
 
     Parameters
     ----------
     outputs : of each its option, its path (None where it was not asked for) and its suffixes.
     inputs : files that the command reads.
+    again : whether a run that is there may be continued, which the command looks at itself.
 
     Raises
     ------
@@ -77,6 +81,10 @@ def check_outputs(
         if suffixes == RUN and not _takes_a_run(path):
             raise ArgumentError(option, "a new file, or a run file of hopfed", path)
         taken.append((option, path))
+    for option, given, suffixes in outputs:
+        if given is not None and suffixes == RUN and not again and _is_filled(Path(given)):
+            rule = "a new file: no command replaces a run (remove it, or name another)"
+            raise ArgumentError(option, rule, given)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
@@ -282,6 +290,11 @@ def is_run(path: str | Path) -> bool:
 def _takes_a_run(path: Path) -> bool:
     """Whether a run may take this name: it is free, the file is empty, or it is a run of hopfed."""
     return not path.exists() or path.stat().st_size == 0 or is_run(path)
+
+
+def _is_filled(path: Path) -> bool:
+    """Whether a file is there, and not empty."""
+    return path.exists() and path.stat().st_size > 0
 
 
 def _synchronise(path: Path) -> None:

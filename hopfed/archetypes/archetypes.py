@@ -39,7 +39,8 @@ class Archetypes:
     explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
         "incomplete"; "no signal"; "too little data"; "poor fit" or "not converged"; of other
-        channels also "one class", "structure, but not classes" or "copies".
+        channels also "one class", "structure, but not classes" or "copies"; "not judged" where a
+        federation across machines told them.
     advice : what the status means for these data, in words.
     channel : "symmetric", where every column of an example is flipped equally often; "by column",
         where columns differ in it; "graded", where each class has a mean of its own in each column.
@@ -91,7 +92,8 @@ class Archetypes:
         shares = ", ".join(f"{share:.1%}" for share in self.shares[:8])
         more = ", ..." if len(self) > 8 else ""
         found = f"<{len(self)} archetypes of {self.patterns.shape[1]:,} columns, {self.status}"
-        return f"{found}: {shares}{more} of the rows>" if shares else f"{found}>"
+        known = bool(np.isfinite(self.shares).all())
+        return f"{found}: {shares}{more} of the rows>" if shares and known else f"{found}>"
 
     @property
     def means(self) -> np.ndarray:

@@ -283,6 +283,11 @@ def _expected_means(found: Archetypes) -> np.ndarray:
     """
     if found.graded_means is not None:
         return inside(found.graded_means)
+    if not np.isfinite(found.quality):
+        raise DataError(
+            "it is not known how often rows agree with these archetypes (their quality): the "
+            "server that told them is of an older hopfed"
+        )
     sure = found.expected_overlaps
     return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
 

@@ -18,14 +18,15 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
-from hopfed.archetypes.rows import table_of
+from hopfed.archetypes.rows import coded_as
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.tables.coding import Code
+from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.packing import Packing
+from hopfed.tables.reading import read_table
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -58,6 +59,7 @@ class Filling:
     ----------
     types : of each column of the result in Arrow, by its name.
     columns : of +-1, as the archetypes have them.
+    cut : names of columns of numbers with gaps, which are filled by the side of the cut.
 
     Raises
     ------
@@ -78,10 +80,15 @@ class Filling:
 
         if not len(found):
             raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
+        coding = found.coding
+        if coding is None:
+            table = read_table(source)
+            found, coding = coded_as(found, table), table.coding
         self.found = found
-        self.coding = table_of(found, source).coding if found.coding is None else found.coding
+        self.coding: Coding = coding
         self.columns = self.coding.columns
         self._source = source_of(source, words=self.coding.entries())
+        self.cut: list[str] = []
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
         if self._ids is not None:
@@ -110,8 +117,14 @@ class Filling:
         for start, j in zip(starts[:-1], packing.places, strict=True):
             if seen[start] < rows:  # what fills it is a word
                 types[j] = pa.string()
+        pairs = zip(starts[:-1], codes, self.coding.names, strict=True)
+        self.cut = [n for start, c, n in pairs if c.kind == "number" and seen[start] < rows]
         self._words = list(map(_commonest, codes, counts))
         return types
+
+    def sides(self, name: str) -> str:
+        """What fills a gap of a column of numbers that is above the cut."""
+        return self._words[self.coding.names.index(name)][1]
 
     def blocks(self) -> Iterator[Filled]:
         """Read again, and yield the table a block at a time."""

@@ -139,14 +139,46 @@ def described(found: Archetypes, k: int) -> list[str]:
     """
     error = 0.0 if found.errors is None else float(np.median(found.errors[k])) / 2
     spread = f", rates +- {error:.1%}" if error >= 0.0005 else ""
-    lines = [f"archetype {k + 1}, {found.shares[k]:.0%} of the rows{spread}:"]
+    share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
+    lines = [f"archetype {k + 1}{share}{spread}:"]
+    plus = pluses(found)
+    sign = " +1" if plus is None else ""
     for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
         if columns:
-            named = (f"{t.name} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
-            lines.append(f"    {word} +1: {', '.join(named)}")
+            named = (f"{_worded(t, plus)} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+            lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
         lines[0] += " no column tells it from the rest by itself"
     return lines
+
+
+def pluses(found: Archetypes) -> list[str] | None:
+    """What is said of each column where it is +1, behind its name; None where no coding tells it.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import read_table, recover
+    >>> rows = {"tea": ["yes", "no"] * 40, "size": [1.5, 2.5, 1.2, 3.1] * 20}
+    >>> pluses(recover(read_table(rows, binarize="median")))
+    [' = yes', ' > 2']
+    """
+    if found.coding is None:
+        return None
+    said = []
+    for code in found.coding.codes:
+        words = [word for word, sign in code.words if sign == 1]
+        plain = "1" if "1" in words else max(words, key=len, default="+1")
+        one = {"number": f" > {code.threshold:g}", "category": ""}  # whose name has the level
+        said += [one.get(code.kind, f" = {shown(plain, LONGEST)}")] * code.width
+    return said
+
+
+def _worded(column: Telling, plus: list[str] | None) -> str:
+    return column.name if plus is None else column.name + plus[column.column]
 
 
 def html(found: Archetypes) -> str:
@@ -164,9 +196,11 @@ def html(found: Archetypes) -> str:
     >>> html(recover(x)).count("<tr>")
     4
     """
-    head = ("archetype", "share", "more often +1 than in the other rows", "less often")
+    plus = pluses(found)
+    sign = " +1" if plus is None else ""
+    head = ("archetype", "share", f"more often{sign} than in the other rows", "less often")
     rows = [
-        (str(k + 1), f"{found.shares[k]:.1%}", *map(_cell, telling(found, k)))
+        (str(k + 1), f"{found.shares[k]:.1%}", *(_cell(side, plus) for side in telling(found, k)))
         for k in range(min(len(found), LISTED))
     ]
     table = "".join(f"<th>{name}</th>" for name in head)
@@ -218,5 +252,5 @@ def _number(found: Archetypes) -> str:
     return "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
 
 
-def _cell(columns: list[Telling]) -> str:
-    return ", ".join(f"{escape(t.name)} ({t.rate:.0%})" for t in columns)
+def _cell(columns: list[Telling], plus: list[str] | None) -> str:
+    return ", ".join(f"{escape(_worded(t, plus))} ({t.rate:.0%})" for t in columns)

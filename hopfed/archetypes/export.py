@@ -102,7 +102,26 @@ def table_of(found: Archetypes) -> list[Column]:
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
     ]
-    return head + list(zip(names_of(found), np.asarray(found.means, np.float64).T, strict=True))
+    means = np.asarray(found.means, np.float64)
+    if np.isnan(means).all():  # of which only the signs are known
+        means = found.patterns.astype(np.float64)
+    return head + list(zip(names_of(found), means.T, strict=True))
+
+
+def errors_of(found: Archetypes) -> np.ndarray:
+    """Standard errors of the means (K, N), with that of the one rate that all columns share.
+
+    Where columns have a rate each, which all archetypes share, it is not known: NaN where an
+    archetype has no error of its own.
+
+    Parameters
+    ----------
+    found : archetypes with `errors`.
+    """
+    errors = np.asarray(found.errors, np.float64)
+    if found.channel == "symmetric":
+        return np.sqrt(errors**2 + found.quality_error**2)
+    return np.where(errors > 0, errors, np.nan) if found.channel == "by column" else errors
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:
@@ -114,5 +133,7 @@ def report_of(found: Archetypes) -> dict[str, Any]:
     """
     arrays = {name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"}
     arrays.pop("names", None)
+    if found.errors is not None:
+        arrays["errors"] = errors_of(found)
     made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import Bits
 from hopfed.tables.coding import Coding
 from hopfed.tables.reading import read_table
-from hopfed.tables.table import Table, listed, matched
+from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -41,7 +42,9 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
     )
     if isinstance(X, str | Path) or (found.coding is not None and not plain):
         return table_of(found, X).held
-    return _of_width(found, as_examples(X, name="rows", gaps=True, least=1))
+    rows = as_examples(X, name="rows", gaps=True, least=1)
+    _of_width(found, rows)
+    return rows
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
@@ -61,11 +64,70 @@ def table_of(found: Archetypes, source: Any) -> Table:
     return _alike(found, read_table(source, coding=found.coding))
 
 
+def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
+    """Return archetypes that know no coding with that of a table, their columns in its order.
+
+    Columns are found by name where both have names, by place otherwise.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    table : rows that they are asked about.
+    name : what to call it in an error.
+
+    Raises
+    ------
+    DataError : the table has other columns.
+
+    Examples
+    --------
+    >>> from hopfed import read_table, recover
+    >>> from hopfed.data.channel import small_sample
+    >>> x = small_sample()[1]
+    >>> found = recover({f"q{j}": x[:, j] for j in range(200)})
+    >>> bare = replace(found, coding=None)
+    >>> back = read_table({f"q{j}": x[:4, j] for j in reversed(range(200))})
+    >>> coded_as(bare, back).columns[:2]
+    ('q199', 'q198')
+    """
+    if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
+        _of_width(found, table.rows)
+        return in_order(found, slice(None), table)
+    places = places_of(found.columns, table.columns, "the archetypes", name)
+    return in_order(found, np.array(places), table)
+
+
+def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Archetypes:
+    """Return archetypes with their columns in an order that is that of a table.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    order : number of each column of the table among theirs.
+    table : whose names and coding they have then.
+    """
+
+    def ordered(array: np.ndarray | None) -> np.ndarray | None:
+        return None if array is None else array[:, order]
+
+    return replace(
+        found,
+        patterns=found.patterns[:, order],
+        graded_means=ordered(found.graded_means),
+        errors=ordered(found.errors),
+        columns=table.columns,
+        coding=table.coding,
+    )
+
+
 def _alike(found: Archetypes, table: Table) -> Table:
     """Columns of a table in the order of the archetypes', where they mean the same."""
     if found.columns is None or found.coding is None:
         _of_width(found, table.held)
-        return table
+        if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
+            return table
+        like = replace(table, rows=_none(len(found.columns)), columns=found.columns, ids=None)
+        return matched([like, table], ["the archetypes", "rows"])[1]
     like = Table(_none(len(found.columns)), found.columns, None, found.coding)
     table = matched([like, table], ["the archetypes", "rows"])[1]
     if table.coding != found.coding:
@@ -90,8 +152,7 @@ def _check_cuts(first: Coding, other: Coding) -> None:
         raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
 
 
-def _of_width(found: Archetypes, rows: Bits) -> Bits:
+def _of_width(found: Archetypes, rows: Any) -> None:
     N = found.patterns.shape[1]
     if rows.shape[1] != N:
         raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")
-    return rows

@@ -1,8 +1,13 @@
-"""Archetypes as a run file, and back; what `hopfed recover --out` writes is read as well."""
+"""Archetypes in run files, and back: those of `hopfed recover`, `serve` and `join --out`.
+
+All of them hold one part, which `holding` writes and `of_run` reads. In the file of a recovery it
+is at the top, in that of a run of another kind in the group ``found``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +15,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, RunFileError
-from hopfed.runs import Run, blaming, plain
+from hopfed.runs import FOUND, Run, blaming, plain
 from hopfed.tables.coding import Coding
 
 if TYPE_CHECKING:
@@ -49,7 +54,7 @@ def save(found: Archetypes, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Archetypes:
-    """Read archetypes that `save` or `hopfed recover --out` wrote.
+    """Read archetypes that `save`, or `--out` of `hopfed recover`, `serve` or `join` wrote.
 
     Parameters
     ----------
@@ -66,11 +71,25 @@ def load(path: str | Path) -> Archetypes:
         ...
     hopfed.errors.RunFileError: lost.h5: no such run file
     """
-    run = Run.load(path, complete=True)
-    if run.kind != KIND:
-        raise RunFileError(f"{path}: holds a run of {run.kind!r}, not archetypes (hopfed recover)")
+    return loaded(Run.load(path, complete=True), path)
+
+
+def loaded(run: Run, path: str | Path) -> Archetypes:
+    """Return the archetypes of a run file that was read.
+
+    Parameters
+    ----------
+    run : as it was loaded from `path`.
+
+    Raises
+    ------
+    RunFileError : it holds none, or they are damaged.
+    """
+    if run.kind != KIND and FOUND not in run.summary:
+        way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
+        raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
     try:
-        with blaming(path, KIND):
+        with blaming(path, run.kind):
             return of_run(run)
     except (ArgumentError, DataError) as error:
         raise RunFileError(f"{path}: not archetypes as hopfed writes them: {error}") from error
@@ -91,8 +110,37 @@ def as_run(found: Archetypes) -> Run:
     >>> as_run(found).summary["n_archetypes"]
     3
     """
+    return holding(Run(KIND, {}, {}, {}), found)
+
+
+def holding(run: Run, found: Archetypes) -> Run:
+    """Return a run with archetypes in it, in the place of those that it held.
+
+    Parameters
+    ----------
+    run : of a recovery, or of another kind.
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import small_sample
+    >>> run = holding(Run("serve", {}, {}, {}), recover(small_sample()[1]))
+    >>> len(of_run(run)), sorted(run.arrays)[0]
+    (3, 'found/archetypes/exposure_errors')
+    """
+    arrays, words = arrays_of(found), plain(summary_of(found))
     config = {} if found.coding is None else {"coding": found.coding.to_json()}
-    return Run(KIND, config, arrays_of(found), plain(summary_of(found)))
+    if run.kind != KIND:
+        others = {k: x for k, x in run.arrays.items() if not k.startswith(f"{FOUND}/")}
+        arrays = others | {f"{FOUND}/{name}": array for name, array in arrays.items()}
+        return replace(run, arrays=arrays, summary=run.summary | {FOUND: words | config})
+    return replace(
+        run,
+        config=run.config | config,
+        arrays=run.arrays | arrays,
+        summary=run.summary | words,
+    )
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
@@ -189,7 +237,7 @@ def of_run(run: Run) -> Archetypes:
 
     Parameters
     ----------
-    run : of kind "recover".
+    run : of kind "recover", or one that `holding` returned.
 
     Raises
     ------
@@ -197,6 +245,8 @@ def of_run(run: Run) -> Archetypes:
     """
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
+    if run.kind != KIND:
+        run = _part(run)
     arrays = {
         name.rpartition("/")[2]: x
         for name, x in run.arrays.items()
@@ -232,6 +282,15 @@ def of_run(run: Run) -> Archetypes:
     )
 
 
+def _part(run: Run) -> Run:
+    """Return what a run of another kind holds of archetypes, as that of a recovery."""
+    words = run.summary[FOUND]
+    require(isinstance(words, dict), FOUND, "names with values", words)
+    lead = f"{FOUND}/"
+    arrays = {k.removeprefix(lead): x for k, x in run.arrays.items() if k.startswith(lead)}
+    return replace(run, config=words, arrays=arrays, summary=words)
+
+
 def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     """Refuse arrays that are not those of one recovery."""
     sound = patterns.ndim == 2 and patterns.shape[1] > 0 and bool(np.isin(patterns, (-1, 1)).all())
@@ -245,7 +304,7 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
             require(array.shape == shapes[name], name, f"of shape {shapes[name]}", array.shape)
             require(array.dtype.kind == "f", name, "real numbers", array.dtype)
     if "means" in arrays:
-        inside = bool((np.abs(arrays["means"]) <= 1).all())
+        inside = bool((np.abs(np.nan_to_num(arrays["means"], nan=0.0)) <= 1).all())
         require(inside, "means", "in [-1, 1]", "others")
     if "client_shares" in arrays:
         shares = arrays["client_shares"]

@@ -10,8 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed.cli.found_file import found_for, opened
 from hopfed.cli.numbers import Number
 from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.reading import table_options
 from hopfed.errors import ArgumentError
 
 LISTED = 60  # archetypes in the printed table
@@ -29,13 +31,14 @@ def _out(what: str) -> Any:
         "out_file",
         required=True,
         type=click.Path(path_type=Path),
-        help=f"{what}: .csv, .json, .parquet or .h5.",
+        help=f"{what}: .csv, .json, .parquet, or .h5, which must be new.",
     )
 
 
 @click.command("assign")
 @_RUN
 @_FILES
+@table_options
 @_out("Archetype and probability of each row")
 @click.option(
     "--alpha",
@@ -46,13 +49,20 @@ def _out(what: str) -> Any:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def assign_command(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, as_json: bool
+    run_file: Path,
+    files: tuple[Path, ...],
+    out_file: Path,
+    alpha: float,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Say which archetype of RUN each row of the FILEs is of.
 
-    RUN is what `hopfed recover --out` wrote. The FILEs are read as those that it comes from, their
-    columns found by name. OUT has the columns id, archetype (as `hopfed recover` numbers them;
-    empty for rows that are none of these) and probability, and file where there are several.
+    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. The FILEs are read as those
+    that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
+    by --id, --ignore, --words and --binarize. OUT has the columns id, archetype (as `hopfed
+    recover` numbers them; empty for rows that are none of these) and probability, and file where
+    there are several.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -60,10 +70,9 @@ def assign_command(
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
     from hopfed.archetypes.rows import table_of
-    from hopfed.archetypes.storage import load
     from hopfed.data.writers import write
 
-    found = load(run_file)
+    found = found_for(run_file, files, options)
     names, archetypes, probabilities = [], [], []
     with err.status("assigning"):
         for path in files:
@@ -91,21 +100,24 @@ def assign_command(
 @click.command("complete")
 @_RUN
 @_FILES
+@table_options
 @_out("The rows without gaps")
-def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:
+def complete_command(
+    run_file: Path, files: tuple[Path, ...], out_file: Path, **options: Any
+) -> None:
     """Fill the gaps of the FILEs by what the archetypes of RUN make likelier.
 
-    Cells that are there stay as they are; the others get the word of their column that is likelier.
-    In a .h5 file are the rows as +-1 (values) and how probable they are (probability).
+    RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
+    get the word of their column that is likelier. In a .h5 file are the rows as +-1 (values) and
+    how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
-    from hopfed.archetypes.storage import load
-    from hopfed.tables.table import check_columns
+    from hopfed.tables.table import check_columns, listed
 
-    found = load(run_file)
+    found = found_for(run_file, files, options)
     with err.status("filling gaps"):
         fillings = [Filling(found, path) for path in files]
         first = list(fillings[0].types)
@@ -115,6 +127,12 @@ def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) ->
     out.print(f"filled {filled:,} of {cells:,} entries")
     if filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
+    cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
+    if cut:
+        out.print(
+            f"numbers were cut in {listed(cut)}: their gaps hold the side of the cut, such as "
+            f"'{fillings[0].sides(cut[0])}', not a number"
+        )
     out.print(f"wrote {shown(out_file)}")
 
 
@@ -124,19 +142,20 @@ def complete_command(run_file: Path, files: tuple[Path, ...], out_file: Path) ->
 def export_command(run_file: Path, out_file: Path) -> None:
     """Write the archetypes of RUN for other programs: shares, and means by the columns' names.
 
-    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file. In
-    a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe. Of
-    a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
+    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file.
+    Means are in [-1, 1]: the rate of +1 is (1 + mean) / 2. In a .csv, names that a spreadsheet
+    would take for formulas (= + - @) are led by an apostrophe. Of a federation of networks a row is
+    a seed, round and client, with accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, (), out_file)
     from hopfed.archetypes.export import write
-    from hopfed.archetypes.storage import load
+    from hopfed.archetypes.storage import loaded
     from hopfed.data import writers
-    from hopfed.runs import Run, blaming
+    from hopfed.runs import blaming
 
-    run = Run.load(run_file)
+    run, said = opened(run_file, complete=False), ""
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
@@ -144,8 +163,11 @@ def export_command(run_file: Path, out_file: Path) -> None:
             rounds = list(columns(run).items())
         writers.write(out_file, rounds)
     else:
-        write(load(run_file), out_file)
-    out.print(f"wrote {shown(out_file)}")
+        if not run.complete:
+            opened(run_file)  # which says how it is finished
+        write(loaded(run, run_file), out_file)
+        said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+    out.print(f"wrote {shown(out_file)}{said}")
 
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:

@@ -39,7 +39,7 @@ def collect_command(
 
     Example: hopfed fl collect sums.h5 --clients 5 --without 3
     """
-    check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])])
+    check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])], again=True)
     if file.exists():  # what clients gave is not collected again for a slip of the keyboard
         raise ArgumentError("FILE", "a new file", file)
     _torch()

@@ -24,7 +24,7 @@ SHOWN = 10  # rounds of which the past is printed
 def show(
     rows: Any, limits: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]
 ) -> None:
-    """Print what is recorded, a round played with these examples alone, and the worst case."""
+    """Print three lines, what is recorded, a round of these examples alone, and the worst case."""
     from hopfed._lib.home_folder import home
     from hopfed._lib.settings import with_settings
     from hopfed.experiments import find
@@ -32,6 +32,7 @@ def show(
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.released import Released
 
+    _print_summary(rows.shape, limits, epsilon)
     ledger = Ledger(home() / "privacy", look=True)
     if epsilon is not None:
         ledger.check(rows)
@@ -53,6 +54,36 @@ def show(
     if dealt is not None and not limits.rounds:
         limits = replace(limits, rounds=dealt)
     _print_worst(rows.shape, limits, None if epsilon is None else (epsilon, delta))
+
+
+def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -> None:
+    """Print in three lines what would leave, how many numbers, and who could learn something."""
+    rounds = limits.most_rounds(*shape)
+    if not rounds:
+        return
+    noisy = epsilon is not None
+    what = "for every pair of columns, in how many rows they agree, with the sum of every column"
+    if noisy:
+        what = f"for every pair of columns, in how many rows they agree, with noise of {epsilon:g}"
+    more = ["answers about directions and patterns that the server names"] * bool(limits.sets)
+    more += ["sums over classes of rows that the server names"] * bool(limits.classes)
+    what = "; ".join([what, *more])
+    out.print(f"What would leave: {what}. No row, and no name of a column.")
+    most = limits.noisy_numbers if noisy and limits.classes else limits.numbers
+    exchanges = limits.classes or (3 if limits.sets else 1)
+    out.print(
+        f"How much: at most {most(shape[1]):,} numbers about any row, in at most {exchanges} "
+        f"exchange(s) of each of up to {rounds} round(s)."
+    )
+    who = f"of sums over {shape[0] // rounds:,} rows or more"
+    if noisy:
+        who = f"of a single row no more than epsilon {epsilon:g} says"
+    elif limits.sets or limits.classes:
+        who = "of single rows, if it wants to (--trust-server)"
+    out.print(
+        f"Who could learn anything: whoever runs the server, {who}; other clients only the "
+        "archetypes that all are told in the end.\n"
+    )
 
 
 def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, released: Any) -> None:

@@ -20,12 +20,15 @@ from hopfed.runs import Run
     "run_files", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option(
-    "--out", "out_file", required=True, type=click.Path(path_type=Path), help=".png, .pdf or .svg."
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="A .png, .pdf or .svg file, replaced if it is there. [default: RUN.png]",
 )
 @click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
 @click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
 def figure_command(
-    run_files: tuple[Path, ...], out_file: Path, whole: bool, sections: str | None
+    run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
 ) -> None:
     """Draw the run file RUN, or several runs of `hopfed fl run` side by side.
 
@@ -37,6 +40,7 @@ def figure_command(
     from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
 
+    out_file = run_files[0].with_suffix(".png") if out_file is None else out_file
     check_outputs(("--out", out_file, FIGURE), inputs=run_files)
     runs = [load_complete(path) for path in run_files]
     kinds = sorted({run.kind for run in runs})

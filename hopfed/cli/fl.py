@@ -101,7 +101,7 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
-    check_outputs(("--out", out_file, RUN), inputs=_inputs(options))
+    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), again=True)
     if options["tensorboard"]:
         check_folder(options["tensorboard"], "--tensorboard")
     fl = _experiment()

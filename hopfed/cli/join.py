@@ -17,6 +17,8 @@ from hopfed.cli.reading import choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
 
+GAPPY = 10  # columns with gaps that a line names
+
 
 @click.command("join")
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
@@ -82,7 +84,8 @@ from hopfed.errors import ArgumentError, DataError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Archetypes: .npy; .csv, .json or .parquet with names of columns, as your file has them.",
+    help="Archetypes: a new .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
+    ".csv, .json, .parquet with names of columns, as your file has them.",
 )
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
@@ -115,16 +118,20 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     """
     from hopfed._lib.outputs import check_outputs
     from hopfed.data.readers import as_examples
+    from hopfed.data.writers import check_ending
     from hopfed.kernels import PackedBits
     from hopfed.tables.table import is_made_up
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
-    check_outputs(("--out", options["out_file"], OUT), inputs=named)
+    kinds = check_ending("--out", options["out_file"], OUT)
+    check_outputs(("--out", options["out_file"], kinds), inputs=named)
     limits = _limits(options, dry_run)
-    _check_options(data, options)
+    _check_options(options)
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options)
+    if not limits.classes:
+        _check_whole(table, options["epsilon"])
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     if options["epsilon"] is not None:
         _check_settled(table.coding, options, gaps=limits.classes > 0)
@@ -136,9 +143,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     names = () if is_made_up(table.columns) else table.columns
     rows, filed = _as_recorded(rows, table.columns)  # names that were made up have an order, too
     if dry_run:
-        if names:
-            out.print(TRAVELS)
         show(rows, limits, options["epsilon"], options["delta"], settings)
+        if names:
+            out.print(f"\n{TRAVELS.rstrip()}")
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
@@ -150,7 +157,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     for name in TRUST if limits.trust_server else ():
         if getattr(limits, name):
             say(TRUST[name])
-    _join(rows, names, filed, limits, **options)
+    _join(rows, names, filed, limits, coding=table.coding, **options)
 
 
 def _as_recorded(rows: Any, names: tuple[str, ...]) -> Any:
@@ -189,6 +196,28 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
     return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
 
 
+def _check_whole(table: Any, epsilon: float | None) -> None:
+    """Fail where operators are asked for and entries are missing; name columns and ways out."""
+    from hopfed import kernels
+    from hopfed.errors import shown
+    from hopfed.kernels import MaskedBits
+
+    rows = table.held
+    if not isinstance(rows, MaskedBits):
+        return
+    gaps = len(rows) - np.asarray(kernels.seen_counts(rows))
+    order = [j for j in np.argsort(-gaps, kind="stable").tolist() if gaps[j]]
+    some = ", ".join(f"'{shown(table.columns[j], 60)}' {gaps[j]:,}" for j in order[:GAPPY])
+    more = f" and {len(order) - GAPPY:,} columns more" if len(order) > GAPPY else ""
+    noisy = "--classes 9" if epsilon is not None else "--classes 9 --epsilon 4"
+    raise DataError(
+        f"--data: {gaps.sum():,} entries are missing (by column: {some}{more}), and operators need "
+        f"whole rows: join with {noisy} where whoever serves runs serve --graded --epsilon 4; or "
+        "fill them first (hopfed recover --out own.h5, then hopfed complete own.h5); or leave such "
+        "columns out (--ignore)"
+    )
+
+
 def _check_size(shape: tuple[int, int], limits: Any) -> None:
     """Fail early where no server could ask anything."""
     M, N = shape
@@ -197,17 +226,11 @@ def _check_size(shape: tuple[int, int], limits: Any) -> None:
     require(fewest <= M, "--data", rule, f"{M:,}")
 
 
-def _check_options(data: Path, options: dict[str, Any]) -> None:
-    """Refuse what cannot work, or would replace an input, before anything is read."""
-    from hopfed._lib.outputs import check_outputs
-    from hopfed.data.writers import check_ending
-
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what cannot work before anything is read."""
     choices_of(options)
-    check_ending("--out", options["out_file"], OUT)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
-    inputs = [data, *(options[name] for name in ("ca", "key") if options[name] is not None)]
-    check_outputs(("--out", options["out_file"], OUT), inputs=inputs)
 
 
 def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
@@ -271,6 +294,7 @@ def _join(
     delta: float,
     patience: float,
     out_file: Path | None,
+    coding: Any,
 ) -> None:
     from hopfed._lib.home_folder import home
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
@@ -304,7 +328,7 @@ def _join(
         if request.last:
             try:
                 order, called = joined.order(request)
-                _finish(request.down, len(order), out_file, order, called)
+                _finish(request.down, len(order), out_file, order, called, coding)
             finally:  # whatever the last word is, there is no other
                 process.finished.set()
             return
@@ -331,31 +355,17 @@ def _finish(
     out_file: Path | None,
     order: np.ndarray | slice = slice(None),
     names: tuple[str, ...] | None = None,
+    coding: Any = None,
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called."""
-    from hopfed.hopfield.client import MOST, unpack_patterns
+    from hopfed.hopfield.told import read as read_told
 
-    packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
-    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
-        raise DataError("a malformed message from the server: patterns that are none")
-    if len(packed) > MOST * N:
-        raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
-    patterns = unpack_patterns(packed, N)
-    if "means" in down:
-        patterns = _means(down["means"], len(patterns), N)
-    words = f"the federation is over: {len(patterns)} archetypes"
+    told = read_told(down, N)
+    words = f"the federation is over: {len(told.patterns)} archetypes"
     if out_file is not None:
-        write_found(out_file, patterns[:, order], names)
+        write_found(out_file, told, order, names, coding)
         words += f"; wrote {out_file}"
     say(words)
-
-
-def _means(told: np.ndarray, number: int, columns: int) -> np.ndarray:
-    """Means of graded classes, as the server tells them."""
-    fits = told.shape == (number, columns) and told.dtype.kind == "f"
-    if not fits or not (np.abs(told) <= 1).all():
-        raise DataError("a malformed message from the server: means that are none")
-    return np.asarray(told)
 
 
 def _secret(folder: Path) -> int:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hopfed._lib.outputs import RUN
 from hopfed.errors import OtherColumnsError
 
 if TYPE_CHECKING:
     from hopfed.federation.messages import Message
     from hopfed.hopfield.site.named_owner import NamedOwner
+    from hopfed.hopfield.told import Told
+    from hopfed.tables.coding import Coding
 
-OUT = (".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
+OUT = (*RUN, ".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
 TRAVELS = (
     "Names of columns do not leave. But a server that tells its own learns whether yours are "
     "these, and one that tells none gets two digests of yours (SHA-256), by which it can see "
@@ -67,19 +70,33 @@ class Joined:
             self.say("this table has no names of columns, and others have: its columns go by place")
 
 
-def write_found(path: Path, found: np.ndarray, names: Sequence[str] | None) -> None:
-    """Write archetypes (K, N): an array, or a table with the names of its columns.
+def write_found(
+    path: Path,
+    told: Told,
+    order: np.ndarray | slice = slice(None),
+    names: Sequence[str] | None = None,
+    coding: Coding | None = None,
+) -> None:
+    """Write archetypes: a run file, an array, or a table with the names of its columns.
 
     Parameters
     ----------
     path : of the file, with one of the endings OUT.
-    found : patterns or means.
-    names : of the columns; None where they have none.
+    told : by the server.
+    order : of the columns in the file.
+    names : of the columns in that order; None where they have none.
+    coding : of the columns of this owner, which a run file keeps where they are those.
     """
     from hopfed._lib.outputs import replacing
     from hopfed.data.writers import write
     from hopfed.tables.table import made_up
 
+    if path.suffix.lower() in RUN:
+        due = tuple(names or made_up(told.patterns.shape[1]))
+        own = coding is not None and coding.columns == due
+        told.archetypes(order, names, coding if own else None).save(path)
+        return
+    found = (told.patterns if told.means is None else told.means)[:, order]
     if path.suffix.lower() != ".npy":
         called = made_up(found.shape[1]) if names is None else names
         write(path, list(zip(called, found.T, strict=True)), endings=OUT)

@@ -22,7 +22,12 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option("--id", help="Column that names the rows.  [default: found]"),
-            click.option("--ignore", multiple=True, help="Column to leave out, such as a label."),
+            click.option(
+                "--ignore",
+                multiple=True,
+                metavar="COLUMN,...",
+                help="Columns to leave out, such as a label; may be repeated.",
+            ),
             click.option(
                 "--words",
                 multiple=True,
@@ -59,10 +64,16 @@ def choices_of(options: dict[str, Any]) -> Any:
         words[word] = value
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
-    return Choices(options["id"], tuple(options["ignore"]), words or None, cuts or None)
+    ignored = tuple(options["ignore"])
+    return Choices(options["id"], ignored, words or None, cuts or None, options=True)
 
 
-def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = None) -> list[Any]:
+def read(
+    files: Sequence[Path],
+    options: dict[str, Any],
+    memory: int | None = None,
+    least: int | None = None,
+) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is.
 
     Parameters
@@ -70,6 +81,7 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
     files : their paths.
     options : those of `table_options`, and `columns` where there is such an option.
     memory : bytes that the rows may take, as of `hopfed.read_table`.
+    least : rows that each must have; two when left out.
     """
     from hopfed.tables.reading import read_tables
 
@@ -80,6 +92,7 @@ def read(files: Sequence[Path], options: dict[str, Any], memory: int | None = No
             choices=choices,
             watch=watch,
             memory=memory,
+            least=least,
             columns=options.get("columns", "same"),
         )
 
@@ -119,6 +132,19 @@ def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 def say_notes(tables: Sequence[Any]) -> None:
     """Print what was odd, one line each, on standard error."""
     for line in dict.fromkeys(line for held in tables for line in held.notes):
+        err.print(line, soft_wrap=True)
+
+
+def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
+    """Print a line where the same file was given twice, or files hold the same rows."""
+    from hopfed.tables.repeated_rows import repeated
+
+    places = [path.resolve() for path in files]
+    twice = list(
+        dict.fromkeys(str(f) for f, p in zip(files, places, strict=True) if places.count(p) > 1)
+    )
+    lines = [f"given twice, so that its rows count twice: {', '.join(twice)}"] if twice else []
+    for line in lines or repeated(tables, [str(path) for path in files]):
         err.print(line, soft_wrap=True)
 
 

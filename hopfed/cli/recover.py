@@ -27,6 +27,7 @@ from hopfed.cli.reading import (
     read,
     read_spread,
     say_notes,
+    say_repeated,
     table_options,
 )
 from hopfed.errors import ArgumentError
@@ -101,7 +102,7 @@ class Method(click.Choice):
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Write a run file (.h5), or the archetypes as .csv, .json or .parquet.",
+    help="Write a run file (.h5), which must be new, or the archetypes as .csv, .json or .parquet.",
 )
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
@@ -137,6 +138,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         return
     check_varying(tables, options["channel"])
     say_notes(tables)
+    if len(files) == len(tables) > 1:
+        say_repeated(tables, files)
     from hopfed.recovery.recover import run_recovery
 
     with err.status("recovering"):
@@ -188,6 +191,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(line)
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
     out.print(f"\n{found.status}: {found.advice}")
+    owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
     if recovery.graded is not None:
         residual = recovery.graded.residual
@@ -196,9 +200,14 @@ def print_recovery(recovery: Any, seconds: float) -> None:
             f"({residual.expected:.2f} +- {residual.error:.2f} expected)"
         )
     out.print(
-        f"{m:,} examples of {len(recovery.n_examples)} client(s); spectrum shows "
-        f"{found.n_detected} ({recovery.rule}); {measured}"
+        f"{m:,} examples{owners}; spectrum shows {found.n_detected} ({recovery.rule}); {measured}"
     )
+    if recovery.graded is not None and len(found) > found.n_detected:
+        out.print(
+            f"{len(found)} classes where the spectrum shows {found.n_detected}: it shows "
+            f"directions in which rows differ from their mean, of which {len(found)} classes have "
+            f"{len(found) - 1} at most; classes are counted by what they explain"
+        )
     if len(recovery.constant_columns):
         constant = [names[j] for j in recovery.constant_columns]
         more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
@@ -206,6 +215,9 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(f"{len(constant)} column(s) hold a single value{which}")
     if recovery.readings > 1:
         out.print(f"the examples are more than --memory: they were read {recovery.readings} times")
+    if len(recovery.n_examples) == 1:
+        out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
+        return
     worst = int(recovery.traffic.up.max())
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "

@@ -16,7 +16,10 @@ from hopfed.errors import ArgumentError
     "run_files", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @click.option(
-    "--out", "out_file", required=True, type=click.Path(path_type=Path), help=".html to write."
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="An .html file, replaced if it is there. [default: RUN.html]",
 )
 @click.option(
     "--rows",
@@ -27,7 +30,7 @@ from hopfed.errors import ArgumentError
     help="Table whose rows a page about a recovery lists by archetype; may be repeated.",
 )
 def report_command(
-    run_files: tuple[Path, ...], out_file: Path, row_files: tuple[Path, ...]
+    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
 ) -> None:
     """Write a page about the run files RUN: settings, tables, figures, versions, and the data.
 
@@ -40,6 +43,7 @@ def report_command(
     from hopfed.report.page import page
     from hopfed.report.tables import load_complete
 
+    out_file = run_files[0].with_suffix(".html") if out_file is None else out_file
     check_outputs(("--out", out_file, PAGE), inputs=(*run_files, *row_files))
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):

@@ -59,14 +59,14 @@ def dask_option(command: Any) -> Any:
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
 
-    With --out the file receives every seed as soon as it is finished. A federation also saves its
-    rounds, fast rounds several at a time. An interrupted run continues with --resume and gives the
-    same result.
+    With --out the file, which must be new unless with --resume, receives every seed as soon as it
+    is finished. A federation also saves its rounds, fast rounds several at a time. An interrupted
+    run continues with --resume and gives the same result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
     experiment = find(name)
-    check_outputs(("--out", out_file, RUN))
+    check_outputs(("--out", out_file, RUN), again=True)
     device, trains = options.pop("device"), hasattr(experiment.Config, "device")
     if trains:
         for_networks(device)

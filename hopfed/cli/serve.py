@@ -72,7 +72,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     This process runs Flower's Fleet API and the rounds. Whoever does not answer in time is left
     out of that round, as long as --minimum clients are heard, by default more than half of all: who
-    comes first would else be the whole federation. The run file is written after every round.
+    comes first would else be the whole federation. The run file is written after every round;
+    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
 
     Clients are asked for operators, and nothing else. With --questions they are asked for group
     projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
@@ -131,8 +132,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             )
         except HopfedError as error:
             raise HopfedError(f"{error}; continue with --resume") from None
-        found = experiment.served_archetypes(config, run.arrays)
-        engine.tell(config, found, experiment.served_means(config, run.arrays))
+        told = experiment.told(config, run.arrays)
+        _keep(run, told, config.names, out_file)
+        engine.tell(config, told)
     print_summary(run)
     out.print(
         f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
@@ -167,17 +169,21 @@ class _Told:
         for line in lines:
             say(f"round {t}: {line}")
 
-    def tell(self, config: Any, patterns: Any, means: Any = None) -> None:
+    def tell(self, config: Any, told: Any) -> None:
         """Tell the clients that are there what was found, and that it is over."""
         from hopfed.federation.contract import Context
         from hopfed.federation.engines import Call
-        from hopfed.hopfield.client import pack_patterns
 
-        down, t = {"patterns": pack_patterns(patterns)}, config.rounds - 1
-        if means is not None:
-            down["means"] = means
+        down, t = told.message(), config.rounds - 1
         everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
         self.engine.tell(config.make(), everyone, GOODBYE)
+
+
+def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:
+    """Put what was found into the run file, as `hopfed recover` keeps it."""
+    from hopfed.archetypes.storage import holding
+
+    holding(run, told.archetypes(columns=names or None)).save(out_file)
 
 
 def say(words: str) -> None:
@@ -198,7 +204,7 @@ def _check_out(path: Path, resume: bool, keys: Path) -> None:
     """Refuse a run file that could not be written in the end, before anyone is waited for."""
     from hopfed._lib.outputs import RUN, check_outputs
 
-    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")))
+    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")), again=True)
     if path.exists() and not resume:
         raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
 

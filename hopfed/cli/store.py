@@ -24,7 +24,11 @@ SETTINGS = (
 @click.command("store")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--out", "out_file", required=True, type=click.Path(path_type=Path), help="The memory, .h5."
+    "--out",
+    "out_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A new .h5 file.",
 )
 @click.option(
     "--rule",

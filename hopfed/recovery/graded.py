@@ -29,7 +29,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.channel import choose
+from hopfed.archetypes.graded.channel import QUALITIES, Channel, choose
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.resolution import unresolved
@@ -74,7 +74,8 @@ class GradedArchetypes:
     owner_shares : (L, K) the same at each owner.
     patterns : (K, N) int8 signs of the means.
     channel : "symmetric" (``T = r xi``), "by column" (``T = r_j xi``) or "graded".
-    quality : r, or r_j (N,); None in the graded channel.
+    quality, quality_error : r, or r_j (N,); None in the graded channel; and the standard error of
+        r, NaN in other channels than the symmetric one.
     gains : evidence of each channel, by name, up to a constant.
     residual : largest eigenvalue of the residuals, over the edge of noise, with its error.
     rows : deviation of each row statistic from its replicas, in standard deviations.
@@ -105,6 +106,7 @@ class GradedArchetypes:
     n_examples: list[int]
     traffic: Traffic = field(repr=False)
     exchanges: int
+    quality_error: float = np.nan
 
     @property
     def size(self) -> int:
@@ -129,6 +131,7 @@ class GradedArchetypes:
             residual=self.residual.ratio,
             graded_means=self.means,
             errors=self.errors,
+            quality_error=self.quality_error,
             client_shares=self.owner_shares,
         )
 
@@ -235,7 +238,32 @@ def recover_graded(
         n_examples=owners.sizes.tolist(),
         traffic=owners.traffic,
         exchanges=owners.exchanges,
+        quality_error=rate_error(channel, float(fit.sums.seen.sum())),
     )
+
+
+def rate_error(channel: Channel, entries: float) -> float:
+    """Standard error of the quality of the symmetric channel; NaN of other channels.
+
+    That of a share of so many observed entries, and of the grid on which qualities lie.
+
+    Parameters
+    ----------
+    channel : that was chosen.
+    entries : that were observed.
+
+    Examples
+    --------
+    >>> found = Channel("symmetric", {}, np.ones((1, 1)), np.ones((1, 1)), np.asarray(0.6))
+    >>> round(rate_error(found, 10_000), 4), rate_error(found, 0)
+    (0.0099, nan)
+    """
+    if channel.name != "symmetric" or entries <= 0 or channel.quality is None:
+        return float("nan")
+    r = float(channel.quality)
+    steps = np.diff(QUALITIES)
+    step = steps[min(int(np.abs(QUALITIES - r).argmin()), len(steps) - 1)]
+    return float(np.sqrt(max(1 - r**2, 0.0) / entries + step**2 / 12))
 
 
 def _shares(owners: Owners, fit: Fit, order: np.ndarray) -> dict[str, np.ndarray]:

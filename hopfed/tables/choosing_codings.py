@@ -14,6 +14,7 @@ from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.options import HOW, Choices
+from hopfed.tables.refusals import RefusedError, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
@@ -86,14 +87,14 @@ class Decider:
         ------
         DataError : one line that names the column, and the row where there is one to name.
         """
+        self.choices = self.choices.among(self.names)
         unknown = [name for name in self.choices.named() if name not in self.names]
         if unknown:
-            raise DataError(f"{self.what}: there is no column {listed(sorted(unknown))}")
+            raise no_columns(self.what, sorted(unknown), self.names)
         place = self._id()
         used = [j for j, name in enumerate(self.names) if j != place and self._is_used(j)]
         self._look_at_zeros(used)
-        codes = [self._code(j) for j in used]
-        self._refuse_uncut()
+        codes = self._codes(used)
         if not used:
             raise DataError(f"{self.what}: no column is left to use")
         made = sum(code.kind == "category" for code in codes)
@@ -110,6 +111,22 @@ class Decider:
         self._note_choices(names, codes)
         return Decision(coding, place, tuple(used), self.notes)
 
+    def _codes(self, used: Sequence[int]) -> list[Code]:
+        """How columns are coded; what is in the way is said of all of them at once."""
+        codes, refused, mixed = [], [], []
+        for j in used:
+            try:
+                codes.append(self._code(j))
+            except RefusedError as error:
+                refused.append(error)
+            except DataError as error:
+                mixed.append(error)
+        if mixed and not refused:
+            raise mixed[0]
+        if refused or self.uncut:
+            self._refuse(refused)
+        return codes
+
     def _look_at_zeros(self, used: Sequence[int]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
         held = []
@@ -124,7 +141,7 @@ class Decider:
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
                     f"{what}: 0 occurs and -1 does not, while another table has both: say what 0 "
-                    "stands for (words)"
+                    f"stands for ({self.choices.called('words')})"
                 )
 
     def _id(self) -> int | None:
@@ -196,13 +213,13 @@ class Decider:
         """How a column is coded."""
         held, name = self.contents[j], self.names[j]
         if j in self.unfit:
-            raise self._refusal(j, self.unfit[j], "ignore")
+            raise self._refusal(j, self.unfit[j])
         given = self.choices.signs(name)
         tokens = self._tokens(j)
         rest = tokens - given.keys()
         gone = tuple((word, GONE) for word, sign in given.items() if sign == GONE)
         if held.many and not held.numeric:
-            raise self._refusal(j, "holds more than 1,000 different words", "ignore")
+            raise self._refusal(j, "holds more than 1,000 different words")
         if self.choices.is_category(name):
             return self._category(j, gone)
         if held.many or (rest and self._numbers(j)):
@@ -248,14 +265,14 @@ class Decider:
         held = self.contents[j]
         missing = MISSING - MAYBE_LEVEL | {word for word, _ in gone}
         if held.many:
-            raise self._refusal(j, "holds more than 1,000 different words", "ignore")
+            raise self._refusal(j, "holds more than 1,000 different words")
         levels = {level(w) for w in held.words if canonical(w) not in missing}
         said = not self.choices.is_category(self.names[j]) and self.choices.cut(self.names[j])
         tokens = {canonical(w) for w in levels}
         if not self.choices.is_category(self.names[j]) and said != "levels":
             self._refuse_odd(j, levels, tokens)
         if len(levels) > LEVELS:
-            raise self._refusal(j, f"holds {len(levels)} different words", "ignore")
+            raise self._refusal(j, f"holds {len(levels)} different words")
         return Code("category", gone, levels=sorted_levels(levels))
 
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
@@ -265,12 +282,11 @@ class Decider:
             raise self._mixed(j, {canonical(word) for word in odd}, "is not a number")
         if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
             one = shown(min(sorted(levels), key=len), 40)
-            what = f"holds numbers that are written like '{one}': write them like 1234.5"
-            raise DataError(
-                f"{self.what}: column '{self._name(j)}' {what}, or leave it out (ignore)"
+            raise self._refusal(
+                j, f"holds numbers that are written like '{one}': write them like 1234.5"
             )
         if all(DATE.fullmatch(word) for word in levels):
-            raise self._refusal(j, "holds dates", "ignore")
+            raise self._refusal(j, "holds dates")
         if tokens & FULL and len(tokens) > 1:
             raise self._mixed(
                 j, tokens - FULL or tokens, f"stands beside {listed(sorted(tokens & FULL))}"
@@ -286,34 +302,34 @@ class Decider:
             else f"row {row}, column '{self._name(j)}'"
         )
         return DataError(
-            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for (words), or "
-            "that the column is one of categories"
+            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for "
+            f"({self.choices.called('words')}), or that the column is one of categories"
         )
 
-    def _refusal(self, j: int, what: str, way: str) -> DataError:
-        return DataError(f"{self.what}: column '{self._name(j)}' {what}; leave it out ({way})")
+    def _refusal(self, j: int, why: str) -> RefusedError:
+        held = self.contents[j]
+        return RefusedError(self.names[j], why, held.different and not held.numeric)
 
-    def _refuse_uncut(self) -> None:
-        """Refuse numbers of which nobody said where they are cut."""
+    def _refuse(self, refused: Sequence[RefusedError]) -> None:
+        """Refuse columns to be left out, and numbers of which nobody said where they are cut."""
         if not self.uncut:
-            return
+            raise refusal(self.what, refused, [], "", self.choices)
         j = self.uncut[0]
         held = self.contents[j]
         values = sorted(v for v in map(number, held.words) if v is not None)
         odd = next((v for v in values if v not in BINARY), values[0])
-        columns = "columns" if len(self.uncut) > 1 else "column"
         shows = ", ".join(map(spelt, values[:5])) + (", ..." if len(values) > 5 else "")
-        if self._made_up:
+        if self._made_up and not refused:
             what, row = self.where(j, spelt(odd))
             raise DataError(
                 f"{what}: values must be all +-1, all 0/1, or boolean, got {odd:g} at row "
-                f"{row}, column {j + 1}; or say where numbers are cut (binarize): {HOW}"
+                f"{row}, column {j + 1}; or say where numbers are cut "
+                f"({self.choices.called('binarize')}): {HOW}"
             )
-        raise DataError(
-            f"{self.what}: {columns} {listed([self.names[k] for k in self.uncut])} hold(s) numbers "
-            f"({shows}); say where they are cut (binarize): {HOW}; or leave them out (ignore)"
-            + ("; or that they name the rows (id)" if held.different else "")
-        )
+        named = [self.names[k] for k in self.uncut]
+        error = refusal(self.what, refused, named, shows, self.choices)
+        way = f"; or if it names the rows: {self.choices.naming(named[0])}"
+        raise DataError(f"{error}{way}" if held.different else str(error))
 
     def _note_choices(self, names: Sequence[str], codes: Sequence[Code]) -> None:
         """Say what was chosen that could have been meant in another way."""
@@ -321,7 +337,7 @@ class Decider:
         if alone:
             self.notes.append(
                 f"one word and blanks in {listed(alone)}: if blanks mean no, say so "
-                "(words: x=+1 and =-1)"
+                + ("(--words x=+1 --words =-1)" if self.choices.options else "(words: x=+1, =-1)")
             )
         two = [n for n, c in zip(names, codes, strict=True) if c.words == (("1", -1), ("2", 1))]
         if two:

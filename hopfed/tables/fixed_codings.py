@@ -57,7 +57,8 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]
     ]
     if choices.id is not None:
         return found
-    out = [name for name in (*coding.ids, *coding.ignored) if name not in choices.ignore]
+    own = (*coding.ids, *coding.ignored)
+    out = [name for name in own if name not in choices.among(own).ignore]
     return found + [name for name in out if number(str(choices.cut(name))) is not None]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hopfed._lib.settings import require
 from hopfed.data.arrow_cells import number
+from hopfed.errors import shown
 from hopfed.tables.vocabulary import GONE, canonical
 
 HOW = "median, mean, a number, quantile:Q, or levels for a column of each"
+NAMED = 50  # columns that a line names for somebody to repeat
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
 
@@ -22,11 +25,13 @@ class Choices:
     Attributes
     ----------
     id : name of the column that names the rows; None to look for one, "" for none.
-    ignore : names of columns that are left out.
+    ignore : names of columns that are left out, or one such name.
     words : word -> +1, -1 or None (missing) in every column; or name of a column -> such words of
         its own, or "category".
     binarize : where numbers are cut: "median", "mean", "quantile:Q", a number, or "levels"; or a
         mapping from names of columns to these.
+    options : whether who chose knows options of the command line (``--ignore a,b``) instead of
+        arguments; there one option may name several columns.
 
     Examples
     --------
@@ -42,14 +47,76 @@ class Choices:
     ignore: tuple[str, ...] = ()
     words: Mapping[str, Any] | None = None
     binarize: Any = None
+    options: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.ignore, str):
+            object.__setattr__(self, "ignore", (self.ignore,))
         for how in self._cuts().values():
-            _check_cut(how)
+            _check_cut(how, self.called("binarize"))
         for value in (self.words or {}).values():
             for sign in value.values() if isinstance(value, Mapping) else [value]:
                 if sign != "category" or isinstance(value, Mapping):
-                    _sign(sign)
+                    _sign(sign, self.called("words"))
+
+    def called(self, name: str) -> str:
+        """What the one who chose calls a choice.
+
+        Examples
+        --------
+        >>> Choices().called("words"), Choices(options=True).called("words")
+        ('words', '--words')
+        """
+        return f"--{name}" if self.options else name
+
+    def leaving(self, names: Sequence[str]) -> str:
+        """How columns are left out.
+
+        Examples
+        --------
+        >>> Choices().leaving(["a", "b"]), Choices(options=True).leaving(["a", "b c"])
+        ("ignore=['a', 'b']", "--ignore 'a,b c'")
+        """
+        held = [shown(name, 200) for name in names[:NAMED]]
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        if not self.options:
+            return f"ignore={held}{more}"
+        plain = [name for name in held if "," not in name]
+        parts = [",".join(plain)] if plain else []
+        parts += [name for name in held if "," in name]
+        return " ".join(f"--ignore {shlex.quote(part)}" for part in parts) + more
+
+    def naming(self, name: str) -> str:
+        """How a column is said to name the rows.
+
+        Examples
+        --------
+        >>> Choices(options=True).naming("person")
+        '--id person'
+        """
+        text = shown(name, 200)
+        return f"--id {shlex.quote(text)}" if self.options else f"id={text!r}"
+
+    def among(self, names: Sequence[str]) -> Choices:
+        """Return these choices about a table: an option names several columns by commas.
+
+        A column whose name has a comma is meant by its whole name.
+
+        Parameters
+        ----------
+        names : of the columns.
+
+        Examples
+        --------
+        >>> Choices(ignore=("a,b", "c,d"), options=True).among(["a", "b", "c,d"]).ignore
+        ('a', 'b', 'c,d')
+        """
+        if not self.options or not any("," in name for name in self.ignore):
+            return self
+        held = set(names)
+        parts = [[name] if name in held else name.split(",") for name in self.ignore]
+        found = [p if p in held else p.strip() for part in parts for p in part]
+        return replace(self, ignore=tuple(name for name in found if name))
 
     def _cuts(self) -> dict[str, Any]:
         if isinstance(self.binarize, Mapping):
@@ -95,16 +162,16 @@ def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _sign(given: object) -> int:
+def _sign(given: object, called: str = "words") -> int:
     """Return -1, 0 or +1 for what somebody may call it."""
     if given is None or (isinstance(given, float) and math.isnan(given)):
         return GONE
     said = str(given).strip().lower()
-    require(said in _SPELT, "words", "for +1, -1 or missing", given)
+    require(said in _SPELT, called, "for +1, -1 or missing", given)
     return _SPELT[said]
 
 
-def _check_cut(how: object) -> None:
+def _check_cut(how: object, called: str) -> None:
     kind, _, share = str(how).partition(":")
     if str(how) in ("median", "mean", "levels"):
         return
@@ -112,4 +179,4 @@ def _check_cut(how: object) -> None:
     fits = value is not None and math.isfinite(value)
     if kind == "quantile":
         fits = fits and value is not None and 0 < value < 1
-    require(fits, "binarize", HOW, how)
+    require(fits, called, HOW, how)

@@ -88,7 +88,7 @@ class Packing:
         if needed > max(SPREAD * self._letters, ROOM):
             raise DataError(
                 f"{self.source.what}: a row has a name of {longest:,} characters; name another "
-                "column of names, or none (id)"
+                "column of names, or '' for none (--id, id=)"
             )
         require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)

@@ -33,7 +33,7 @@ def read_table(
     source: Any,
     *,
     id: str | None = None,  # noqa: A002  (what everybody calls it)
-    ignore: Sequence[str] = (),
+    ignore: str | Sequence[str] = (),
     words: Mapping[str, Any] | None = None,
     binarize: Any = None,
     coding: Coding | None = None,
@@ -51,7 +51,7 @@ def read_table(
     source : path of a file (.csv, .tsv, .npy, .npz, .h5), a mapping from names to columns, an
         array, or rows in lists; or an array or a frame of Dask, whose bits stay on its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
-    ignore : names of columns to leave out, such as labels.
+    ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
         a column -> such words of its own, or "category".
     binarize : what becomes of columns with more than two numbers: +1 above their "median",
@@ -73,7 +73,7 @@ def read_table(
     >>> table.columns, table.ids.tolist(), kernels.unpack(table.rows).ravel().tolist()
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
-    choices = Choices(id, tuple(ignore), words, binarize)
+    choices = Choices(id, (ignore,) if isinstance(ignore, str) else tuple(ignore), words, binarize)
     return read_tables([source], choices=choices, coding=coding, memory=memory)[0]
 
 

@@ -15,7 +15,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
-WAY = "; what not all have can be missing or left out (columns: union or shared)"
+WAY = "; what not all have can be missing or left out (--columns or columns: union or shared)"
 
 
 @dataclass(frozen=True, eq=False)

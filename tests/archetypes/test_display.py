@@ -80,3 +80,16 @@ def test_what_cannot_be_drawn_is_refused(found):
     assert none._repr_html_().startswith("<p>0 archetypes; no signal")
     with pytest.raises(ArgumentError, match="a recovery that found archetypes"):
         none.plot()
+
+
+def test_columns_of_a_table_are_told_in_its_own_words():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=400)
+    yes = rng.random((400, 8)) < np.where(kind[:, None] == 0, 0.9, 0.1)
+    table = {f"q{j}": np.where(yes[:, j], "yes", "no") for j in range(8)}
+    table |= {"size": kind * 3 + rng.random(400), "tree": np.where(kind, "oak", "ash")}
+    table |= {"mark": np.where(yes[:, 0], 1, 0)}
+    words = hopfed.recover(hopfed.read_table(table, binarize={"size": 2})).summary()
+    assert "+1" not in words
+    for said in ("= yes (", "size > 2 (", "tree=oak (", "more often: "):
+        assert said in words

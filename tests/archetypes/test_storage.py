@@ -94,7 +94,7 @@ def test_files_whose_arrays_do_not_fit_are_refused(symmetric, tmp_path, name, ar
 
 def test_other_runs_are_refused_by_name(tmp_path):
     Run("demo", {}, {"x": np.ones(2)}, {}).save(tmp_path / "demo.h5")
-    with pytest.raises(RunFileError, match="holds a run of 'demo', not archetypes"):
+    with pytest.raises(RunFileError, match="holds a run of 'demo' without archetypes"):
         hopfed.load(tmp_path / "demo.h5")
     with pytest.raises(RunFileError, match="no such run file"):
         hopfed.load(tmp_path / "lost.h5")

@@ -56,6 +56,13 @@ DEVICE = "not a device"
         ("recover a.csv a.npy --out ./npy.h5", INPUT),
         ("recover a.csv --out a.h5", "a new file, or a run file of hopfed"),
         ("recover a.npy a.csv --out a.csv", INPUT),
+        ("recover a.npy --out run.h5", "no command replaces a run"),
+        ("store a.npy --out run.h5", "no command replaces a run"),
+        ("export a.h5 --out run.h5", "no command replaces a run"),
+        ("assign a.h5 a.npy --out run.h5", "no command replaces a run"),
+        ("complete a.h5 a.npy --out run.h5", "no command replaces a run"),
+        ("join --data a.npy --out run.h5", "no command replaces a run"),
+        ("run bbp --preset quick --out run.h5", "a new file, or one to continue with --resume"),
         ("recover a.npy --out found", "--out must be a .csv, .json, .parquet, .h5, .hdf5 file"),
         ("recover a.npy --out null.h5", DEVICE),
         ("recover a.npy --figure null.png", DEVICE),
@@ -94,12 +101,15 @@ def test_what_would_be_lost_is_refused_before_any_work(hopfed, folder, arguments
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == data
 
 
-def test_own_outputs_are_replaced_and_links_stay(hopfed, folder):
+def test_pictures_are_replaced_and_links_stay(hopfed, folder):
     (folder / "there").mkdir()
     (folder / "link.h5").symlink_to("there/found.h5")
     for _ in range(2):
         arguments = ("recover", "a.npy", "--out", "link.h5", "--figure", "found.png")
         assert hopfed(*arguments, "--shape", "6x8")[0] == 0
+        first = Run.load(folder / "there" / "found.h5")
+        (folder / "there" / "found.h5").rename(folder / "kept.h5")
+    first.save(folder / "there" / "found.h5")
     assert (folder / "link.h5").is_symlink()
     assert Run.load(folder / "there" / "found.h5").kind == "recover"
     assert (folder / "found.png").stat().st_size > 1000

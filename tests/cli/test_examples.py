@@ -91,8 +91,8 @@ def test_the_example_works(hopfed, folder, tmp_path, monkeypatch, name):
     words = list(EXAMPLES[name] or [])
     if name in ("run", "fl", "fl run"):
         words += shlex.split(SHORTER[first])
-        if "--out" in words:
-            (tmp_path / words[words.index("--out") + 1]).unlink(missing_ok=True)
+    if "--out" in words:
+        (tmp_path / words[words.index("--out") + 1]).unlink(missing_ok=True)
     if name == "fl predict":  # with networks that were kept before
         main(shlex.split("fl run fedavg --models mlp:8 --rounds 1 --clients 4 --keep states"))
     if name in ("fl forget", "fl admit"):

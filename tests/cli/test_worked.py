@@ -36,7 +36,7 @@ def test_a_spreadsheet_gets_an_answer_for_every_row(hopfed, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     found, counts = spreadsheet.main()
     assert found.status == "ok"
-    assert "flavanoids (" in capsys.readouterr().out
+    assert "flavanoids > " in capsys.readouterr().out
     assert counts.sum() == 178
     assert counts[:-1].max(axis=1).sum() > 0.85 * 178  # archetypes keep the growers apart
     python = {p.name: p.read_bytes() for p in tmp_path.iterdir()}

@@ -256,6 +256,6 @@ def test_three_owners_answer_with_noise(tmp_path):
     assert found.shape == (3, COLUMNS)
     assert error(found, T) < 0.2
     np.testing.assert_array_equal(
-        found, serve.served_means(serve.Config(graded=True, epsilon=8.0), run.arrays)
+        found, serve.told(serve.Config(graded=True, epsilon=8.0), run.arrays).means
     )
     assert "can learn single rows" not in machines.log("client-0")

@@ -155,7 +155,7 @@ def test_three_owners_of_tables_with_gaps(tmp_path):
     found = np.load(tmp_path / "found.npy")
     assert found.shape == (3, COLUMNS)
     assert error(found, T) < 0.09
-    np.testing.assert_array_equal(found, serve.served_means(serve.Config(graded=True), run.arrays))
+    np.testing.assert_array_equal(found, serve.told(serve.Config(graded=True), run.arrays).means)
 
 
 @pytest.mark.slow

@@ -87,8 +87,9 @@ def test_where_nothing_can_be_written(name, path):
         check_writable(path.parent / name, "--out")
 
 
-def test_a_run_takes_the_place_of_a_run_and_of_nothing_else(path, tmp_path):
-    check_outputs(("--out", path, outputs.RUN))
+def test_a_run_takes_the_place_of_nothing_but_of_one_that_is_continued(path, tmp_path):
+    refused("no command replaces a run", ("--out", path, outputs.RUN))
+    check_outputs(("--out", path, outputs.RUN), again=True)
     (tmp_path / "empty.h5").touch()
     check_outputs(("--out", tmp_path / "empty.h5", outputs.RUN))
     (tmp_path / "text.h5").write_text("notes")

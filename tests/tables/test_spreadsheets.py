@@ -35,7 +35,7 @@ SHEETS = {  # header and rows as programs for spreadsheets write them; signs, or
     "a line for Excel": ("sep=;\nid;a\nA;yes\nB;no\n", "first line is sep=;.* remove it"),
     "a title": ("Survey,\n\nid,a\nA,yes\nB,no\n", "is empty: leave out what stands above"),
     "delimiters at the end": ("id,a\nA,yes,,\nB,no,,\n", "every row needs as many cells as the"),
-    "customers": ("customer,a\n107,yes\n233,no\n512,no\n", "that they name the rows .id."),
+    "customers": ("customer,a\n107,yes\n233,no\n512,no\n", "if it names the rows: id='customer'"),
 }
 
 

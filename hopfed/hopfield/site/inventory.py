@@ -18,8 +18,8 @@ REVEALS = {
     "vectors": "the leading directions of the examples",
     "sketch": "a linear sketch of the second moments of the examples",
     "examples": "how many examples this batch has",
-    "columns": "the mean of every column",
-    "weight": "how much of this batch is new, as one number",
+    "columns": "the sum of every column",
+    "weight": "a number of the server's own; with --allow-weight how much of this batch is new",
     "groups": "variances of random groups of examples along directions that the server names",
     "sizes": "how many examples these groups have",
     "votes": "for every known pattern, the sum of the examples nearest to it",
@@ -105,7 +105,8 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
             noisy, told = limits.noisy_numbers(N), "sums over any classes, with noise"
             found.append(Worst(0, "or counts, signed, seen, pairs", noisy, batch, told))
         return found
-    weight = REVEALS["weight"] if limits.weight else "nothing: it is the server's own"
+    own, _, new = REVEALS["weight"].partition("; with --allow-weight ")
+    weight = new if limits.weight else f"nothing: {own}"
     forms = "for every pair of columns, in how many examples they agree, or a part of that"
     found = [
         Worst(0, "examples", 1, batch, REVEALS["examples"]),

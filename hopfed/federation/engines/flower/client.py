@@ -246,9 +246,10 @@ class ClientProcess:
         words = _words(error)
         silent = time.monotonic() - self._heard
         if silent > self.patience:
-            raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s")
+            raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s{_way(error)}")
         if words not in self._told and len(self._told) < LINES:
-            self.say(f"waiting for {self.server}: {words}")
+            way = f"{_way(error)}; asked again for {self.patience:.0f} s (--patience)"
+            self.say(f"waiting for {self.server}: {words}{way}")
             self._told.add(words)
             self._away = True
         self.finished.wait(min(0.2 + silent / 4, RARELY))
@@ -260,6 +261,15 @@ def _words(error: Exception) -> str:
     if isinstance(error, (httpx.HTTPError, GarbledError)):
         return shown(first or "no connection")
     return shown(f"what it sends makes no sense ({type(error).__name__}: {first})")
+
+
+def _way(error: Exception) -> str:
+    """What to look at where nobody answers."""
+    if not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
+        return ""
+    return (
+        "; does hopfed serve run there, with this address and port (--listen), and let others in?"
+    )
 
 
 def _remembered(path: Path) -> int | None:

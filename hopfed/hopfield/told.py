@@ -1,0 +1,136 @@
+"""The last word of a federation: archetypes that all clients are told, and how far rows are off.
+
+Whoever serves writes it to the run file, every client may write it to a file of its own, and both
+files hold it as `hopfed.archetypes.storage` does, so that what reads a recovery reads them as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.errors import DataError
+from hopfed.federation.messages import Message
+from hopfed.hopfield.client import MOST, pack_patterns, unpack_patterns
+from hopfed.tables.coding import Coding
+
+STATUS = "not judged"
+ADVICE = "A federation tells archetypes, and no verdict about them."
+SLACK = 1e-3  # by which shares may add up to more than one
+
+
+@dataclass(frozen=True)
+class Told:
+    """Archetypes as a server tells them.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1.
+    means : (K, N) in [-1, 1] of classes, None of other archetypes.
+    shares : (K,) of the rows that are of each class; None where no one knows.
+    quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
+
+    Examples
+    --------
+    >>> told = Told(np.array([[1, -1, 1]], np.int8), quality=0.8)
+    >>> read(told.message(), 3).archetypes().means.round(2).tolist()
+    [[0.8, -0.8, 0.8]]
+    """
+
+    patterns: np.ndarray
+    means: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    quality: float = np.nan
+
+    def message(self) -> Message:
+        """Return what is sent."""
+        told = {"patterns": pack_patterns(self.patterns)}
+        if self.means is not None:
+            told["means"] = self.means
+        if self.shares is not None:
+            told["shares"] = self.shares.astype(np.float32)
+        if 0 < self.quality <= 1:
+            told["quality"] = np.asarray(self.quality, np.float32)
+        return told
+
+    def archetypes(
+        self,
+        order: np.ndarray | slice = slice(None),
+        columns: Sequence[str] | None = None,
+        coding: Coding | None = None,
+    ) -> Archetypes:
+        """Return archetypes with what is known of them; the rest is NaN.
+
+        Parameters
+        ----------
+        order : of the columns.
+        columns, coding : of the columns in that order, where they are known.
+        """
+        K = len(self.patterns)
+        unknown = np.full(K, np.nan)
+        means = None if self.means is None else np.asarray(self.means, np.float64)[:, order]
+        return Archetypes(
+            patterns=self.patterns[:, order].astype(np.int8),
+            scores=unknown,
+            predicted_scores=unknown,
+            exposures=unknown if self.shares is None else np.asarray(self.shares, np.float64),
+            quality=self.quality if means is None else _root_mean_square(means),
+            n_detected=K,
+            explained=np.nan,
+            status=STATUS,
+            advice=ADVICE,
+            matches=np.zeros(0, np.int64),
+            channel="symmetric" if means is None else "graded",
+            graded_means=means,
+            columns=None if columns is None else tuple(columns),
+            coding=coding,
+        )
+
+
+def read(down: Message, N: int) -> Told:
+    """Return what a server told last, whatever it sent.
+
+    Parameters
+    ----------
+    down : the message.
+    N : columns of the federation.
+
+    Raises
+    ------
+    DataError : no such archetypes, or too many.
+    """
+    packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
+    if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
+        raise _malformed("patterns")
+    if len(packed) > MOST * N:
+        raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
+    K = len(packed)
+    means = _checked(down, "means", (K, N), -1.0)
+    shares = _checked(down, "shares", (K,), 0.0)
+    if shares is not None and not shares.sum() <= 1 + SLACK:
+        raise _malformed("shares")
+    quality = _checked(down, "quality", (), 0.0)
+    known = np.nan if quality is None or quality == 0 else float(quality)
+    return Told(unpack_patterns(packed, N), means, shares, known)
+
+
+def _checked(down: Message, name: str, shape: tuple[int, ...], least: float) -> np.ndarray | None:
+    """Numbers from `least` to 1 that a message holds under a name, None where there are none."""
+    if name not in down:
+        return None
+    held = np.asarray(down[name])
+    fits = held.shape == shape and held.dtype.kind == "f"
+    if not fits or not ((held >= least) & (held <= 1)).all():
+        raise _malformed(name)
+    return held
+
+
+def _malformed(what: str) -> DataError:
+    return DataError(f"a malformed message from the server: {what} that are none")
+
+
+def _root_mean_square(means: np.ndarray) -> float:
+    return float(np.sqrt((means**2).mean())) if means.size else np.nan

@@ -1,0 +1,102 @@
+"""One line that says what is in the way of a table, of all of its columns at once, and the way out.
+
+Who reads it knows options of the command line (`--ignore`) or arguments of a call (``ignore=``):
+`hopfed.tables.options.Choices` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from hopfed.errors import DataError, shown
+from hopfed.tables.options import HOW, Choices
+from hopfed.tables.table import SHOWN, listed
+
+SEARCHED = 10_000  # names among which one that is like another is looked for
+LONGEST = 60  # characters of a name in a line
+LIKE = 0.6  # how alike two names must be, as `difflib` has it
+
+
+class RefusedError(DataError):
+    """A column that cannot be used as it is.
+
+    Attributes
+    ----------
+    name : of the column.
+    why : what is in the way.
+    names_rows : whether it could name the rows.
+    """
+
+    def __init__(self, name: str, why: str, names_rows: bool = False):
+        super().__init__(f"column '{name}' {why}")
+        self.name, self.why, self.names_rows = name, why, names_rows
+
+
+def refusal(
+    what: str, refused: Sequence[RefusedError], uncut: Sequence[str], shows: str, choices: Choices
+) -> DataError:
+    """Return the error about all columns that cannot be used.
+
+    Parameters
+    ----------
+    what : the table.
+    refused : columns that can only be left out.
+    uncut : names of columns of numbers of which it is not said where they are cut.
+    shows : some of these numbers.
+    choices : what was told of the table.
+
+    Examples
+    --------
+    >>> odd = [RefusedError("born", "holds dates"), RefusedError("b", "holds 250 words")]
+    >>> print(refusal("a.csv", odd, [], "", Choices(options=True)))
+    a.csv: column 'born' holds dates, and 'b' holds 250 words; leave them out: --ignore born,b
+    """
+    parts, them = [], "it" if len(refused) + len(uncut) == 1 else "them"
+    if refused:
+        some = [f"'{shown(each.name, LONGEST)}' {each.why}" for each in refused[:SHOWN]]
+        more = f" and {len(refused) - SHOWN:,} more" if len(refused) > SHOWN else ""
+        last = f", and {some.pop()}" if len(some) > 1 and not more else ""
+        parts.append(f"column {', '.join(some)}{last}{more}")
+    if uncut:
+        held = "columns" if len(uncut) > 1 else "column"
+        cut = choices.called("binarize")
+        parts.append(
+            f"{held} {listed(uncut)} hold(s) numbers ({shows}); say where they are cut ({cut}): "
+            f"{HOW}; or"
+        )
+    names = [each.name for each in refused] + list(uncut)
+    rows = next((each.name for each in refused if each.names_rows), None)
+    ids = f"; or if '{rows}' names the rows: {choices.naming(rows)}" if rows is not None else ""
+    joined = "; ".join(parts) + (" " if uncut else "; ")
+    return DataError(f"{what}: {joined}leave {them} out: {choices.leaving(names)}{ids}")
+
+
+def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
+    """Return the error about columns that are not there, with those that they are like.
+
+    Parameters
+    ----------
+    what : the table.
+    unknown : names that it does not have.
+    names : that it has.
+
+    Examples
+    --------
+    >>> print(no_columns("a.csv", ["Grower"], ["grower", "ash"]))
+    a.csv: there is no column 'Grower'; did you mean 'grower'?
+    """
+    meant = dict.fromkeys(m for name in unknown if (m := _like(name, names)) is not None)
+    way = f"; did you mean {listed(list(meant))}?" if meant else ""
+    if not meant and names:
+        way = f"; there are {listed(names)}"
+    return DataError(f"{what}: there is no column {listed(unknown)}{way}")
+
+
+def _like(name: str, names: Sequence[str]) -> str | None:
+    """The name that is most like another one, if any is."""
+    if len(names) > SEARCHED:
+        names = names[:SEARCHED]
+    lower = {each[:LONGEST].strip().lower(): each for each in reversed(names)}
+    found = get_close_matches(name[:LONGEST].strip().lower(), lower, n=1, cutoff=LIKE)
+    return lower[found[0]] if found else None

@@ -1,0 +1,159 @@
+"""Files of a federation, given to `export`, `assign` and `complete` as those of a recovery are."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from hopfed import load
+from hopfed._lib.settings import to_plain
+from hopfed.archetypes.storage import holding
+from hopfed.cli.join import _finish
+from hopfed.data.batches import Batches
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.experiments import serve
+from hopfed.experiments.runner.execute import execute
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.headers import digest_of
+from hopfed.runs import Run, plain
+from hopfed.tables.reading import read_table
+
+K, N = 3, 40
+NAMES = tuple(f"question {j}" for j in range(N))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of +-1 (1500, N) of three archetypes, and which each is of."""
+    rng = np.random.default_rng(0)
+    return draw_examples(rademacher(K, N, rng), 1500, 0.8, rng)[:2]
+
+
+def written(path, x, names=NAMES, order=None):
+    """Write rows as a table of yes and no, with columns in some order."""
+    order = range(len(names)) if order is None else order
+    with open(path, "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([names[j] for j in order])
+        words = {1: "yes", -1: "no", 0: ""}
+        table.writerows([[words[int(row[j])] for j in order] for row in x])
+    return path
+
+
+def served(path, x, **settings):
+    """The run file of `hopfed serve` for three clients, played in this process."""
+    config = serve.Config(columns=N, clients=3, **settings)
+    owners = Batches(tuple(as_examples(part, gaps=True) for part in np.split(x, 3)))
+    arrays, _ = serve.play(config, config.make(owners), 0, 0, None, LocalEngine())
+    arrays = {name: np.asarray(array)[None, None] for name, array in arrays.items()}
+    arrays["seeds"] = np.zeros(1, np.int64)
+    run = Run("serve", to_plain(config), arrays, plain(serve.summarise(config, arrays)))
+    told = serve.told(config, arrays)
+    holding(run, told.archetypes(columns=config.names or None)).save(path)
+    return told
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.reader(file))
+
+
+def agreeing(path, labels):
+    """Part of the rows in a file of `assign` whose archetypes divide them as the labels do."""
+    got = np.array([int(row[1] or 0) for row in read(path)[1:]])
+    return sum(np.bincount(labels[got == k]).max() for k in set(got) - {0}) / len(labels)
+
+
+def sorted_by_name(x):
+    return x[:, np.argsort(NAMES)]
+
+
+@pytest.mark.parametrize("way", ["place", "told names", "digest"])
+def test_the_file_of_a_server_answers(rows, way, hopfed, tmp_path):
+    x, labels = rows
+    settings, order = {}, range(N)
+    if way == "told names":
+        settings, order = {"names": NAMES}, range(N)[::-1]
+    if way == "digest":
+        said = f"sorted {digest_of(sorted(NAMES), 'run').tobytes().hex()}"
+        settings, order = {"order": said, "name": "run"}, range(N)[::-1]
+    told = served(tmp_path / "run.h5", sorted_by_name(x) if way == "digest" else x, **settings)
+    assert len(told.patterns) == K
+    table = written(tmp_path / "rows.csv", x, order=order)
+    status, _, errors = hopfed("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
+    assert status == 0, errors
+    assert "does not say how many rows" in errors
+    assert agreeing(tmp_path / "a.csv", labels) > 0.99
+    status, _, errors = hopfed("export", tmp_path / "run.h5", "--out", tmp_path / "e.csv")
+    head, *lines = read(tmp_path / "e.csv")
+    assert (status, len(lines)) == (0, K), errors
+    assert (head[2] == NAMES[0]) == (way == "told names")
+    gaps = x * (np.random.default_rng(1).random(x.shape) > 0.1)
+    table = written(tmp_path / "gaps.csv", gaps, order=order)
+    status, _, errors = hopfed("complete", tmp_path / "run.h5", table, "--out", tmp_path / "w.csv")
+    assert status == 0, errors
+    head, *lines = read(tmp_path / "w.csv")
+    whole = np.where(np.array(lines) == "yes", 1, -1)[:, [head.index(name) for name in NAMES]]
+    assert (whole == x)[gaps != 0].all()
+    assert (whole == x)[gaps == 0].mean() > 0.85
+
+
+def test_other_columns_get_one_line(rows, hopfed, tmp_path):
+    x, _ = rows
+    said = f"sorted {digest_of(sorted(NAMES), 'run').tobytes().hex()}"
+    served(tmp_path / "run.h5", x, order=said, name="run")
+    table = written(tmp_path / "b.csv", x, names=("tea", *NAMES[1:]))
+    status, _, errors = hopfed("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
+    assert status == 2
+    assert "its columns are not those of" in errors
+
+
+def test_numbers_are_cut_as_is_said_where_the_file_does_not_say(rows, hopfed, tmp_path):
+    x, labels = rows
+    served(tmp_path / "run.h5", x)
+    noise = np.random.default_rng(2).uniform(0, 1, x.shape)
+    np.savetxt(tmp_path / "n.csv", x * 2 + noise, "%.3f", ",", header=",".join(NAMES), comments="")
+    given = "assign", tmp_path / "run.h5", tmp_path / "n.csv", "--out", tmp_path / "a.csv"
+    status, _, errors = hopfed(*given)
+    assert status == 2
+    assert "--binarize" in errors
+    assert hopfed(*given, "--binarize", "0.5")[0] == 0
+    assert agreeing(tmp_path / "a.csv", labels) > 0.99
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
+    x, labels = rows
+    own = read_table(str(written(tmp_path / "own.csv", x)))
+    settings = {"graded": True} if graded else {}
+    told = served(tmp_path / "run.h5", sorted_by_name(x), **settings)
+    assert len(told.patterns) == K
+    order = np.argsort(np.argsort(NAMES))
+    _finish(told.message(), N, tmp_path / "found.h5", order, NAMES, own.coding)
+    assert load(tmp_path / "found.h5").coding == own.coding
+    table = written(tmp_path / "rows.csv", x, order=range(N)[::-1])
+    given = "assign", tmp_path / "found.h5", table, "--out", tmp_path / "a.csv"
+    status, _, errors = hopfed(*given)
+    assert status == 0, errors
+    assert ("does not say how many rows" in errors) != graded
+    assert agreeing(tmp_path / "a.csv", labels) > 0.98
+    status, _, errors = hopfed(*given, "--ignore", "question 0")
+    assert status == 2
+    assert "--ignore must be left out" in errors
+    assert hopfed("export", tmp_path / "found.h5", "--out", tmp_path / "e.csv")[0] == 0
+    assert read(tmp_path / "e.csv")[0][2:] == list(NAMES)
+
+
+def test_a_table_in_the_place_of_a_run_file_is_called_one(rows, hopfed, tmp_path):
+    np.save(tmp_path / "found.npy", rows[0][:3])
+    status, _, errors = hopfed("export", tmp_path / "found.npy", "--out", tmp_path / "e.csv")
+    assert status == 2
+    assert "--out ends in .h5" in errors
+
+
+def test_a_run_that_is_continued_keeps_its_archetypes_apart(rows, tmp_path):
+    told = served(tmp_path / "run.h5", rows[0])
+    again = execute(serve, serve.Config(columns=N, clients=3), out=tmp_path / "run.h5", resume=True)
+    assert not any(name.startswith("found/") for name in again.arrays)
+    np.testing.assert_array_equal(load(tmp_path / "run.h5").patterns, told.patterns)

@@ -1,0 +1,89 @@
+"""What commands say of their own accord, for somebody who sees them for the first time."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from hopfed.data.channel import draw_examples, rademacher
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """Two kinds of people: ten answers and a size, with gaps, as a .csv file."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=500)
+    yes = rng.random((500, 10)) < np.where(kind[:, None] == np.arange(10) % 2, 0.9, 0.1)
+    lines = [["size", *(f"q{j}" for j in range(10))]]
+    for k in range(500):
+        size = "" if k % 10 == 0 else f"{kind[k] * 3 + rng.random():.2f}"
+        lines.append([size, *np.where(yes[k], "yes", "no")])
+    with open(tmp_path / "survey.csv", "w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return tmp_path / "survey.csv"
+
+
+def test_gaps_of_numbers_that_were_cut_are_said_to_hold_a_side(survey, hopfed, tmp_path):
+    run = tmp_path / "run.h5"
+    status, text, errors = hopfed("recover", survey, "--binarize", "size=median", "--out", run)
+    assert status == 0, errors
+    assert "each client sent" not in text
+    assert "one owner, so nothing was exchanged" in text
+    status, text, _ = hopfed("complete", run, survey, "--out", tmp_path / "whole.csv")
+    assert status == 0
+    assert "numbers were cut in 'size': their gaps hold the side of the cut, such as '> " in text
+    _, text, _ = hopfed("export", run, "--out", tmp_path / "a.csv")
+    assert "the rate of +1 is (1 + mean) / 2" in text
+    status, _, errors = hopfed("report", run)
+    assert status == 0, errors
+    assert (tmp_path / "run.html").exists()
+
+
+def test_owners_with_gaps_are_told_where_and_what_to_do(survey, hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("flwr", reason="flwr is not installed")
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    given = "join", "--data", survey, "--binarize", "1.5", "--dry-run"
+    status, _, errors = hopfed(*given)
+    assert status == 2
+    for said in ("by column: 'size' 50)", "--classes 9 --epsilon 4", "serve --graded", "--ignore"):
+        assert said in errors
+    status, _, errors = hopfed(*given, "--epsilon", "2")
+    assert "join with --classes 9 where" in errors
+
+
+def test_several_owners_are_told_what_they_sent(hopfed, tmp_path):
+    rng = np.random.default_rng(1)
+    xi = rademacher(3, 60, rng)
+    files = [tmp_path / f"{c}.npy" for c in range(2)]
+    for path in files:
+        np.save(path, draw_examples(xi, 300, 0.8, rng)[0])
+    _, text, _ = hopfed("recover", *files)
+    assert "each client sent at most" in text
+
+
+def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
+    pytest.importorskip("flwr", reason="flwr is not installed")
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    rng = np.random.default_rng(2)
+    rows = draw_examples(rademacher(2, 60, rng), 900, 0.6, rng)[0]
+    np.save(tmp_path / "mine.npy", rows)
+    given = "join", "--data", tmp_path / "mine.npy", "--dry-run"
+    for options, who in (
+        ((), "of sums over 450 rows or more"),
+        (("--questions", "1"), "of single rows, if it wants to"),
+        (("--epsilon", "2"), "of a single row no more than epsilon 2 says"),
+    ):
+        status, text, errors = hopfed(*given, *options)
+        assert status == 0, errors
+        first, second, third = text.splitlines()[:3]
+        assert first.startswith("What would leave: for every pair of columns")
+        assert second.startswith("How much: at most 7,320 numbers about any row")
+        assert third.startswith(f"Who could learn anything: whoever runs the server, {who}")
+
+
+def test_a_server_that_is_not_there_is_said_what_to_do_about(tmp_path):
+    httpx = pytest.importorskip("httpx", reason="httpx is not installed")
+    from hopfed.federation.engines.flower.client import _way
+
+    assert "does hopfed serve run there" in _way(httpx.ConnectError("Connection refused"))
+    assert _way(httpx.ReadTimeout("slow")) == ""
