@@ -3,14 +3,31 @@
 import atexit
 import os
 import sys
+from _thread import interrupt_main
 from contextlib import suppress
+from threading import Timer
+from typing import Any
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
+AGAIN = 0.01  # seconds after which an interrupt that was lost comes again
+
+
+def interrupt_again(unraisable: Any) -> None:
+    """Interrupt once more where an interrupt was lost: in what Python calls to tidy up.
+
+    A signal may come while Python runs a callback of its own, for instance as it imports a module;
+    what is raised there is printed and forgotten.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        Timer(AGAIN, interrupt_main).start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
     status = INTERRUPTED
+    sys.unraisablehook = interrupt_again
     try:
         import warnings
 

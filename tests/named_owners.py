@@ -35,7 +35,7 @@ def node(folder, rows, names, epsilon=None, **limits):
     limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
     folder.mkdir(parents=True, exist_ok=True)
     ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
-    rows, filed = as_recorded(rows, names, ledger, folder / "released")
+    rows, filed = as_recorded(rows, names, ledger, folder / "released", epsilon is not None)
     record = Released.of(folder / "released", rows)
     named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), names, filed)
     adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731

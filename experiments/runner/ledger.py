@@ -274,13 +274,7 @@ class Ledger:
         here, there = (config.get("device", "cpu") for config in (self.config, run.config))
         if here != there:
             raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
-        for name, mine in json.loads(json.dumps(self.config)).items():
-            held = run.config.get(name)
-            if name == "seeds":  # the number of seeds may only grow
-                if mine < run.planned:
-                    raise ArgumentError("seeds", f"at least {held}, as in {self.path}", mine)
-            elif held != mine:
-                raise RunFileError(f"{self.path}: made with {name} = {held}, not {mine}")
+        require_settings(run, self.config, self.path)
         for name, here in provenance().items():
             made = run.provenance.get(name, "none")
             if made != here:
@@ -288,6 +282,23 @@ class Ledger:
                     f"{self.path}: made with {name} {made}, here is {here}; resume it where it was "
                     "made, or start anew"
                 )
+
+
+def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
+    """Refuse to continue a run with other settings than it was begun with.
+
+    Raises
+    ------
+    ArgumentError : fewer seeds; their number may only grow.
+    RunFileError : another setting differs.
+    """
+    for name, mine in json.loads(json.dumps(config)).items():
+        held = run.config.get(name)
+        if name == "seeds":
+            if mine < run.planned:
+                raise ArgumentError("seeds", f"at least {held}, as in {path}", mine)
+        elif held != mine:
+            raise RunFileError(f"{path}: made with {name} = {held}, not {mine}")
 
 
 def _folder(states: Path) -> Path:

@@ -23,6 +23,11 @@ TRACES = (
 )
 
 
+DATA = click.option(
+    "--data", default="", help="The file of the clients' data, where FILE was collected from one."
+)
+
+
 @click.command("collect")
 @click.argument("file", type=FILE)
 @click.option("--data", default="digits", show_default=True, help="A name or a .npz file.")
@@ -59,12 +64,13 @@ def collect_command(
 @click.command("forget")
 @click.argument("file", type=FILE)
 @click.argument("client", type=CLIENT)
-def forget_command(file: Path, client: int) -> None:
+@DATA
+def forget_command(file: Path, client: int, data: str) -> None:
     """Subtract CLIENT from the sums in FILE: as if it had never taken part, to the bit.
 
     Example: hopfed fl forget sums.h5 2
     """
-    held = _load(file).forget(client)
+    held = _load(file, data).forget(client)
     held.save(file)
     _tell(held)
 
@@ -72,12 +78,13 @@ def forget_command(file: Path, client: int) -> None:
 @click.command("admit")
 @click.argument("file", type=FILE)
 @click.argument("client", type=CLIENT)
-def admit_command(file: Path, client: int) -> None:
+@DATA
+def admit_command(file: Path, client: int, data: str) -> None:
     """Add CLIENT to the sums in FILE: as if it had taken part from the beginning, to the bit.
 
     Example: hopfed fl admit sums.h5 3
     """
-    held = _load(file).admit(client)
+    held = _load(file, data).admit(client)
     held.save(file)
     _tell(held)
 
@@ -85,11 +92,11 @@ def admit_command(file: Path, client: int) -> None:
 COMMANDS = (collect_command, forget_command, admit_command)
 
 
-def _load(file: Path) -> Collected:
+def _load(file: Path, data: str) -> Collected:
     _torch()
     from hopfed.neural.collected_sums import Collected
 
-    return Collected.load(file)
+    return Collected.load(file, data)
 
 
 def _torch() -> None:

@@ -22,9 +22,17 @@ SHOWN = 10  # rounds of which the past is printed
 
 
 def show(
-    rows: Any, limits: Any, epsilon: float | None, delta: float, settings: tuple[str, ...]
+    rows: Any,
+    lying: Any,
+    limits: Any,
+    epsilon: float | None,
+    delta: float,
+    settings: tuple[str, ...],
 ) -> None:
-    """Print three lines, what is recorded, a round of these examples alone, and the worst case."""
+    """Print three lines, what is recorded, a round of these examples alone, and the worst case.
+
+    The rows are given as records know them, and as they lie in the file.
+    """
     from hopfed._lib.home_folder import home
     from hopfed._lib.settings import with_settings
     from hopfed.experiments import find
@@ -38,7 +46,8 @@ def show(
         ledger.check(rows)
     released = Released.of(home() / "released", rows, look=True)
     terms, dealt = ledger.terms(rows), released.rounds
-    _print_past(rows, limits, epsilon, ledger, released)
+    past = released if dealt is not None else Released.of(home() / "released", lying, look=True)
+    _print_past(rows, limits, epsilon, ledger, past)
     own = [f"columns={rows.shape[1]}"]
     if epsilon is not None:
         own += [f"epsilon={epsilon if terms is None else terms.epsilon}"]

@@ -141,9 +141,10 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
         _check_apart(rows, limits)
     names = () if is_made_up(table.columns) else table.columns
-    rows, filed = _as_recorded(rows, table.columns)  # names that were made up have an order, too
+    lying, noisy = rows, options["epsilon"] is not None
+    rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
     if dry_run:
-        show(rows, limits, options["epsilon"], options["delta"], settings)
+        show(rows, lying, limits, options["epsilon"], options["delta"], settings)
         if names:
             out.print(f"\n{TRAVELS.rstrip()}")
         return
@@ -160,13 +161,13 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     _join(rows, names, filed, limits, coding=table.coding, **options)
 
 
-def _as_recorded(rows: Any, names: tuple[str, ...]) -> Any:
+def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
     """Put columns in the order in which the records of this home know them."""
     from hopfed._lib.home_folder import home
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.named_owner import as_recorded
 
-    return as_recorded(rows, names, Ledger(home() / "privacy"), home() / "released")
+    return as_recorded(rows, names, Ledger(home() / "privacy"), home() / "released", noisy)
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:

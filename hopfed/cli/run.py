@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager, nullcontext
@@ -166,7 +167,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
 def refuse_code(
     experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
 ) -> None:
-    """Refuse code and folders to write that settings name, unless the command line does too.
+    """Refuse code, files and folders that settings name, unless the command line does too.
 
     Parameters
     ----------
@@ -189,11 +190,20 @@ def refuse_code(
             raise RunFileError(
                 f"{path}: names code to run, {name}; give {trust}the same --set if you know it"
             )
+    data = str(getattr(config, "data", ""))
+    if not re.fullmatch(r"\w*", data) and not _says(named, "data", data):
+        raise RunFileError(
+            f"{path}: names a file to read, {data}; give {trust}the same --set data="
+        )
     folder = getattr(config, "keep", "")
-    if folder and not any(n.strip() == "keep" and v.strip() == folder for n, _, v in named):
+    if folder and not _says(named, "keep", folder):
         raise RunFileError(
             f"{path}: names a folder to write, {folder}; give {trust}the same --set keep="
         )
+
+
+def _says(named: Iterable[tuple[str, str, str]], setting: str, value: str) -> bool:
+    return any(name.strip() == setting and text.strip() == value for name, _, text in named)
 
 
 @contextmanager

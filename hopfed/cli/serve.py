@@ -100,6 +100,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.experiments.runner.execute import execute
     from hopfed.federation.engines.flower.keys import public_keys
     from hopfed.federation.engines.flower.server import FlowerServer, Listening
+    from hopfed.hopfield.told import read
+    from hopfed.runs import blaming
 
     experiment = find("serve")
     for name in ("timeout", "wait", "limit"):
@@ -132,7 +134,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             )
         except HopfedError as error:
             raise HopfedError(f"{error}; continue with --resume") from None
-        told = experiment.told(config, run.arrays)
+        with blaming(out_file, run.kind):  # what nobody would take is not told
+            told = read(experiment.told(config, run.arrays).message(), config.columns)
         _keep(run, told, config.names, out_file)
         engine.tell(config, told)
     print_summary(run)
@@ -221,12 +224,13 @@ def _word(fault: Fault) -> str:
 
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
-    from hopfed._lib.settings import describe, from_plain, with_settings
+    from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
+    from hopfed.experiments.runner.ledger import require_settings
     from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 
-    if resume and out_file.exists():
-        held = Run.load(out_file)
+    held = Run.load(out_file) if resume and out_file.exists() else None
+    if held is not None:
         if held.kind != "serve":
             raise ArgumentError("--out", f"a run of hopfed serve, not of {held.kind}", out_file)
         config = from_plain(experiment.Config, held.config)
@@ -249,4 +253,6 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
     if options["questions"] and config.epsilon < float("inf"):
         rule = "left out with --epsilon: clients release operators with noise, and nothing else"
         raise ArgumentError("--questions", rule, "both")
+    if held is not None:
+        require_settings(held, to_plain(config), out_file)
     return config

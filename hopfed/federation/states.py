@@ -215,6 +215,8 @@ class StateStore:
             if not _NAME.fullmatch(file[0]):  # no other file of this machine
                 raise RunFileError(f"{self.folder}: {file[0]!r} is not the name of a state")
             path, size, nbytes = self.folder / file[0], int(file[1]), int(file[2])
+            if path.is_symlink():  # it would lead to a file of another run, or out of the folder
+                raise RunFileError(f"{path}: a link, which is not followed; put its file there")
             found = path.stat().st_size if path.is_file() else None
             if found != size:
                 what = "missing" if found is None else f"{found} of its {size} bytes are there"

@@ -152,6 +152,8 @@ def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
         names = tuple(word.decode("utf-8", "surrogatepass") for word in words)
     except UnicodeDecodeError:
         raise DataError("a malformed message from the server: names that are no text") from None
+    if any("\0" in name for name in names):  # a run file keeps what is before it
+        raise DataError("a malformed message from the server: a name with a character of no text")
     if len(set(names)) != len(names):
         raise DataError("a malformed message from the server: a column that is named twice")
     return names

@@ -19,6 +19,7 @@ from hopfed.tables.coding import Coding
 
 STATUS = "not judged"
 ADVICE = "A federation tells archetypes, and no verdict about them."
+LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
 SLACK = 1e-3  # by which shares may add up to more than one
 
 
@@ -105,7 +106,7 @@ def read(down: Message, N: int) -> Told:
     packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
     if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
         raise _malformed("patterns")
-    if len(packed) > MOST * N:
+    if len(packed) > min(MOST * N, max(MOST, LARGEST // N)):
         raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
     K = len(packed)
     means = _checked(down, "means", (K, N), -1.0)

@@ -9,6 +9,7 @@ others made, and read-outs that clients computed before, are out of the server's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -111,8 +112,14 @@ class Collected:
         Run(KIND, config, arrays, summary).save(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, data: str | None = None) -> Self:
         """Read a file.
+
+        Parameters
+        ----------
+        path : of the file.
+        data : what its data must be called where that is no built-in name: a file of somebody else
+            may lead to one of yours, and would take its sums along. None trusts it.
 
         Raises
         ------
@@ -122,6 +129,9 @@ class Collected:
         if run.kind != KIND:
             raise RunFileError(f"{path}: a run of {run.kind}, not the sums of hopfed fl collect")
         with blaming(path, KIND):
+            named = str(run.config["task"]["data"])
+            if data is not None and data != named and not re.fullmatch(r"\w+", named):
+                raise RunFileError(f"{path}: its clients' data are in {named}; if so, say --data")
             method = _method(run.config)
             found = cls(method, dict(run.arrays))
             found._check(path)

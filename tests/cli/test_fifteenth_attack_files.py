@@ -185,6 +185,6 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     rows = owner.adapt.__closure__[0].cell_contents.rows
     join._join(
         rows, (), None, limits, server="127.0.0.1:1", ca=Path("ca"), key=Path("key"), epsilon=None,
-        delta=1e-5, patience=1.0, out_file=None,
+        delta=1e-5, patience=1.0, out_file=None, coding=None,
     )  # fmt: skip
     assert sum("not answered" in words for words in said) == 1

@@ -68,6 +68,30 @@ def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
         Run.load("x.h5")
 
 
+def test_an_interrupt_that_was_lost_comes_again():
+    """One that meets a callback of Python's own, as of an import, is printed and forgotten."""
+    lost = """
+import gc, signal, sys, time
+import hopfed.__main__ as command
+
+class Met:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def run():
+    Met()
+    time.sleep(20)
+
+sys.modules["hopfed.cli"] = type(sys)("hopfed.cli")
+sys.modules["hopfed.cli"].main = run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+command.main()
+"""
+    command = [sys.executable, "-c", lost]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (answer.returncode, answer.stderr) == (130, "interrupted\n")
+
+
 def test_nobody_reads_on(folder):
     with subprocess.Popen(
         [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -11,6 +11,7 @@ from hopfed.experiments.fl import Config
 from hopfed.runs import Run
 
 NAME = "spy_of_a_run_file"
+DATA = "rows/of$\\frac$x.npz"  # would be a formula in a label
 
 
 @pytest.fixture
@@ -27,9 +28,7 @@ def marker(tmp_path, monkeypatch):
 
 def run_of(kind, committed=1):
     """A run file of `hopfed fl run`, complete or not yet begun, whose method is the spy."""
-    # What would be a formula in a label is a name here.
-    data = "rows/of$\\frac$x.npz"
-    config = to_plain(Config(method=f"{NAME}:Method", data=data, clients=2, rounds=1))
+    config = to_plain(Config(method=f"{NAME}:Method", data=DATA, clients=2, rounds=1))
     shape = (committed, 1, 2)
     numbers = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
     traffic = {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
@@ -66,7 +65,8 @@ def test_a_resumed_run_imports_only_what_is_trusted(hopfed, tmp_path, marker, co
     assert "names code to run, spy_of_a_run_file:Method" in hopfed(*command)[2]
     if committed:
         return  # nothing is left to run
-    for asked in (("--trust",), ("--set", f"method={NAME}:Method")):
+    named = ("--set", f"method={NAME}:Method", "--set", f"data={DATA}")
+    for asked in (("--trust",), named):
         status, _, err = hopfed(*command, *asked)
         assert status == 2
         assert "module:Class" in err  # the spy has no such class

@@ -158,7 +158,8 @@ def test_from_the_command_line(hopfed, table, nets, tmp_path, name):
         status, _, err = hopfed("run", "fl", "--resume", "--out", out, *trusted)
         assert (status, err.count("\n")) == (2, 1)
         assert "code to run" in err
-    assert hopfed("run", "fl", "--resume", "--out", out, "--set", f"models={nets}:Net")[0] == 0
+    again = ("--set", f"models={nets}:Net", "--set", f"data={table}:species")
+    assert hopfed("run", "fl", "--resume", "--out", out, *again)[0] == 0
     assert out.read_bytes() == before
 
 

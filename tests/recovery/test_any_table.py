@@ -111,7 +111,7 @@ def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
     (tmp_path / "x.csv").write_text("\n".join(",".join(row) for row in words))
     texts = []
     for name in ("x.npy", "x.csv"):
-        out = tmp_path / "run.h5"
+        out = tmp_path / f"{name}.h5"
         status, text, _ = hopfed("recover", tmp_path / name, "--json", "--out", out)
         report = json.loads(text)
         assert status == 0
