@@ -81,15 +81,13 @@ class ClassSums:
 
     @property
     def plus(self) -> np.ndarray:
-        """(K, N) observed +1."""
-        found: np.ndarray = (self.seen + self.signed) / 2
-        return found
+        """(K, N) observed +1; sums in single precision may miss none by a little."""
+        return np.maximum((self.seen + self.signed) / 2, 0.0)
 
     @property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
-        found: np.ndarray = (self.seen - self.signed) / 2
-        return found
+        return np.maximum((self.seen - self.signed) / 2, 0.0)
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""

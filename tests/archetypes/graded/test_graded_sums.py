@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from graded_tables import classes
@@ -202,3 +204,12 @@ def test_a_row_without_entries_has_the_shares():
     found.learn(np.random.default_rng(0).uniform(-1, 1, (2, 5)), np.array([0.7, 0.3]))
     np.testing.assert_allclose(found.posterior, [[0.7, 0.3]], atol=1e-6)
     assert found.log_densities[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_sums_in_single_precision_miss_no_entry():
+    """Nearly all of 200 classes of raw digits lacked a little of an entry: "a <= 0" in the end."""
+    seen = np.array([[205.92555], [3.0]])
+    sums = ClassSums(np.array([[206.0, 3.0]]), -seen * (1 + 1e-6), seen)
+    assert (sums.plus >= 0).all()
+    assert (replace(sums, signed=-sums.signed).minus >= 0).all()
+    np.testing.assert_allclose(sums.plus + sums.minus, seen, rtol=1e-5)
