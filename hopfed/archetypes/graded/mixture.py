@@ -82,12 +82,14 @@ class ClassSums:
     @property
     def plus(self) -> np.ndarray:
         """(K, N) observed +1; sums in single precision may miss none by a little."""
-        return np.maximum((self.seen + self.signed) / 2, 0.0)
+        found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
+        return found
 
     @property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
-        return np.maximum((self.seen - self.signed) / 2, 0.0)
+        found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
+        return found
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
