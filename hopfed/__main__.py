@@ -2,14 +2,23 @@
 
 import atexit
 import os
+import signal
 import sys
 from _thread import interrupt_main
 from contextlib import suppress
-from threading import Timer
+from threading import Timer, main_thread
 from typing import Any
 
 INTERRUPTED = 130  # exit status of what Ctrl-C ended
 AGAIN = 0.01  # seconds after which an interrupt that was lost comes again
+
+
+def interrupt_this_process() -> None:
+    """Send the main thread an interrupt that also ends what it waits for."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+    else:  # Windows
+        interrupt_main()
 
 
 def interrupt_again(unraisable: Any) -> None:
@@ -19,7 +28,7 @@ def interrupt_again(unraisable: Any) -> None:
     what is raised there is printed and forgotten.
     """
     if unraisable.exc_type is KeyboardInterrupt:
-        Timer(AGAIN, interrupt_main).start()
+        Timer(AGAIN, interrupt_this_process).start()
     else:
         sys.__unraisablehook__(unraisable)
 

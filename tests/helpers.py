@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import draw_examples, rademacher
@@ -38,3 +39,10 @@ def subspace(eta):
         FactorOperator.from_examples(eta), lambda v, c: rule(Sample(v, N, M, c)).n_detected
     )
     return Subspace.of(spectrum, rule(Sample(spectrum.values, N, M)))
+
+
+def rest_slow(values, fast):
+    """Parameters of a test, of which all after the first `fast` are left to the slow tests."""
+    sets = [v if isinstance(v, tuple) else (v,) for v in values]
+    marks = [()] * fast + [pytest.mark.slow] * (len(sets) - fast)
+    return [pytest.param(*v, marks=mark) for v, mark in zip(sets, marks, strict=True)]

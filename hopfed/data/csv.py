@@ -44,6 +44,8 @@ def read_csv(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     ...     read_csv(f"{folder}/a.csv").tolist()
     [[0.0, 1.0], [1.0, 1.0]]
     """
+    import pyarrow as pa
+
     with opened(path) as file:
         size = size_of(file)
     require_memory(_PER_BYTE[0] * size + _PER_BYTE[1] * min(size, BLOCK), str(path))
@@ -52,12 +54,10 @@ def read_csv(path: str | Path, *, gaps: bool = False) -> np.ndarray:
     parts: list[np.ndarray] = []
     with reading(path, "cannot be read as csv"):
         for block in text.blocks():
-            before = sum(map(len, parts))
-            columns = [as_numbers(column, missing) for column in block.columns]
-            found = [values for values in columns if values is not None]
-            if len(found) < len(columns):
-                raise ValueError(_fault(block, before, missing))
-            parts.append(np.stack(found, axis=1))
+            values = as_numbers(pa.concat_arrays(block.columns), missing)
+            if values is None:
+                raise ValueError(_fault(block, sum(map(len, parts)), missing))
+            parts.append(values.reshape(block.num_columns, block.num_rows).T)
         return np.concatenate(parts)
 
 

@@ -108,7 +108,7 @@ class Decider:
             self.notes.append(
                 f"{made} column(s) of categories became {width} of +-1, one for each category"
             )
-        self._note_choices(names, codes)
+        self._note_choices(used, codes)
         return Decision(coding, place, tuple(used), self.notes)
 
     def _codes(self, used: Sequence[int]) -> list[Code]:
@@ -331,29 +331,27 @@ class Decider:
         way = f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}" if held.different else str(error))
 
-    def _note_choices(self, names: Sequence[str], codes: Sequence[Code]) -> None:
+    def _note_choices(self, used: Sequence[int], codes: Sequence[Code]) -> None:
         """Say what was chosen that could have been meant in another way."""
-        alone = [n for n, c in zip(names, codes, strict=True) if self._is_ticked(n, c)]
+        coded = list(zip(used, codes, strict=True))
+        alone = [self.names[j] for j, code in coded if self._is_ticked(j, code)]
         if alone:
             self.notes.append(
                 f"one word and blanks in {listed(alone)}: if blanks mean no, say so "
                 + ("(--words x=+1 --words =-1)" if self.choices.options else "(words: x=+1, =-1)")
             )
-        two = [n for n, c in zip(names, codes, strict=True) if c.words == (("1", -1), ("2", 1))]
+        two = [self.names[j] for j, code in coded if code.words == (("1", -1), ("2", 1))]
         if two:
             self.notes.append(f"2 is +1 and 1 is -1 in {listed(two)}")
         if self.minus:
-            never = [
-                self.names[j] for j in range(len(self.names)) if self._numbers(j) == {0.0, 1.0}
-            ]
-            never = [name for name in never if name in names]
+            never = [self.names[j] for j in used if self._numbers(j) == {0.0, 1.0}]
             if never:
                 self.notes.append(f"0 is missing, as -1 occurs in others, in {listed(never)}")
 
-    def _is_ticked(self, name: str, code: Code) -> bool:
+    def _is_ticked(self, j: int, code: Code) -> bool:
         """Whether a column holds one word where it is not blank, as of boxes that are ticked."""
-        words = self.contents[self.names.index(name)].words
-        return code.kind == "category" and len(code.levels) == 1 and words.get("", 0) > 0
+        blank = self.contents[j].words.get("", 0) > 0
+        return code.kind == "category" and len(code.levels) == 1 and blank
 
     def _name(self, j: int) -> str:
         return shown(self.names[j], 60)

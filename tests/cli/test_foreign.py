@@ -15,7 +15,7 @@ import foreign
 import h5py
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import rest_slow, sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy_experiments import FEDERATION, Stop, make, stop_after
@@ -118,19 +118,19 @@ def resume(data, folder):
     shutil.rmtree(f"{path}.states", ignore_errors=True)
 
 
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=40)
 @given(st.data())
 def test_show_and_compare(folder, data):
     tell(data, folder, commands=1)
 
 
-@settings(FEW, max_examples=30)
+@settings(FEW, max_examples=12)
 @given(st.data())
 def test_figure_and_report(folder, data):
     draw(data, folder)
 
 
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=40)
 @given(st.data())
 def test_resume(folder, data):
     resume(data, folder)
@@ -157,7 +157,7 @@ def test_resume_many(folder, data):
     resume(data, folder)
 
 
-@pytest.mark.parametrize("memory", [0, 1 << 30])
+@pytest.mark.parametrize("memory", rest_slow([0, 1 << 30], 1))
 def test_states_of_clients_of_others(tmp_path, monkeypatch, memory):
     """A federation between two rounds, whose arrays and states are changed one after the other."""
     module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)

@@ -10,6 +10,7 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_id,
     get_object_tree,
 )
+from helpers import rest_slow
 from members import CALLS, Answer, Rascal, started
 from rogue import part
 
@@ -101,15 +102,18 @@ def keys(tmp_path):
 
 @pytest.mark.parametrize(
     ("trick", "fault"),
-    [
-        (doubled, Fault.MALFORMED),
-        (never_whole, Fault.TIMED_OUT),
-        (poisoned, Fault.TIMED_OUT),
-        (bomb, Fault.MALFORMED),
-        (noise, Fault.MALFORMED),
-        (no_parts, Fault.MALFORMED),
-        (another, Fault.NONE),
-    ],
+    rest_slow(
+        [
+            (doubled, Fault.MALFORMED),
+            (never_whole, Fault.TIMED_OUT),
+            (bomb, Fault.MALFORMED),
+            (another, Fault.NONE),
+            (poisoned, Fault.TIMED_OUT),
+            (noise, Fault.MALFORMED),
+            (no_parts, Fault.MALFORMED),
+        ],
+        4,
+    ),
 )
 def test_the_others_are_heard(keys, trick, fault):
     listening = Listening("127.0.0.1", 0, keys / "server.pem", keys / "server.key", 10**7)

@@ -5,6 +5,7 @@ Every attack is tried first where all is believed, as it was once: there it succ
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 from liars import against, claiming, close, lying, noise, own, owners
@@ -48,7 +49,7 @@ def overlap(patterns, x):
 U = rademacher(1, N, np.random.default_rng(99))[0]
 
 
-@pytest.mark.parametrize("quality", [1.0, 0.8])
+@pytest.mark.parametrize("quality", rest_slow([0.8, 1.0], 1))
 @pytest.mark.parametrize("honest", [2, 4, 9])
 @WAYS
 def test_one_client_that_claims_a_billion_examples_does_not_tell_its_own_archetype(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from emulator import device as emulator
 from emulator.device import BARRIER, ORDER, ORDERS, WITHOUT, Emulated, signatures
+from helpers import rest_slow
 
 from hopfed.errors import BackendError
 from hopfed.kernels.cuda.device import FOLDER
@@ -137,7 +138,7 @@ def test_a_barrier_less_is_noticed(without):
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
 @pytest.mark.parametrize("left_out", ["gram:2", "gram:3"])
 def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
@@ -149,7 +150,7 @@ def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
 def test_threads_that_pass_a_barrier_by_are_an_error(without, order):
     """Without the last barrier of a sweep the counts are reset before all have read them."""
     from hopfed.kernels.cuda import layered

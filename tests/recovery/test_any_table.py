@@ -129,6 +129,7 @@ def test_a_table_with_gaps_on_the_command_line(hopfed, tmp_path):
     assert "graded channel" in text
 
 
+@pytest.mark.slow
 def test_raw_digits_are_structure_but_not_classes():
     if not (DATA / "mnist.npz").is_file():
         pytest.skip("MNIST not at hand; set HOPFED_DATA to its folder")

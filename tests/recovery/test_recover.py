@@ -142,6 +142,7 @@ def test_raw_digits_are_not_noisy_archetypes_and_it_says_so(mnist_digits):
     assert len(found) < found.n_detected / 2
 
 
+@pytest.mark.slow
 def test_smooth_mixtures_are_not_noisy_archetypes_either():
     # Signs of Gaussian fields: many signal directions, no binary pattern behind them.
     rng = np.random.default_rng(12)

@@ -102,6 +102,7 @@ def test_wrong_parameters_are_refused_in_a_line(drawn, wrong):
         ArchetypeMixture(**wrong).fit(drawn[0])
 
 
+@pytest.mark.slow
 def test_real_digits_in_a_pipeline():
     if not (DATA / "tables" / "semeion.npz").is_file():
         pytest.skip("table of digits not at hand; set HOPFED_DATA to its folder")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,13 +111,16 @@ def test_what_cannot_be_reached_is_infinite():
 
 @pytest.mark.parametrize(
     ("law", "share", "N", "M"),
-    [
-        (Law(r=0.3, missing=0.3), 0.1, 150, 1200),
-        (Law(rates=(1, 1), missing=0.3), 0.1, 100, 600),
-        (Law(rates=(5, 5), missing=0.2), 0.3, 100, 800),
-        (Law(rates=(1, 4), missing=0.5), 0.3, 150, 500),
-        (Law(rates=(0.5, 5)), 0.1, 100, 600),
-    ],
+    rest_slow(
+        [
+            (Law(r=0.3, missing=0.3), 0.1, 150, 1200),
+            (Law(rates=(1, 1), missing=0.3), 0.1, 100, 600),
+            (Law(rates=(5, 5), missing=0.2), 0.3, 100, 800),
+            (Law(rates=(1, 4), missing=0.5), 0.3, 150, 500),
+            (Law(rates=(0.5, 5)), 0.1, 100, 600),
+        ],
+        2,
+    ),
 )
 def test_predictions_agree_with_planted_classes(law, share, N, M):
     found = compare(law, plan(law, share, N, samples=M), share, N, draws=25, seed=3)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from graded_tables import classes, whiten
+from helpers import rest_slow
 
 from hopfed.archetypes.graded import verdict as verdict_module
 from hopfed.archetypes.graded.owners import Owners
@@ -68,7 +69,12 @@ NOT_CLASSES = {
 }
 
 
-@pytest.mark.parametrize("kind", NOT_CLASSES)
+OFTEN = ("trait", "row rates", "mixed memberships", "blocks")  # of tables that users have
+
+
+@pytest.mark.parametrize(
+    "kind", rest_slow(sorted(NOT_CLASSES, key=lambda kind: kind not in OFTEN), len(OFTEN))
+)
 def test_what_is_no_classes_is_not_ok(kind):
     found, _ = verdict(NOT_CLASSES[kind](np.random.default_rng(22)))
     assert found.status == "structure, but not classes", found
