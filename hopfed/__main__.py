@@ -33,6 +33,13 @@ def interrupt_again(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind an error: a library that it cuts off raises one of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def main() -> None:
     """Run the command line, and leave in one line when it is interrupted, also as it loads."""
     status = INTERRUPTED
@@ -52,6 +59,10 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    except Exception as error:
+        if not was_interrupted(error):
+            raise
         print("interrupted", file=sys.stderr)
     except SystemExit as stop:
         if not isinstance(stop.code, int) or stop.code == 0:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import sample
 
+from hopfed.__main__ import was_interrupted
 from hopfed.cli.printing import shown
 from hopfed.runs import Run
 
@@ -66,6 +67,17 @@ def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
     assert {p.name for p in folder.iterdir()} <= {"a.npy", "run.h5", "x.h5"}
     if (folder / "x.h5").exists():
         Run.load("x.h5")
+
+
+def test_an_interrupt_behind_an_error_is_one():
+    """As a library was cut off in the middle of loading, SciPy's said "initialization failed"."""
+    failed = ImportError("initialization failed")
+    failed.__cause__ = KeyboardInterrupt()
+    again = RuntimeError("it did not load")
+    again.__context__ = failed
+    assert was_interrupted(again)
+    failed.__cause__ = ValueError()
+    assert not was_interrupted(again)
 
 
 def test_an_interrupt_that_was_lost_comes_again():
