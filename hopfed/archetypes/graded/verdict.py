@@ -45,6 +45,8 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
+CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
+FEW = 5  # replicas, then
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
 MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
@@ -146,6 +148,7 @@ def judge(
     """
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners], [fit.sums])
+    edge = _edge(owners)
     steps = STEPS if found["certainty"][0] > SETTLED else UNSURE_STEPS
     for batch in _batches(judging.replicas, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
@@ -153,8 +156,8 @@ def judge(
         values = np.vstack([values, more])
         found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
         owners.exchanges += worlds[0].exchanges
-    centre, scale = tracy_widom.wishart_scaling(int(owners.sizes.sum()), owners.n_columns)
-    edge = (centre + scale * tracy_widom.critical_value(LEVEL)) / owners.sizes.sum()
+        if _is_clear(values[:, 0] / edge):
+            break
     ratios = values / edge
     expected, error = _usual(ratios[1:, 0], 1e-3)
     limit = expected + judging.deviations * error
@@ -191,6 +194,19 @@ def _measured(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
     return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds, sums)
+
+
+def _edge(owners: Owners) -> float:
+    """Largest eigenvalue of residuals that are white noise, at LEVEL."""
+    rows = int(owners.sizes.sum())
+    centre, scale = tracy_widom.wishart_scaling(rows, owners.n_columns)
+    return float((centre + scale * tracy_widom.critical_value(LEVEL)) / rows)
+
+
+def _is_clear(ratios: np.ndarray) -> bool:
+    """Whether residuals of the rows, which come first, need no more replicas to be told."""
+    expected, error = _usual(ratios[1:], 1e-3)
+    return len(ratios) > FEW and bool(ratios[0] > expected + CLEAR * error)
 
 
 def _batches(number: int, size: int) -> list[range]:

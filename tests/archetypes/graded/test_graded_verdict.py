@@ -81,6 +81,21 @@ def test_what_is_no_classes_is_not_ok(kind):
     assert found.advice.endswith(".")
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_a_large_table_that_is_clearly_no_classes_needs_few_replicas(monkeypatch, few):
+    """Raw digits in 200 classes took twenty, of a minute each, to say what five had said."""
+    drawn, replicas = [], verdict_module.replicas
+    monkeypatch.setattr(verdict_module, "at_a_time", lambda owners: 1)
+    monkeypatch.setattr(
+        verdict_module, "replicas", lambda *given: drawn.append(1) or replicas(*given)
+    )
+    rng = np.random.default_rng(26)
+    x = NOT_CLASSES["blocks"](rng) if few else classes(4, N, M, 20, shape=(1, 1), missing=0.0)[2]
+    found, _ = verdict(x)
+    assert found.status == ("structure, but not classes" if few else "ok")
+    assert len(drawn) == (5 if few else 20)
+
+
 def test_copies_of_rows_are_called_that():
     rng = np.random.default_rng(23)
     x = signs(rng.random(N), rng)[:50]
