@@ -1,5 +1,11 @@
 """Fixtures shared by all tests."""
 
+import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # several workers that each take all cores are in each
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # other's way
+        os.environ.setdefault(name, "1")
+
 import numpy as np
 import pytest
 from helpers import DATA

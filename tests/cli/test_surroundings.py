@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import rest_slow, sample
 
 from hopfed.__main__ import was_interrupted
 from hopfed.cli.printing import shown
@@ -132,11 +132,14 @@ def test_standard_output_is_full_or_closed(folder, command):
 
 @pytest.mark.parametrize(
     "environment",
-    [
-        {"HOME": "/nonexistent", "HOPFED_HOME": "/proc/none"},
-        {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
-        {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
-    ],
+    rest_slow(
+        [
+            {"HOME": "/nonexistent", "HOPFED_HOME": "/proc/none"},
+            {"HOME": None, "XDG_CACHE_HOME": "/proc/none", "XDG_CONFIG_HOME": "/proc/none"},
+            {"NUMBA_CACHE_DIR": "/proc/none", "MPLCONFIGDIR": "/proc/none"},
+        ],
+        1,
+    ),
 )
 def test_homes_that_take_nothing(folder, environment):
     held = {k: v for k, v in (os.environ | environment).items() if v is not None}

@@ -23,6 +23,7 @@ def test_three_owners_find_all_types_together(capsys):
     assert "made up: 0" in said
 
 
+@pytest.mark.slow
 def test_a_study_is_as_powerful_as_planned():
     rows = plan_a_study.main(studies=20)
     sizes, predicted, observed = zip(*rows, strict=True)

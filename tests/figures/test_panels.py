@@ -5,6 +5,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import pytest
+from helpers import rest_slow
 from matplotlib.colors import to_hex
 from matplotlib.legend import Legend
 from matplotlib.text import Text
@@ -33,7 +34,9 @@ MORE = {  # panels of the whole picture
     "novelty": 12, "sohip": 8, "structured": 4,
 }  # fmt: skip
 NEURAL = {"sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
-pictured = pytest.mark.parametrize("name", NAMES)
+LONG = {"disentangle", "drift", "capacity", "scale", "sohip", "byzantine", "completion"}
+ORDERED = sorted(NAMES, key=LONG.__contains__)
+pictured = pytest.mark.parametrize("name", rest_slow(ORDERED, len(NAMES) - len(LONG)))
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra neural")
 
 
@@ -77,29 +80,17 @@ def coloured(axes):
 
 
 @pictured
-def test_the_first_picture_has_at_most_six_panels_and_the_whole_one_the_rest(name):
+def test_pictures_have_few_panels_with_legends_and_text_that_is_legible(name):
     assert 0 < panels(first(name)) <= MOST
     assert has_more(small(name)) == (name in MORE)
     assert panels(whole(name)) == MORE.get(name, panels(first(name)))
-
-
-@pictured
-@pytest.mark.parametrize("drawn", [first, whole])
-def test_text_is_legible_at_the_width_of_a_page(name, drawn):
-    figure = drawn(name)
-    width = figure.get_size_inches()[0] * 25.4
-    assert width <= PAGE + 1e-9
-    texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
-    assert texts
-    assert min(t.get_fontsize() for t in texts) >= LEAST
-
-
-@pictured
-@pytest.mark.parametrize("drawn", [first, whole])
-def test_coloured_curves_have_a_legend(name, drawn):
-    figure = drawn(name)
-    if any(coloured(axes) for axes in figure.axes):
-        assert figure.findobj(Legend)
+    for figure in (first(name), whole(name)):
+        assert figure.get_size_inches()[0] * 25.4 <= PAGE + 1e-9
+        texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]
+        assert texts
+        assert min(t.get_fontsize() for t in texts) >= LEAST
+        if any(coloured(axes) for axes in figure.axes):
+            assert figure.findobj(Legend)
 
 
 def test_panels_are_counted_as_a_reader_would():

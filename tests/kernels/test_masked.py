@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,7 +81,7 @@ def test_sums_are_exact(shape, rows, seed):
 
 
 @pytest.mark.parametrize("m", [1, 127, 260])
-@pytest.mark.parametrize("n", [1, 64, 7936, 7937, 40_000])
+@pytest.mark.parametrize("n", rest_slow([1, 64, 7937, 7936, 40_000], 3))
 def test_gram_beyond_one_tile_and_one_chunk(m, n):
     x = gappy((m, n), m + n)
     np.testing.assert_array_equal(kernels.gram(packed(x)), reference.gram(x.astype(float)))

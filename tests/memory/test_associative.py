@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from memory.oracle import RING, corrupted, couplings, descend, random_signs, step
 
 import hopfed
@@ -198,7 +199,7 @@ compiler = pytest.mark.skipif(
 
 @compiler
 @pytest.mark.parametrize("rule", AWAY, ids=name)
-@pytest.mark.parametrize("order", ["serial", "synchronous"])
+@pytest.mark.parametrize("order", rest_slow(["synchronous", "serial"], 1))
 def test_a_device_recalls_what_the_host_does(order, rule):
     from emulator.device import Emulated
 

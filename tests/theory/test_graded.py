@@ -75,6 +75,7 @@ def test_a_gap_of_signs_is_a_loss_of_quality(p):
     np.testing.assert_allclose(Classes(r * xi, shares, p).strengths, want, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_predictions_match_simulation():
     """Graded means, gaps that differ by column; every draw predicted from its own shares."""
     rng = np.random.default_rng(7)

@@ -89,6 +89,7 @@ def test_power_lies_between_the_false_alarm_rate_and_one(r, exposure, N, M, fals
     assert better >= power - 0.02
 
 
+@pytest.mark.slow
 def test_false_alarm_rate_of_the_threshold():
     rng = np.random.default_rng(21)
     N, M, draws = 80, 120, 1500
