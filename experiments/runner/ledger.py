@@ -133,7 +133,7 @@ class Ledger:
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
         with self.blamed():
-            _require_equal_shapes(arrays, rounds[0])
+            _require_alike(arrays, rounds[0])
         if state is None:
             done = self._finished(rounds)
             self.done[seed] = done
@@ -152,10 +152,10 @@ class Ledger:
             self.flush()
 
     def _finished(self, rounds: list[Arrays]) -> Arrays:
-        """Arrays of a finished seed; their shapes must be the same in all seeds."""
+        """Arrays of a finished seed; shapes and kinds must be the same in all seeds."""
         with self.blamed():
             done = self._joined(rounds) if self.by_round else rounds[-1]
-            _require_equal_shapes(done, next(iter(self.done.values()), done))
+            _require_alike(done, next(iter(self.done.values()), done))
         return done
 
     def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
@@ -318,14 +318,23 @@ def _stacked(parts: list[Arrays]) -> Arrays:
     if not parts:
         return {}
     for part in parts[1:]:
-        _require_equal_shapes(part, parts[0])
+        _require_alike(part, parts[0])
     return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
 
-def _require_equal_shapes(part: Arrays, first: Arrays) -> None:
-    for name in first.keys() | part.keys():
+def _require_alike(part: Arrays, first: Arrays) -> None:
+    """Refuse arrays whose shapes differ, or of which only some are numbers.
+
+    Raises
+    ------
+    ValueError : with the name of such an array.
+    """
+    for name in sorted(first.keys() | part.keys()):
         shapes = [arrays[name].shape if name in arrays else None for arrays in (first, part)]
         if None in shapes or shapes[0] != shapes[1]:
             raise ValueError(
                 f"array {name!r} must have one shape in all seeds and rounds: {shapes}"
             )
+        kinds = [arrays[name].dtype.kind for arrays in (first, part)]
+        if len({"f" if kind in "biu" else kind for kind in kinds}) > 1:
+            raise ValueError(f"array {name!r} must be of one kind in all seeds and rounds: {kinds}")

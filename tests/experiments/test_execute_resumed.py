@@ -1,5 +1,6 @@
 """Runs that stop between two commits and are resumed, with the states of their clients."""
 
+import h5py
 import numpy as np
 import pytest
 from toy_experiments import Stop, stop_after
@@ -131,6 +132,24 @@ def test_a_state_that_is_damaged_is_told_before_anything_runs(federation, tmp_pa
         execute(federation, federation.Config(seeds=1), out=out, resume=True)
     assert "\n" not in str(error.value)
     assert not Run.load(out).complete
+
+
+@pytest.mark.parametrize("damage", [lambda a: a[..., None], lambda a: np.full(a.shape, b"no")])
+def test_rounds_of_another_shape_or_kind_are_refused(rounds, tmp_path, damage):
+    out = tmp_path / "r.h5"
+    with pytest.raises(Stop):
+        execute(rounds, rounds.Config(), out=out, report=stop_after(1))
+    with h5py.File(out, "r+") as file:
+        held = file["unfinished/0/rounds"]
+        name = sorted(held)[0]
+        changed = damage(held[name][()])
+        del held[name]
+        held[name] = changed
+    with pytest.raises(RunFileError, match=rf"cannot be used.*array '{name}' must") as error:
+        execute(rounds, rounds.Config(), out=out, resume=True)
+    assert "\n" not in str(error.value)
+    with h5py.File(out) as file:
+        np.testing.assert_array_equal(file[f"unfinished/0/rounds/{name}"][()], changed)
 
 
 def test_leftovers_of_a_killed_run_are_removed(federation, tmp_path):

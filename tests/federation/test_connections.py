@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest
-from flwr.proto.message_pb2 import PushObjectRequest
+from flwr.proto.message_pb2 import PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node as FlowerNode
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+from members import CALLS, Answer
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.flower.connections import Connections, Limits, make_room
@@ -283,3 +284,26 @@ def test_the_crowd_pushes_out_its_own_first():
     assert (connections.open(known=True), connections.open(known=False)) == (1, 0)
     with pytest.raises(ArgumentError, match="strangers must be above 0"):
         Limits(strangers=0)
+
+
+def test_a_client_does_not_get_what_another_has_under_its_name(keys):
+    with listening(keys) as server, member(keys, server, 0) as first, member(keys, server, 1) as me:
+        mine, other = me.come_in(), first.come_in()
+        engine = server.engine("run", 8.0)
+        requests = [engine._request(Answer(), call) for call in CALLS[:2]]
+        nodes = (other, mine)
+        messages = [engine._message(r, n) for r, n in zip(requests, nodes, strict=True)]
+        engine.grid.push_messages(messages)
+        names = [engine.grid._parts[message.object_id] for message in messages]
+
+        def pulled(name):
+            question = PullObjectRequest(
+                node=FlowerNode(node_id=mine), run_id=server._link.run_id, object_id=name
+            )
+            return me.PullObject(question).object_found
+
+        assert all(pulled(name) for name in names[1])
+        hidden = names[0] - names[1]
+        assert hidden
+        assert all(server._link.state.object_store.get(name) for name in hidden)
+        assert not any(pulled(name) for name in hidden)

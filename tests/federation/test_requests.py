@@ -5,6 +5,7 @@ from base64 import b64encode
 from datetime import timedelta
 
 import pytest
+from flwr.proto.message_pb2 import PullObjectRequest
 from flwr.supercore.date import now
 from flwr.supercore.primitives import asymmetric
 
@@ -115,6 +116,18 @@ def test_strangers_are_told_so_and_named_once(requests):
     assert ask(requests, activate)[0] == 200
     assert requests.said[-1] == "client 0 joined"
     assert requests.joined == {PUBLIC[0]}
+
+
+def test_a_client_fetches_nothing_but_parts_of_questions_to_it(requests):
+    fetch, wanted = "/v1/fleet/pull-object", PullObjectRequest(object_id="a").SerializeToString()
+    assert ask(requests, fetch, [wanted]) == (200, b"")
+    requests.offered[PUBLIC[0]].add("a")
+    assert ask(requests, fetch, [wanted]) == (200, wanted), "passed on"
+    assert requests.fetched == {PUBLIC[0]: {"a"}, PUBLIC[1]: set()}
+    assert ask(requests, fetch, [wanted], c=1) == (200, b"")
+    assert ask(requests, fetch, [b"\xff" * 9]) == (200, b"")
+    requests.renew()
+    assert ask(requests, fetch, [wanted]) == (200, b"")
 
 
 def test_a_client_that_comes_and_goes_does_not_fill_the_log(requests):

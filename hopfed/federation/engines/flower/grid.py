@@ -108,6 +108,7 @@ class ServerGrid(InMemoryGrid):
     def _store(self, message: FlowerMessage) -> None:
         message.metadata.__dict__["_message_id"] = message.object_id
         objects, tree = get_all_nested_objects(message), get_object_tree(message)
+        self.requests.offered[self._keys[message.metadata.dst_node_id]] |= set(objects)
         session = self.state.start_session(self._id)
         bare = remove_content_from_message(message)
         stored, missing = self.state.store_message_and_object_tree(bare, tree, session)

@@ -3,7 +3,9 @@
 Flower's SuperLink serves several interfaces at one port, one of which starts programs. Only what
 clients need is let through here. Whoever asks is known before a byte of what they send is read: the
 signature stands in the headers. Then so many bytes in an exchange, at a rate, and not too many at a
-time: the link would otherwise keep in memory whatever anybody uploads.
+time: the link would otherwise keep in memory whatever anybody uploads. Nobody fetches anything but
+parts of questions to it: objects are named by digests of what is in them, so that whoever could
+fetch any would know whether a guess of what another client sent is right.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from flwr.common.constant import (
     TIMESTAMP_HEADER,
     TIMESTAMP_TOLERANCE,
 )
-from flwr.proto.message_pb2 import PullObjectRequest
+from flwr.proto.message_pb2 import PullObjectRequest, PullObjectResponse
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
 from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
+from flwr.supercore.protobuf.translation import PROTOBUF_MEDIA_TYPE
 
 from hopfed.errors import shown
 from hopfed.federation.engines.flower.connections import Connections
-from hopfed.federation.engines.flower.objects import OBJECTS
 from hopfed.federation.engines.flower.uploads import GONE, SMALL, RefusedError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
@@ -40,6 +42,7 @@ _UPLOAD, _ANSWER, _FETCH = "push-object", "push-messages", "pull-object"
 _WORDS = {"activate-node": "joined", "deactivate-node": "left"}
 _STEPS = {_UPLOAD, _ANSWER, _FETCH, "pull-messages", "confirm-message-received"}
 _STEPS |= {"send-node-heartbeat", *_WORDS}
+_NOTHING = PullObjectResponse().SerializeToString()  # as Flower says that there is no such object
 _NONE = {400, 500}  # how Flower, and what is before it, end a request with what is no answer
 _SENT = 1 << 16  # bytes of an answer that are handed on at a time, so that few wait in memory
 _TOLD = 300  # different lines about refusals; whoever is refused must not fill the log with them
@@ -73,7 +76,8 @@ class RequestFilter:
         self.connections = connections
         self.uploads = Uploads(self.connections.limits)
         self.refused: dict[bytes, str] = {}  # public key -> why its last answer was not taken
-        self.fetched: dict[bytes, set[str]] = {key: set() for key in clients}  # parts of questions
+        self.offered: dict[bytes, set[str]] = {key: set() for key in clients}  # parts of questions
+        self.fetched: dict[bytes, set[str]] = {key: set() for key in clients}  # those of them
         self.joined: set[bytes] = set()  # public keys of those who came in since somebody looked
         self._keys = {key: bytes_to_public_key(key) for key in clients}
         self._sent: Counter[bytes] = Counter()
@@ -86,7 +90,7 @@ class RequestFilter:
         self._sent.clear()
         self._answers.clear()
         self._moves.clear()
-        for names in self.fetched.values():
+        for names in (*self.offered.values(), *self.fetched.values()):
             names.clear()
         self.refused.clear()
 
@@ -132,6 +136,9 @@ class RequestFilter:
         try:
             length = self._length(key, step, headers)
             async with self.uploads.taken(key, length, receive) as body:
+                if step == _FETCH and _wanted(body) not in self.offered[key]:
+                    await _end(send, 200, PROTOBUF_MEDIA_TYPE, _NOTHING)
+                    return
                 answer = self._listened(send, step, (key, body), close)
                 await self.inner(scope, _replayed(body), answer)
         except RefusedError as refusal:
@@ -178,8 +185,8 @@ class RequestFilter:
                     self._moves[key] += 1
                 if step == "activate-node":
                     self.joined.add(key)
-                if step == _FETCH and len(self.fetched[key]) < OBJECTS:
-                    self.fetched[key].add(PullObjectRequest.FromString(body).object_id)
+                if step == _FETCH:
+                    self.fetched[key].add(_wanted(body))
             size = len(event.get("body", b""))
             try:
                 async with asyncio.timeout(limits.seconds + size / limits.rate):
@@ -230,10 +237,21 @@ def _parts(event: Any) -> Iterator[Any]:
         yield {**event, "body": body[start : start + _SENT], "more_body": more or rest}
 
 
-async def _end(send: Any, status: int) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+def _wanted(body: bytes) -> str:
+    """Name of the object that a request asks for, none where it is no such request."""
+    try:
+        name: str = PullObjectRequest.FromString(body).object_id
+    except Exception:  # whatever was sent
+        return ""
+    return name
+
+
+async def _end(
+    send: Any, status: int, media: str = "application/json", body: bytes = b"{}"
+) -> None:
+    headers = [(b"content-type", media.encode()), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"{}"})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _replayed(body: bytes) -> Any:
