@@ -23,6 +23,8 @@ from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
 from hopfed.kernels.place import place
 
+FILES = ("data", "table", "weights")  # settings that name files to read
+
 
 def dask_option(command: Any) -> Any:
     """Add the option that says where the workers of the engine `dask` are."""
@@ -190,11 +192,13 @@ def refuse_code(
             raise RunFileError(
                 f"{path}: names code to run, {name}; give {trust}the same --set if you know it"
             )
-    data = str(getattr(config, "data", ""))
-    if not re.fullmatch(r"\w*", data) and not _says(named, "data", data):
-        raise RunFileError(
-            f"{path}: names a file to read, {data}; give {trust}the same --set data="
-        )
+    for setting in FILES:
+        held = getattr(config, setting, "")
+        for file in (held,) if isinstance(held, str) else held:
+            if not re.fullmatch(r"\w*", file) and not _says(named, setting, file):
+                raise RunFileError(
+                    f"{path}: names a file to read, {file}; give {trust}the same --set {setting}="
+                )
     folder = getattr(config, "keep", "")
     if folder and not _says(named, "keep", folder):
         raise RunFileError(
@@ -203,7 +207,8 @@ def refuse_code(
 
 
 def _says(named: Iterable[tuple[str, str, str]], setting: str, value: str) -> bool:
-    return any(name.strip() == setting and text.strip() == value for name, _, text in named)
+    texts = [text.strip() for name, _, text in named if name.strip() == setting]
+    return any(value in (text, *text.split(",")) for text in texts)
 
 
 @contextmanager

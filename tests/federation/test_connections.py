@@ -8,9 +8,11 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest
 from flwr.proto.message_pb2 import PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node as FlowerNode
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
@@ -19,6 +21,7 @@ from members import CALLS, Answer
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.flower.connections import Connections, Limits, make_room
 from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
+from hopfed.federation.engines.flower.link import Objects
 from hopfed.federation.engines.flower.requests import PIECE
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 
@@ -307,3 +310,18 @@ def test_a_client_does_not_get_what_another_has_under_its_name(keys):
         assert hidden
         assert all(server._link.state.object_store.get(name) for name in hidden)
         assert not any(pulled(name) for name in hidden)
+
+
+def test_all_parts_of_an_answer_are_asked_for_whoever_sent_the_same():
+    """From what is asked for nobody knows whether another sent what it guessed."""
+    objects, guess = Objects(), Message(RecordDict({"w": ConfigRecord({"x": 1})}), 1, "query")
+    tree, parts = get_object_tree(guess), get_all_nested_objects(guess)
+    objects.verify = True
+    names = objects.preregister(1, tree)
+    assert set(names) == set(parts)
+    for name in names:
+        objects.put(name, parts[name].deflate())
+    assert objects.preregister(1, tree) == names
+    for name in names:
+        objects.put(name, parts[name].deflate())
+        assert objects.get(name)

@@ -111,8 +111,8 @@ class ServerGrid(InMemoryGrid):
         self.requests.offered[self._keys[message.metadata.dst_node_id]] |= set(objects)
         session = self.state.start_session(self._id)
         bare = remove_content_from_message(message)
-        stored, missing = self.state.store_message_and_object_tree(bare, tree, session)
-        for name in missing:
+        stored, names = self.state.store_message_and_object_tree(bare, tree, session)
+        for name in names:
             self.state.store_object(self._id, session, name, objects[name].deflate())
         if stored:
             self._asked[message.object_id] = message

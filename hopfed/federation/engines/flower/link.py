@@ -8,6 +8,7 @@ from typing import Any
 from flwr.common.constant import SUPERLINK_NODE_ID, Status
 from flwr.server.superlink.linkstate import LinkStateFactory
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.task_identity import TaskIdentity
@@ -53,11 +54,13 @@ class Objects(InMemoryObjectStore):
     """Flower's store, which registers the objects of a message as one, and only what a message has.
 
     Equal objects of several messages are kept once. Registered one by one, an object that another
-    message leaves behind at the same moment may be gone before its new owner is counted.
+    message leaves behind at the same moment may be gone before its new owner is counted. All are
+    asked for, also those that are here: a client that announces what it guesses of the answer of
+    another would otherwise know which guess is right.
     """
 
     def preregister(self, run_id: int, object_tree: Any) -> list[str]:
-        """Register the objects of a message; the names of those that are missing.
+        """Register the objects of a message; the names of all of them, for they are to be sent.
 
         Raises
         ------
@@ -65,8 +68,8 @@ class Objects(InMemoryObjectStore):
         """
         check_tree(object_tree)
         with self.lock_store:
-            names: list[str] = super().preregister(run_id, object_tree)
-            return names
+            super().preregister(run_id, object_tree)
+        return list(dict.fromkeys(part.object_id for part in iterate_object_tree(object_tree)))
 
     def delete(self, object_id: str) -> None:
         """Delete an object, and what is below it that nothing else names, however far below."""
