@@ -82,7 +82,7 @@ METHODS = {
     "fedssa": ("fedssa", ""),
     "fedral": ("fedral", ""),
     "fedkd": ("fedkd", "rounds={rounds}"),
-    "fedmrl": ("fedmrl", "nested=1"),  # as in the kept rows; the method's default is nested
+    "fedmrl": ("fedmrl", ""),
     "pfedes": ("pfedes", ""),
     "sohip": ("sohip", ""),
     "sohip not collective": ("sohip", "ablation=c"),
