@@ -35,7 +35,7 @@ The paper's 100 clients and 500 rounds need a GPU.
 In this setting of CIFAR-100 with 100 clients, a tenth of them a round, one author reports FedSSA at
 57.3% against 53.0% of training alone in arXiv:2312.09006 (Table 2), and at 47.4% against 53.6% in
 arXiv:2603.25614 (Table 1). ``--preset deciding`` asks what moves such numbers, at a size for one
-machine (CIFAR-100, ten classes and 300 images at each of 20 clients): initial weights, learning
+machine (CIFAR-100, ten classes and 200 images at each of 20 clients): initial weights, learning
 rate, augmentation, participation, and, as the column "best test round", a protocol that lets the
 test examples choose the round. It takes about two hours; it was not run yet. ``--preset
 clients100`` is the table of methods at the paper's size, without the sweeps.
@@ -211,11 +211,11 @@ PRESETS = {
         partition="classes:10",
         clients=20,
         models=CNNS,
-        examples=6000,
+        examples=4000,
         shares=(6.0, 1.0, 3.0),
-        rounds=24,
+        rounds=16,
         early=8,
-        every=2,
+        every=4,
         rate=0.5,
         sections=(TABLE, "initialisation", "learning rate", "augmentation", "participation"),
         rows=DECIDING,
