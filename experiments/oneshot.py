@@ -83,12 +83,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments import Record
 from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
 from hopfed.federation.contract import EVERYONE
-from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
@@ -345,6 +344,10 @@ RECORD = Record(
     minutes={"quick": 0.3, "default": 30, "paper": 120, "cifar10": 4},
 )
 
+run_round = _cells.play_quietly
+summarise = _cells.summarise
+tables = cell_tables.tables
+
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:
     """Accuracy (clients,) that a read-out of all with noise should have on test examples."""
@@ -358,18 +361,3 @@ def predicted(method: Any, state: FederationState) -> np.ndarray:
     tests = [method.bits_of(down, c, "test") for c in range(method.task.clients)]
     found = [method.private.predicted_accuracy(whole, ridge, len(members), *t) for t in tests]
     return np.array(found)
-
-
-def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
-    """Play a round; a read-out has nothing to do after the first."""
-    return _cells.play_quietly(config, seed, t, state, engine)
-
-
-def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means and deviations; gains are over the read-out of a client's own examples."""
-    return _cells.summarise(config, arrays)
-
-
-def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """The table of methods, and the sweeps."""
-    return cell_tables.tables(config, summary)
