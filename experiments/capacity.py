@@ -1,8 +1,8 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
 Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped
-with a given probability; recall is serial and without noise. Beside what is measured stand the
-laws (theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
+with a given probability; recall is serial and without noise. The results are compared with theory
+(theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
 memories): .138 of Amit, Gutfreund and Sompolinsky, the capacity of a dreaming memory, 1 of the
 projector, Gardner's law for the dense memory and the random energy model for the exponential one.
 The last two hold numbers of patterns that grow as N^2 and exp(N); they are measured at small N.
@@ -20,16 +20,16 @@ traits of animals; +- is a standard error; nothing was tuned):
   above .138, where theory has none left, a finite memory goes on returning some: half are lost at
   .1561 +- .0005, which is not .138;
 - that load falls with N: .174, .164, .156, .153 at N = 500, 1,000, 2,000, 4,000. A line in N^(-1/2)
-  ends at .1393 +- .0013 for N without end: .1379 of Amit, Gutfreund and Sompolinsky is within two
+  ends at .1393 +- .0013 for infinite N: .1379 of Amit, Gutfreund and Sompolinsky is within two
   standard errors of that. A longer series made for this (40 seeds at N = 500 to 2,000, ten, eight
   and four at 4,000, 8,000 and 16,000: .1725, .1646, .1561, .1518, .1486, .1453) ends at .1394 +-
   .0005 (chi^2 11 of 4 degrees of freedom); a line in N^(-2/3) at .1425 (41), and one in 1 / N does
-  not fit (185). The exponent of the correction, which nothing here tells beforehand, thus moves the
-  limit by .003. At a fixed load above capacity, 1.1 times it, the overlap falls with N, .90, .83,
+  not fit (185). So the exponent of the correction, which is not known beforehand, moves the limit
+  by .003. At a fixed load above capacity, 1.1 times it, the overlap falls with N, .90, .83,
   .76, .68, towards the .3 of a lost pattern; at .95 of it, and N = 4,000, it is .9823 +- .0044
   (.9862);
 - dreamed, t = 1: .9987 at .3 (theory .9988), .9947 +- .0004 at .36 (.9939), within .8 standard
-  errors below .9 of capacity. Nearer to it theory is met no more: at .95 the overlap is .9938 +-
+  errors below .9 of capacity. Nearer to it they depart from theory: at .95 the overlap is .9938 +-
   .0002 (.9924), and half are lost at .4553 for N = 2,000, in the limit at .4094 +- .0031, where
   theory, which is replica symmetric, has .387;
 - projector: every pattern is returned up to the largest load, .9;

@@ -53,6 +53,7 @@ WRONG = 0.05  # share of the observed sites of a stored pattern that are flipped
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
 STEPS = 60  # of expectation maximisation
 STARTS = 3
+LEAST = 10  # rows of a table, of which a tenth are not stored
 SMOOTH = 1.0  # rows of each value that a class is given beforehand
 
 
@@ -154,7 +155,9 @@ def _table(config: Config, seed: int) -> tuple[np.ndarray, tuple[np.ndarray, np.
     """Rows in random order, and the classes (means, shares) that they were drawn from, if any."""
     rng = stream(seed, "completion", "table")
     if config.table:
-        return rng.permutation(unpack(as_examples(read_numbers(config.table)))), None
+        rows = unpack(as_examples(read_numbers(config.table)))
+        require(len(rows) >= LEAST, "table", f"a file of at least {LEAST} rows", len(rows))
+        return rng.permutation(rows), None
     means = rng.uniform(-1, 1, (5, config.columns))
     shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
     chosen = means[rng.choice(5, config.rows, p=shares)]

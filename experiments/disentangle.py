@@ -30,7 +30,7 @@ Measured (default preset, seeds 100 to 108, three of them for the choice; P = 3 
   (.93 at K = 3): above it the layers leave the patterns. It takes .96 / .72 / .67 / .25 / 0 of the
   mixtures apart at K = 3 / 10 / 20 / 40 / 80, Hebb's couplings .97 / .51 / .24 / .01 / 0;
 - all 24 starts of a draw come apart in 10 of 20 draws at K = 3 (16 with 300 sweeps), in 2 to 4 at
-  K = 10, in none at K = 20: one draw of patterns is easier than the next;
+  K = 10, in none at K = 20, so the draws of patterns differ;
 - mixtures of L on L layers at K = 10: .93 / .88 / .37 / .11 / .02 are taken apart for L = 2 / 3 /
   4 / 5 / 7, from .4 of the largest repulsion on; without repulsion .18 / 0 / 0 / 0 / 0. Of the
   patterns .97 / .93 / .80 / .74 / .78 are found;

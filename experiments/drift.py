@@ -20,7 +20,8 @@ archetype that was ever detectable has m = 1.000 at the end. With a blended memo
 .993 under `structure`, and .996 +- .019 of them reach .99 under the entropy rule; w = 0 and w = 1
 hold half. Three of the blended variants have a false pattern in some round, as expected from 1,920
 counts each at a false-alarm rate of .001. With a separate memory there is none, because a pattern
-that no example resembles is dropped.
+that no example resembles is dropped. The shares that a server holds are 0 / .4 / .6 rounds late at
+w = 1 / the entropy rule / the separate memory, and .001 / .26 / .138 off (total variation).
 
 Run it with ``hopfed run drift --preset paper --workers 2 --out drift.h5``.
 """

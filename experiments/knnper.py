@@ -103,14 +103,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hopfed._lib.settings import require, with_settings
-from hopfed.experiments import Arrays, Record, Table
+from hopfed.experiments import Arrays, Record
 from hopfed.experiments.shared import cell_tables
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared import store_sizes as _sizes
 from hopfed.experiments.shared import stream as _stream
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading
 from hopfed.experiments.shared.store_sizes import WEIGHTS
-from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
 BY_ALPHA, BY_METHOD = "capacity by heterogeneity", "capacity by method"
@@ -382,9 +381,8 @@ RECORD = Record(
 )
 
 
-def run_round(config: Config, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
-    """Play a round; warnings about clients with fewer than k examples are suppressed."""
-    return _cells.play_quietly(config, seed, t, state, engine)
+run_round = _cells.play_quietly
+tables = cell_tables.tables
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -393,8 +391,3 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if WEIGHTS not in config.sections or READ not in {c.key for c in _cells.cells_of(config)}:
         return summary
     return summary | _sizes.summarise(config, arrays, READ)
-
-
-def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
-    """The table of methods, and the sweeps."""
-    return cell_tables.tables(config, summary)

@@ -51,7 +51,7 @@ class Config:
     ----------
     data : folder with more tables; "" for scikit-learn's own alone.
     names : tables to take; () for all.
-    methods : the others, by name (`experiments.shared.rivals.METHODS`).
+    methods : the others, by name (`hopfed.experiments.shared.baselines.METHODS`).
     owners : over how many the rows are dealt a second time.
     held_out, masked : share of the rows, and of their entries.
     most : number of classes that the others' search does not pass.

@@ -15,7 +15,8 @@ COLOURS = colormaps["tab10"].colors  # type: ignore[attr-defined]  # labels take
 
 def draw(figure: SubFigure, planes: Sequence[tuple[str, np.ndarray]], groups: str) -> None:
     """Draw a panel for each plane; colours are labels, marks are `groups`."""
-    for axes, (row, plane) in zip(figure.subplots(1, len(planes)), planes, strict=True):
+    row_of_axes = figure.subplots(1, len(planes), squeeze=False)[0]
+    for axes, (row, plane) in zip(row_of_axes, planes, strict=True):
         for points, mark in zip(plane, MARKS, strict=False):
             x, y, label = points[points[:, 2] > 0].T.astype(int)
             colours = [_colour(k) for k in label]

@@ -83,9 +83,11 @@ def _by_temperature(axes: Axes, run: Run, c: int, k: int) -> None:
 
 def _by_layers(axes: Axes, run: Run) -> None:
     """Layers and repulsion, at the best temperature."""
-    layers = [L for L in run.config["layers"] if L > 1]
-    rows = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)[-len(layers) :]
-    _map(axes, rows, layers, LAYER_PARTS)
+    layers = np.array(run.config["layers"])
+    several = layers > 1
+    if several.any():
+        rows = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)
+        _map(axes, rows[several], layers[several], LAYER_PARTS)
     axes.set(xlabel="layers, parts of the mixture", ylabel=r"$\lambda$, part of the largest")
     axes.set_title("quadratic, K = 10")
 

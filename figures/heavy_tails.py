@@ -48,7 +48,7 @@ def _spectrum(axes: Axes, run: Run, k: int) -> None:
     axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue")
     nu, q = run.config["degrees"][heaviest], run.config["ratios"][-1]
     axes.set_title(name)
-    text = rf"$\nu$ = {nu:g}, q = {q:g}" + f"\n{n_detected} counted"
+    text = rf"$\nu$ = {_degree(nu)}, q = {q:g}" + f"\n{n_detected} counted"
     axes.text(0.97, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=7)
 
 
@@ -63,5 +63,10 @@ def _over_degrees(axes: Axes, run: Run, values: np.ndarray) -> None:
             shift = 0.08 * (j - (len(ratios) - 1) / 2)
             style |= {"mfc": "none", "elinewidth": 0.7, "label": f"{name}, q = {q:g}"}
             axes.errorbar(place + shift, mean, sd, **style)
-    labels = ["$\\infty$" if nu == "inf" else f"{nu:g}" for nu in degrees]
+    labels = [_degree(nu) for nu in degrees]
     axes.set(xlabel=r"degrees of freedom $\nu$", xticks=place, xticklabels=labels)
+
+
+def _degree(nu: float | str) -> str:
+    """Degrees of freedom as text; a run's config names the infinite ones "inf"."""
+    return r"$\infty$" if nu == "inf" else f"{nu:g}"

@@ -71,7 +71,7 @@ def _calibration(axes: Axes, run: Run, styles: Styles) -> None:
             if n := int(inside.sum()):
                 p = seen[inside].mean()
                 points.append((distance[inside].mean(), p, np.sqrt(p * (1 - p) / n)))
-        at, part, error = np.array(points).T
+        at, part, error = np.reshape(points, (-1, 3)).T
         label = "with late clients" if late else "all in time"
         axes.errorbar(at, part, error, color=colour, fmt=marker, lw=0.8, label=label)
     axes.set(

@@ -10,7 +10,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import new_figure
+from hopfed.figures import literal, new_figure
 
 PARTS = ("training", "validation", "test")
 COLOURS = ("C0", "C4", "C1")
@@ -49,7 +49,7 @@ def draw(partition: Any) -> Figure:
     else:
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.colorbar(mesh, ax=below, label="examples", pad=0.01)
-    data = partition.dataset.name
+    data = literal(partition.dataset.name)
     unused = f", {partition.unused:,} unused" if partition.unused else ""
     above.set_title(f"{data}, {partition.scheme}, {len(counts)} clients{unused}", loc="left")
     return figure
@@ -68,6 +68,6 @@ def _sizes(axes: Axes, sizes: np.ndarray) -> None:
 
 
 def _word(name: str) -> str:
-    """Return a class name for an axis: visible, and not too long."""
+    """Return a name for an axis: visible, and not too long."""
     name = {" ": "space", "\n": "line break"}.get(name, name)
-    return name if len(name) <= 18 else name[:17] + "…"
+    return literal(name if len(name) <= 18 else name[:17] + "…")

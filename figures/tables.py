@@ -11,13 +11,14 @@ from hopfed.runs import Run
 
 COLOURS = ("C0", "C2", "0.6", "C1", "C3", "C4", "C5")
 MARKS = ("o", "D", "|", "s", "v", "^", "x")
+REFERENCES = ("stepmix", "one class")  # the first that was run is what likelihoods are compared to
 
 
 def draw(run: Run) -> Figure:
     """Real tables from top to bottom, methods as marks; bars are standard errors over the seeds."""
     names = np.array(run.summary["tables"])
     methods = ["hopfed", f"hopfed, {run.config['owners']} owners", *run.config["methods"]]
-    reference = methods.index("stepmix") if "stepmix" in methods else methods.index("one class")
+    reference = methods.index(next((m for m in REFERENCES if m in methods), "hopfed"))
     gains = run.arrays["likelihood"] - run.arrays["likelihood"][..., reference, None]
     order = np.argsort(gains[..., 0].mean(axis=0))
     figure = new_figure(180, 30 + 5 * len(names))

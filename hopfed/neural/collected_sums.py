@@ -1,10 +1,10 @@
-"""What a server keeps of a Hebbian read-out, in a file: clients may come later, and leave.
+"""File of the sums of a Hebbian read-out at a server, to which clients are added and removed.
 
-The file holds the sums of all, and what each client gave. A client that leaves is subtracted, and
-what it gave is deleted: the file is then, to the byte, the one of a server that this client never
-answered. That takes bits that do not depend on the clients (``bits=public``); with pooled bits
-filters and thresholds still bear the mark of who left, and `Collected.exact` says so. Copies that
-others made, and read-outs that clients computed before, are out of the server's reach.
+The file holds the sums of all clients, and what each one gave. When a client leaves, its sums are
+subtracted and deleted; the file then has the same bytes as if the client had never answered. This
+requires bits that do not depend on the clients (``bits=public``); with pooled bits the filters and
+thresholds still depend on the client that left, see `Collected.exact`. The server cannot remove
+copies that others made, nor read-outs that clients computed before.
 """
 
 from __future__ import annotations

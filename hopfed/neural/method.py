@@ -109,7 +109,7 @@ class NeuralMethod(ABC):
 
     def start_params_at(self, call: Call) -> Params:
         """Parameters that a client trains from, for a method where they depend on the round."""
-        return self.start_params(call.state, call.down, _client(call))
+        return self.start_params(call.state, call.down, client_of(call.context))
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """Further tensors that the client's objective uses."""
@@ -134,7 +134,7 @@ class NeuralMethod(ABC):
 
     def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
         """As `finish`, for a method where the result also depends on `down` or on the round."""
-        return self.finish(call.state, params, _client(call))
+        return self.finish(call.state, params, client_of(call.context))
 
     @abstractmethod
     def answer(
@@ -177,7 +177,17 @@ class NeuralMethod(ABC):
         return {}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round."""
+        """State of the server before the first round; networks that do not fit are refused here.
+
+        Raises
+        ------
+        ArgumentError : a network cannot be made for the data, or does not take images of
+            their shape.
+        """
+        first = {name: client for client, name in reversed(list(enumerate(self.loaded.names)))}
+        for client in first.values():
+            self.net(client)
+            self.loaded.check_shape(client)
         return {}
 
     def client_step(
@@ -207,7 +217,7 @@ class NeuralMethod(ABC):
                 job.begin(phase, number)
             ours = {i: job for i, job in jobs.items() if job.trained()}
             for i, job in ours.items():
-                each = self._flops(job, _client(calls[i]), number)
+                each = self._flops(job, client_of(calls[i].context), number)
                 flops[i] += each * len(job.rows) * phase.epochs
             settings = replace(training, epochs=phase.epochs)
             augment = self.loaded.augment if phase.augment else None
@@ -232,7 +242,7 @@ class NeuralMethod(ABC):
         return state, down, {}
 
     def _job(self, call: Call) -> Job:
-        c = _client(call)
+        c = client_of(call.context)
         context = call.context
         return Job(
             self.net(c),
@@ -255,11 +265,11 @@ class NeuralMethod(ABC):
 
     def _pass_flops(self, call: Call, job: Job) -> float:
         """FLOPs of one forward pass over the client's examples."""
-        return len(job.rows) * forward_flops(self.task, self.loaded.names[_client(call)])
+        return len(job.rows) * forward_flops(self.task, self.loaded.names[client_of(call.context)])
 
     def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
         state, message = self.finish_at(call, job.params)
-        flops += self.reading_flops(_client(call))
+        flops += self.reading_flops(client_of(call.context))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
 
 
@@ -271,10 +281,11 @@ def _net(method: NeuralMethod, architecture: str) -> nn.Module:
     return method.wrap(method.loaded.templates[architecture]).to(method.loaded.tensors.device)
 
 
-def _client(call: Call) -> int:
-    if call.context.client is None:
+def client_of(context: Context) -> int:
+    """Return the client of a client step."""
+    if context.client is None:
         raise ValueError("the context of a client step names no client")
-    return call.context.client
+    return context.client
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:

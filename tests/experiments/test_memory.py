@@ -159,3 +159,10 @@ def test_bad_settings_name_themselves(experiment, bad, argument):
     with pytest.raises(ArgumentError) as error:
         experiment.Config(**bad)
     assert error.value.argument == argument
+
+
+def test_a_table_of_a_few_rows_is_refused(tmp_path):
+    np.savez(tmp_path / "few.npz", np.ones((9, 20), np.int8))
+    config = replace(SMALL[completion], table=str(tmp_path / "few.npz"))
+    with pytest.raises(ArgumentError, match="table must be a file of at least 10 rows, got 9"):
+        completion.run(config, 0)

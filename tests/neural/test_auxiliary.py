@@ -200,7 +200,7 @@ def test_model_and_extractor_are_trained_in_turn():
 
 
 def test_running_statistics_are_those_of_plain_images():
-    task = TaskSpec(models=("mobilenet-v2",), clients=2, examples=60, norm="batch", seed=3)
+    task = TaskSpec(models=("mobilenet-v2",), clients=1, examples=30, norm="batch", seed=3)
     training = Training(lr=0.0001, way="sequential", batch=64)
     method = make(PFedES, {"mu": 0.5}, task, training)
     alone = play(Standalone(task, training), 1).state.clients[0]

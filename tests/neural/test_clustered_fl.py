@@ -120,6 +120,17 @@ def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
         torch.testing.assert_close(tensor, base[name] + 0.2)
 
 
+def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
+    method = made(ClusteredFL)
+    state, *_ = method.server_step(
+        {}, sent(method, {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}), Context(0, 0, 0)
+    )
+    late = sent(method, {3: 0.1})
+    state, down, _ = method.server_step(state, late, Context(0, 1, 0, None, {3: 1}))
+    assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
+    assert 3 not in down  # so that it gets all models, and chooses
+
+
 @pytest.mark.parametrize(
     ("moves", "ages"),
     [

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
 import pretend  # noqa: E402
+from helpers import rest_slow  # noqa: E402
 
 from hopfed.errors import ArgumentError, BackendError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
@@ -23,7 +24,8 @@ from hopfed.neural.training.places import CPU, moved  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
-FAST = ("fedavg", "fedproto", "knn-per", "sohip", "fedh2l", "fedssa")
+# Networks of the methods that the fast tests play; all others, and these with LeNet, are slow.
+FAST = {"fedavg": "lenet"} | dict.fromkeys(("fedproto", "knn-per", "sohip", "fedh2l"), "mlp:16")
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 
@@ -51,11 +53,11 @@ def play(config):
     return found
 
 
-def check(monkeypatch, name, way):
+def check(monkeypatch, name, way, model="lenet"):
     """Nothing is mixed, results are those of the CPU, and waits do not grow with the epochs."""
     waits = []
     for epochs in (1, 3):
-        config = settings(name, way=way, epochs=epochs, device="cuda:0")
+        config = settings(name, models=(model,), way=way, epochs=epochs, device="cuda:0")
         if name in ("fedh2l", "fedmd"):  # whose rounds are steps
             own = replace(config, options=f"steps={epochs}", epochs=1)
             config = config if name == "fedmd" else own
@@ -64,22 +66,22 @@ def check(monkeypatch, name, way):
             counts.pop("to device")
             waits.append(dict(counts))
         task_of.cache_clear()
-        here = play(replace(config, device="cpu"))
-        for (loss, test), (loss_here, test_here) in zip(there, here, strict=True):
-            np.testing.assert_allclose(loss, loss_here, rtol=2e-3)
-            np.testing.assert_allclose(test, test_here, atol=0.2)  # of ten examples
+    here = play(replace(config, device="cpu"))
+    for (loss, test), (loss_here, test_here) in zip(there, here, strict=True):
+        np.testing.assert_allclose(loss, loss_here, rtol=2e-3)
+        np.testing.assert_allclose(test, test_here, atol=0.2)  # of ten examples
     assert all(count <= waits[0].get(what, 0) for what, count in waits[1].items()), waits
 
 
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", FAST)
 def test_a_method_on_a_device(monkeypatch, name, way):
-    check(monkeypatch, name, way)
+    check(monkeypatch, name, way, FAST[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", [n for n in METHODS if n not in FAST])
+@pytest.mark.parametrize("name", [n for n in METHODS if n != "fedavg"])
 def test_any_method_on_a_device(monkeypatch, name, way):
     check(monkeypatch, name, way)
 
@@ -88,7 +90,8 @@ def test_any_method_on_a_device(monkeypatch, name, way):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "amsgrad"])
 def test_every_optimizer_keeps_its_state_on_the_way(monkeypatch, optimizer, way):
     # FedMD's optimizers go on from round to round.
-    config = settings("agg", way=way, optimizer=optimizer, lr=0.003, clip=1.0, augment=True)
+    own = {"optimizer": optimizer, "lr": 0.003, "clip": 1.0, "augment": True}
+    config = settings("agg", models=("mlp:16",), way=way, **own)
     with pretend.device(monkeypatch) as counts:
         there = play(replace(config, device="cuda:0"))
         assert not any(name.startswith("read") for name in counts), counts
@@ -150,7 +153,7 @@ def test_a_device_that_is_not_there_is_one_line():
         task_of(TaskSpec(clients=2, examples=100, device="cuda:0"))
 
 
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
+@pytest.mark.parametrize("way", rest_slow(["sequential", "stacked"], 1))
 def test_compiled_losses_are_the_same(way):
     config = settings("fedprox", way=way, models=("mlp:16",))
     plain, compiled = play(config), play(replace(config, compile="eager"))

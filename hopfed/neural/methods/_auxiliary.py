@@ -77,7 +77,7 @@ class Proxied(Auxiliary):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair of models."""
-        return Pair(model, self.loaded.build(self.proxy))
+        return Pair(model, self.loaded.build(self.proxy, "proxy"))
 
 
 def _is_shared(name: str) -> bool:

@@ -1,9 +1,10 @@
-"""What methods on bits have in common: agreeing on filters and thresholds, and the bits.
+"""Base of the methods on bits: clients agree on filters and thresholds, from which bits follow.
 
-That takes two exchanges: moments of patches, from which filters follow, and sums of features, whose
-means are thresholds. With `candidates` there are two more: operator and class sums of the first
-few filters, from which the server makes a read-out, and sums of all candidates' bits times what it
-leaves of the labels, from which the server chooses (`hopfed.neural.readouts.selection`).
+This takes two exchanges: moments of patches, from which the server draws filters, and sums of
+features, whose means are the thresholds. With `candidates` there are two more: the operator and
+class sums of the first few filters, from which the server makes a read-out, and the sums of all
+candidates' bits times its residuals, by which the server chooses filters
+(`hopfed.neural.readouts.selection`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SUMS = Recent(1 << 24, nbytes)  # the same, without thresholds and part -> sums
 
 @dataclass(frozen=True)
 class OnBits(ClosedForm):
-    """Base of methods on bits of fixed features; training is of no account to them.
+    """Base of methods on bits of fixed features; settings of training have no effect on them.
 
     Attributes
     ----------
@@ -47,13 +48,13 @@ class OnBits(ClosedForm):
         its initial weights or those that the task names, one bit for each of its features.
     filters : random filters of patches; each gives two features for each field.
     patch : side of a patch, in pixels.
-    fields : responses are averaged over so many fields in each direction.
+    fields : number of fields in each direction over which responses are averaged.
     bits : "pooled", filters and thresholds follow from sums over the clients' images, in two
         exchanges; "public", from the seed alone.
     mirror : whether an image and its mirror image, left for right, are two examples to learn from,
         and the mean of their bits is read. For photographs; not for digits or letters.
-    candidates : above 0, so many filters are drawn, and `filters` of them are chosen by what a
-        first read-out leaves unexplained, in two exchanges more.
+    candidates : if above 0, this many filters are drawn, and `filters` of them are chosen by the
+        residuals of a first read-out, in two further exchanges.
     """
 
     filters: int = 64
@@ -114,7 +115,7 @@ class OnBits(ClosedForm):
         require(data.is_images or not self.mirror, "mirror", "false but for images", data.name)
         return {}
 
-    # Agreeing on bits: what is asked, what it looks like, and what the server makes of it.
+    # Agreeing on bits: when clients are asked, what they send, and what the server computes.
 
     def _agrees(self, down: Message, exchange: int) -> bool:
         """Whether clients are asked in an exchange, to agree on bits."""
@@ -284,18 +285,19 @@ class OnBits(ClosedForm):
         p = self.patches
         return 2.0 * n * _positions(p) * p.length * filters
 
-    def _agreeing_flops(self, n: int) -> tuple[float, ...]:
-        """Of the exchanges in which clients agree, n examples."""
-        patches = self.encoder == "patches"
-        moments = (
-            2.0 * n * _positions(self.patches) / 9 * self.patches.length**2 if patches else 0.0
-        )
+    def _agreeing_flops(self, images: int) -> tuple[float, ...]:
+        """Of the exchanges in which clients agree; mirror images count from the third on."""
+        moments = 0.0
+        if self.encoder == "patches":
+            p = self.patches
+            moments = 2.0 * images * _positions(p) / 9 * p.length**2
         if not self.candidates:
-            return moments, self._features_flops(n, self.filters)
-        features, C = self._features_flops(n, self.candidates), self.loaded.classes
+            return moments, self._features_flops(images, self.filters)
+        n, C = images * (1 + self.mirror), self.loaded.classes
         D, length = self._first_encoding.n_sites, self.selection.length
         first = self._features_flops(n, self.selection.first) + n * D * (D + 2.0 * C)
-        return moments, features, first, features + 2.0 * n * C * (D + length)
+        residuals = self._features_flops(n, self.candidates) + 2.0 * n * C * (D + length)
+        return moments, self._features_flops(images, self.candidates), first, residuals
 
 
 def _positions(patches: Patches) -> int:

@@ -1,4 +1,4 @@
-"""What methods have in common that train nothing: their models follow from sums in closed form."""
+"""Base of methods that train nothing: their models follow from sums in closed form."""
 
 from __future__ import annotations
 

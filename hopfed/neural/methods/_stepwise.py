@@ -15,7 +15,7 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.messages import Message
-from hopfed.neural.method import pack, unpack
+from hopfed.neural.method import client_of, pack, unpack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.public import SeedSet, draw, seed_set
 from hopfed.neural.training.cost import forward_flops
@@ -157,10 +157,3 @@ class Consulting(Stepwise):
         flops += images * forward_flops(self.task, self.loaded.names[client])
         state = self.kept(job) | self.remembers(call, job) | {"flops": np.asarray(flops)}
         return Outcome(state, message, {"flops": flops, **self.reports(call, job)})
-
-
-def client_of(context: Context) -> int:
-    """Return the client of a client step."""
-    if context.client is None:
-        raise ValueError("the context of a client step names no client")
-    return context.client

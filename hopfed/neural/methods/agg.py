@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from hopfed._lib.settings import require
 from hopfed.federation.engines import Call
-from hopfed.neural.methods._stepwise import Stepwise, client_of
+from hopfed.neural.method import client_of
+from hopfed.neural.methods._stepwise import Stepwise
 from hopfed.neural.training.training import Plan
 
 

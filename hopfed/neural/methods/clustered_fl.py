@@ -116,9 +116,8 @@ class ClusteredFL(FedAvg):
         models, cluster_of = self._server(state)
         for k in range(len(models)):
             heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
-            for c in heard:
-                cluster_of[c] = k
             timely = [c for c in heard if c not in context.ages]
+            cluster_of[timely] = k  # a late message may name a cluster that was split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
             if part is None:
                 models[k] = self._mean(heard) or models[k]

@@ -20,8 +20,8 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.gradients import inner, pcgrad, project
-from hopfed.neural.method import pack, unpack
-from hopfed.neural.methods._stepwise import Consulting, client_of
+from hopfed.neural.method import client_of, pack, unpack
+from hopfed.neural.methods._stepwise import Consulting
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Direct, Forward, Job, Phase, Plan
 

@@ -111,7 +111,7 @@ class FedKD(Proxied):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair and the map between their features."""
-        return Matched(model, self.loaded.build(self.proxy))
+        return Matched(model, self.loaded.build(self.proxy, "proxy"))
 
     def objective(
         self,

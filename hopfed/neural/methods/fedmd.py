@@ -15,7 +15,8 @@ from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.methods._stepwise import Consulting, client_of
+from hopfed.neural.method import client_of
+from hopfed.neural.methods._stepwise import Consulting
 from hopfed.neural.training.losses import masked_mean
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Phase, Plan

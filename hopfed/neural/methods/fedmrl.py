@@ -105,7 +105,7 @@ class FedMRL(Proxied):
 
     def wrap(self, model: Model) -> nn.Module:
         """Both models and the projector."""
-        small = self.loaded.build(self.proxy)
+        small = self.loaded.build(self.proxy, "proxy")
         with drawing(self.task.seed, "matryoshka"):
             head = nn.Linear(self._width(), self.loaded.classes)
             return Matryoshka(model, Model(small.features, head, small.feature_dim))

@@ -81,7 +81,7 @@ class FedProto(Standalone):
 
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
-        del seed
+        super().server_start(seed)
         return as_rows({}, self.loaded.feature_dim)
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002

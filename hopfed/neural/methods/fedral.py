@@ -102,7 +102,7 @@ class FedRAL(Auxiliary):
 
     def server_start(self, seed: int) -> State:
         """The identity; an entry keeps its value until a client sends it."""
-        del seed
+        super().server_start(seed)
         return {"model/weight": np.eye(self.loaded.feature_dim, dtype=np.float32)}
 
     def wrap(self, model: Model) -> nn.Module:

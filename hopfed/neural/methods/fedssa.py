@@ -144,8 +144,9 @@ class FedSSA(Standalone):
         count = int(self._sent(self.seen(context.client)).sum())
         return {"rows": Field((count, self.loaded.model(0).head.in_features + 1), "f")}
 
-    def server_start(self, seed: int) -> State:  # noqa: ARG002
+    def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""
+        super().server_start(seed)
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
         width = self.loaded.model(0).head.in_features + 1
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}

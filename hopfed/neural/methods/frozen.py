@@ -108,7 +108,7 @@ class Frozen(Hebbian):
         if not self._known(down):
             return Readout.none(self.loaded.classes)
         own = self.choose == "own"
-        best = self._told(state, down, client).argmax() if own else down["choice"]
+        best = self._kept_likelihoods(state, down, client).argmax() if own else down["choice"]
         setting = self.choices()[int(best)]
         return Reader(self._bits(down), self._reader(down, client)(setting))
 

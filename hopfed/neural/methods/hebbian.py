@@ -1,9 +1,9 @@
 """Hebbian read-out: bits of images, one operator of a client, and a read-out in closed form.
 
-Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". That ridge
-regression over clients is a sum is known (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR
-2025). One bit for each feature, filters and thresholds that are sums too, and the mixture with the
-client's own are of this project.
+Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". It is known that ridge
+regression over clients needs only sums (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025).
+New here are one bit for each feature, filters and thresholds that are computed from sums too, and
+the mixture with the client's own sums.
 
 No gradient is computed, and one round is enough. It has four exchanges:
 
@@ -13,8 +13,8 @@ No gradient is computed, and one round is enough. It has four exchanges:
    `hopfed.neural.methods._bits`);
 3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
 4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
-   setting with the highest sum comes down. Each example counts alike: in a mean over clients one
-   with three examples decides.
+   setting with the highest sum comes down. Likelihoods are summed over examples, because in a mean
+   over clients one with three examples would count as much as one with a thousand.
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
@@ -22,10 +22,10 @@ settings of the grid; rho may come from the spectrum instead (`hopfed.neural.rea
 With ``pooling=resembling`` the server gives each client sums of its own, in which others count as
 much as their class means resemble the client's (`hopfed.neural.readouts.resemblance`).
 
-With ``bits=public`` there is nothing to agree on, and with ``choose=own`` every client chooses for
-itself: the third exchange is all that leaves a client. Then who leaves is forgotten to the bit
-(`hopfed.neural.readouts.contributions`), and noise on that one message is all that privacy asks for
-(`hopfed.neural.readouts.private_sums`).
+With ``bits=public`` filters and thresholds follow from the seed, and with ``choose=own`` every
+client chooses its settings alone, so a client sends only the message of the third exchange. Then a
+client that leaves can be forgotten to the bit (`hopfed.neural.readouts.contributions`), and noise
+on this one message makes the method private (`hopfed.neural.readouts.private_sums`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _FOUND = Recent(1 << 10, lambda _: 1)
 
 @dataclass(frozen=True)
 class Hebbian(OnBits):
-    """The Hebbian read-out; settings of training are of no account.
+    """The Hebbian read-out; settings of training have no effect.
 
     Attributes
     ----------
@@ -91,21 +91,21 @@ class Hebbian(OnBits):
         on.
     ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
     rank : "all" directions of the operator, or those that "marchenko-pastur" or "tracy-widom"
-        tell from noise.
-    choose : "all", one setting for the federation; "own", each client mixes those that its own
-        validation examples find likely, and nothing of these leaves it.
+        distinguishes from noise.
+    choose : "all", one setting for the federation; "own", each client mixes the settings that are
+        likely on its own validation examples, and sends nothing about them.
     form : how an operator travels, see `hopfed.hopfield.encoding`: exact "counts", the `width`
         leading "factors", or a "sketch" of `width` columns.
     keep : whether the server keeps what each client gave, so that one can be forgotten.
     pooling : "equal", all examples count alike; "resembling", those of clients with other class
-        means count less. For that the server must see what each client gives.
-    epsilon, delta : with epsilon above 0 counts have noise that makes them (epsilon, delta)-private
-        for each example, drawn from the seed of the run: a simulation of what clients would do.
+        means count less. For this the server must see the sums of each client.
+    epsilon, delta : with epsilon above 0 counts get noise that makes them (epsilon, delta)-private
+        for each example. It is drawn from the seed of the run, so this is a simulation.
 
     Raises
     ------
-    ArgumentError : the data are no images, a patch is larger than they are, a setting is out of
-        its range, or two do not go together.
+    ArgumentError : the data are not images, a patch is larger than they are, a setting is out of
+        its range, or two settings exclude each other.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class Hebbian(OnBits):
 
     @property
     def exchanges(self) -> int:  # type: ignore[override]
-        """Those that agree on bits, one of sums, and one of likelihoods."""
+        """Number of exchanges: those that agree on bits, one of sums, one of likelihoods."""
         return self.agreeing + 2
 
     def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
@@ -197,7 +197,7 @@ class Hebbian(OnBits):
         return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
 
     def _asked(self, down: Message, context: Context) -> bool:
-        """Whether this exchange is of use: who is in the sums has no more to say."""
+        """Whether the client must answer; one that is in the sums already need not."""
         if context.exchange == self.agreeing:
             inside = context.client in np.asarray(down.get("members", ()))
             return self._agreed(down) and not inside
@@ -240,7 +240,7 @@ class Hebbian(OnBits):
             return self.private.spec
         return self._sums_spec(self._encoding)
 
-    # What the server makes of it.
+    # What the server computes.
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
@@ -268,7 +268,7 @@ class Hebbian(OnBits):
         return state, {EVERYONE: down} | {c: down | sums for c, sums in own.items()}, {}
 
     def _down(self, state: State) -> Message:
-        """What clients see of the server's state: factors of all are brought to `width` again."""
+        """What clients see of the server's state; pooled factors are cut to `width` again."""
         down = broadcast(state)
         if "vectors" in down:
             n, vectors = float(down["examples"]), down["vectors"]
@@ -276,7 +276,7 @@ class Hebbian(OnBits):
             down["values"], down["vectors"] = leading_factors(pooled, self.width)
         return down
 
-    # What a client makes of the server's answer.
+    # What a client computes from the server's answer.
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it.
@@ -285,7 +285,6 @@ class Hebbian(OnBits):
         """
         if not self._known(down):
             return Readout.none(self.loaded.classes)
-        told = self._told(state, down, client) if self.choose == "own" else np.zeros(0)
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
         shift, bits = own.log_prior() - pooled.log_prior(), self._bits(down)
 
@@ -296,7 +295,7 @@ class Hebbian(OnBits):
 
         if self.choose == "all":
             return made(int(down["choice"]))
-        shares = softmax(told)
+        shares = softmax(self._kept_likelihoods(state, down, client))
         likely = np.flatnonzero(shares >= LIKELY * shares.max())
         return Mixture(tuple(made(int(k)) for k in likely), shares[likely] / shares[likely].sum())
 
@@ -304,8 +303,8 @@ class Hebbian(OnBits):
         """Whether a client has all that it classifies with."""
         return "by_class" in down and (self.choose == "own" or "choice" in down)
 
-    def _told(self, state: State, down: Message, client: int) -> np.ndarray:
-        """Log-likelihoods of the client's validation examples, which are kept."""
+    def _kept_likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
+        """As `_likelihoods`, computed once for each message down."""
         key = self, "likelihoods", _of_sums(down), client
         found: np.ndarray = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
         return found
@@ -340,9 +339,10 @@ class Hebbian(OnBits):
         return found
 
     def _floor(self, down: Message, examples: float) -> float:
-        """By how much ridges grow, so that noise on the operator changes a read-out but little.
+        """Factor on ridges, so that noise on the operator changes a read-out little.
 
-        The radius of the noise's spectrum: there `PrivateSums.predicted_accuracy` is near its best.
+        It is 1 plus the radius of the noise's spectrum, per example, where
+        `PrivateSums.predicted_accuracy` is near its maximum.
         """
         if not self.epsilon:
             return 1.0
@@ -351,7 +351,7 @@ class Hebbian(OnBits):
     @property
     def _ridges(self) -> tuple[float, ...]:
         if self.epsilon:
-            return (1.0,)  # times the noise: less is too little, and more costs, see `_floor`
+            return (1.0,)  # times `_floor`, which follows from the noise
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
@@ -361,31 +361,32 @@ class Hebbian(OnBits):
 
     @property
     def private(self) -> PrivateSums:
-        """What adds the noise, where epsilon is above 0."""
+        """The noise of the sums, where epsilon is above 0."""
         return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def pooled_sums(self, down: Message) -> Sums:
-        """Sums of all members, as the server tells them."""
+        """Sums of all members, as the server sends them."""
         if self.epsilon:
             return self.private.read(down)
         return self._read_sums(down, self._encoding)
 
     def own_sums(self, state: State, down: Message, client: int) -> Sums:
-        """Sums of the client's own examples, which it has though it never took part."""
+        """Sums of the client's own examples, also if it never took part."""
         message = state if "examples" in state else self._operator(down, client)
         return self._read_sums(message, self._encoding)
 
     def _flops_of(self, exchange: int, client: int) -> float:
-        """Multiplications and additions of a step, by its products."""
-        n = len(self.loaded.split.train[client]) * (1 + self.mirror)
+        """Multiplications and additions of a step; only products of matrices are counted."""
+        images = len(self.loaded.split.train[client])
+        n = images * (1 + self.mirror)
         D, C = self.n_bits, self.loaded.classes
         sums = self._features_flops(n, self.filters) + n * D * (D + 2.0 * C)
-        return (*self._agreeing_flops(n), sums, self._choosing_flops(client))[exchange]
+        return (*self._agreeing_flops(images), sums, self._choosing_flops(client))[exchange]
 
     def _choosing_flops(self, client: int) -> float:  # noqa: ARG002
         return len({choice.own for choice in self.choices()}) * 10.0 * self.n_bits**3
 
 
 def _of_sums(down: Message) -> bytes:
-    """Name of the sums of a message down, whatever else it says."""
+    """Digest of a message down without the setting that it names."""
     return digest({name: array for name, array in down.items() if name != "choice"})

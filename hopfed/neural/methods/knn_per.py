@@ -304,6 +304,5 @@ class KNNPer(FedAvg):
         keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
         if len(keys) == 1:
             return 0.5
-        weight, bias = (extractor.params[f"head.{n}"].cpu().numpy() for n in ("weight", "bias"))
         p = memory(keys, own=np.arange(len(keys)))  # type: ignore[call-arg]
-        return choose_weight(keys @ weight.T + bias, p, labels, self.mixing)
+        return choose_weight(extractor.head(keys), p, labels, self.mixing)

@@ -1,9 +1,9 @@
-"""Sums of clients as a server keeps them: who is in them, and what each one gave.
+"""Sums of clients as a server keeps them, with the list of members and what each one sent.
 
 Operators of bits and class sums are integers. So the sums do not depend on the order in which
-clients came, and a client that leaves is subtracted: what is left is, to the bit, what it would be
-if that client had never taken part. That holds where nothing else depends on the client, see
-`hopfed.neural.readouts.public_bits`, and for counts: factors and sketches are rounded.
+clients came, and a client that leaves can be subtracted: the result is, to the bit, what it would
+be if that client had never taken part. This holds for counts, as factors and sketches are rounded,
+and if nothing else depends on the client, see `hopfed.neural.readouts.public_bits`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SENT = "sent/"  # before what each client gave
 def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
     """Return `state` with the sums of further clients in it.
 
-    What follows from all sums, such as a setting that validation chose, is not in it any more.
+    What was computed from all sums, such as a setting that validation chose, is removed.
 
     Parameters
     ----------
     state : of a server: "counts", "by_class", "classes", "examples" are sums over "members".
-    messages : sums of each client that comes, by client; "sketch" adds up like these, "values" and
-        "vectors" are put after one another.
+    messages : sums of each new client, by client; "sketch" is added like these, "values" and
+        "vectors" are concatenated.
     keep : store what each client gave, so that it can be subtracted.
 
     Raises

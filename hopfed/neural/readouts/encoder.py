@@ -1,8 +1,8 @@
-"""Features of a network that nobody trains, in the place of filters: any frozen encoder.
+"""Features of a network that is not trained, in place of filters.
 
-The network is one that all clients have: its initial weights, from the seed, or those of a file or
-a library (`weights` of a task). Each of its features is a bit: at least its mean over all examples,
-or not.
+All clients have the same network: with initial weights from the seed, or with those of a file or a
+library (`weights` of a task). Each feature is made a bit: whether it is at least its mean over all
+examples.
 """
 
 from __future__ import annotations

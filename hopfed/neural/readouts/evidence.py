@@ -2,11 +2,11 @@
 
 Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
-With the eigenvalues l of ``A / n``, ``b = V^T B / n`` and the class counts, all that ridge
-regression of one-hot labels can say about its own ridge is known exactly:
+Two criteria for the ridge follow exactly from the eigenvalues l of ``A / n``, ``b = V^T B / n`` and
+the class counts:
 
-- *evidence*: weights and noise are Gaussian, ``rho n`` the ratio of their variances. C targets with
-  one variance of the noise have
+- *evidence*: the likelihood if weights and noise are Gaussian and ``rho n`` is the ratio of the
+  variances of noise and weights. C targets with one variance of the noise have
   ``-n C / 2 log s2 - C / 2 sum log(1 + l / rho)``, ``s2 = (n - n sum b^2 / (l + rho)) / (n C)``;
 - *gcv*, generalised cross-validation: the squared error of a further example, from that of the
   examples and the degrees of freedom, ``n RSS / (n - df)^2`` with ``df = sum l / (l + rho)``.
@@ -24,8 +24,8 @@ from hopfed.neural.readouts.ridge import Spectrum
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import MarchenkoPastur, RankRule, TracyWidom
 
-LEAST, MOST = 1e-4, 1e3  # ridges that are looked at
-STEPS = 43  # on the way from one to the other; then the best is refined
+LEAST, MOST = 1e-4, 1e3  # range of the ridges
+STEPS = 43  # ridges of the grid between these; then the best is refined
 
 RANKS: dict[str, RankRule] = {"marchenko-pastur": MarchenkoPastur(), "tracy-widom": TracyWidom()}
 

@@ -1,16 +1,16 @@
-"""Operators and class sums with noise: what a client tells about one of its examples is bounded.
+"""Operators and class sums with noise, which bounds what they reveal about one example.
 
 Source: theory/NOTES.md, "Ridge and privacy of the read-out".
 
 A row of the mechanism (`hopfed.privacy.mechanism`) is an example's bits z with its label behind
-them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So the rows are
-clipped already, and one triangle of their sum of products, which holds ``A``, ``w B`` and the class
-counts, moves by at most ``D + w^2`` when an example is replaced by another. The noise on B is least
-at ``w^2 = D``, where A has twice the noise that it would have alone, and B that of its own release.
+them, ``(z, w e_y)``: D + C numbers of norm ``sqrt(D + w^2)``, whatever the example. So no row is
+clipped. One triangle of the sum of products holds ``A``, ``w B`` and the class counts. It changes
+by at most ``D + w^2`` when an example is replaced by another. The noise on B is least at
+``w^2 = D``, where A has twice the noise that it would have alone, and B that of its own release.
 
-The release is rounded to whole numbers afterwards, which costs no privacy: it can be summed by a
-secure sum of 64-bit integers. Noise of clients adds up, too. How many examples a client has counts
-as public.
+The release is rounded to whole numbers afterwards, which costs no privacy, so a secure sum of
+64-bit integers can add it. The noise of the clients adds up. The number of a client's examples is
+treated as public.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
 
 @dataclass(frozen=True)
 class PrivateSums:
-    """What releases bits of examples and their labels with (epsilon, delta)-privacy.
+    """Mechanism that releases sums of examples' bits and labels with (epsilon, delta)-privacy.
 
     Attributes
     ----------
     n_bits, classes : D and C.
-    epsilon, delta : what a release may tell about one example that is replaced by another.
+    epsilon, delta : privacy of a release if one example is replaced by another.
 
     Raises
     ------
-    ArgumentError : a budget that is none.
+    ArgumentError : epsilon or delta is out of its range.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Whose examples help whom: what a client's class sums are worth to another client.
+"""How much the examples of one client count for another, by their class means.
 
 Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*.
 
-Clients whose inputs differ, by rotation, camera or style, have other class means of their bits. Let
-``d^2`` be the squared distance of two clients' means of one class, less what the noise of so many
-examples makes of equal means, and v the variance of an example around its mean. Then the mean of n
-examples of the other client is off by ``v / n + d^2`` in place of ``v / n``, so that these examples
-are worth ``n / (1 + n d^2 / v)`` of the client's own: all of them where the clients agree, and
-never more than ``v / d^2``. That is the weight of a random-effects model. There is nothing to set.
+Clients whose inputs differ, by rotation, camera or style, have different class means of their bits.
+Let ``d^2`` be the squared distance of two clients' means of one class, less its expectation for
+equal means and as many examples, and v the variance of an example around its mean. Then the mean of
+n examples of the other client has the squared error ``v / n + d^2`` in place of ``v / n``, so these
+examples count as ``n / (1 + n d^2 / v)`` of the client's own: all of them if the clients agree, and
+never more than ``v / d^2``. This is the weight of a random-effects model; it has no settings.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def worth(by_class: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    Row c is what examples of each client are worth to client c: 1 for its own, and for those of
-    clients with which it has no class in common, so that nothing tells them apart.
+    Row c has the weights of the clients' examples for client c: 1 for its own, and for those of
+    clients with which it has no class in common, as they cannot be compared.
 
     Examples
     --------

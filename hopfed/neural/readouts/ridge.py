@@ -25,7 +25,7 @@ from hopfed.spectral.sketch import SketchOperator
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that a read-out needs of examples; sums of clients are sums.
+    """All that a read-out needs of examples; those of several clients are added.
 
     Attributes
     ----------

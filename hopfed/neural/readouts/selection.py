@@ -1,9 +1,9 @@
-"""Which of many filters bits come from: those that see what a first read-out leaves unexplained.
+"""Choice of filters: those whose bits correlate most with the residuals of a first read-out.
 
-Source: theory/NOTES.md, "Ridge and privacy of the read-out". A step of boosting: functions are
-added that correlate with the residuals (J. H. Friedman, Annals of Statistics 29 (2001) 1189). Here
-a function is a filter with the bits of its fields, and its correlation is a sum over examples, so
-that clients who keep their images can choose together.
+Source: theory/NOTES.md, "Ridge and privacy of the read-out". It is a step of boosting, which adds
+functions that correlate with the residuals (J. H. Friedman, Annals of Statistics 29 (2001) 1189).
+Here a function is a filter with the bits of its fields. Its correlation is a sum over examples, so
+clients can choose together without sending images.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from hopfed._lib.settings import require
 
 RIDGE = 0.3  # of the first read-out
-PART = 4  # a filter in so many is kept unseen, and the first read-out is made of these
-STEPS = 31  # whole steps from 0 to a residual of 1, beyond which residuals are cut
+PART = 4  # kept filters for each one of the first read-out; those of it are kept in any case
+STEPS = 31  # residuals are rounded to multiples of 1 / 31, and cut at 1
 ROWS = 4096  # examples at a time, so that sums in single precision are exact
 
 
@@ -50,7 +50,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         more = self.candidates > self.kept
-        require(more, "candidates", f"more than the {self.kept} filters that stay", self.candidates)
+        require(more, "candidates", f"more than the {self.kept} that are kept", self.candidates)
 
     @property
     def first(self) -> int:
@@ -68,7 +68,7 @@ class Selection:
         return every[:, list(filters)].ravel()
 
     def residual_sums(self, bits: np.ndarray, labels: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Sum of each candidate's bit times what the first read-out leaves of each class.
+        """Sum of each candidate's bit times the residual of each class in the first read-out.
 
         Parameters
         ----------

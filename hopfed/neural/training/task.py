@@ -16,6 +16,7 @@ from torch import nn
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
+from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
@@ -148,12 +149,29 @@ class Task:
         """Model of a client's architecture."""
         return self.templates[self.names[client]]
 
-    def build(self, architecture: str) -> Model:
-        """Make a further model for the data, such as a small model that all clients share."""
+    def check_shape(self, client: int) -> None:
+        """Raise ArgumentError if the client's model is only for square images and these are not."""
+        shape = self.split.dataset.shape
+        if not self.split.dataset.is_images or shape[1] == shape[2]:
+            return
+        model = self.model(client)
+        try:
+            with torch.inference_mode():
+                model.eval()(torch.zeros(1, *shape, device=self.tensors.device))
+        except RuntimeError:
+            got = f"{shape[1]} x {shape[2]} pixels"
+            rule = f"square images for {self.names[client]}"
+            raise ArgumentError("data", rule, got) from None
+
+    def build(self, architecture: str, setting: str = "model") -> Model:
+        """Make a further model for the data, such as a small model that all clients share.
+
+        `setting` is the name of the setting that names the architecture, for messages.
+        """
         data, spec = self.split.dataset, self.spec
         rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
         fits = reads(architecture, images=data.is_images)
-        require(fits, "model", rule, repr(architecture))
+        require(fits, setting, rule, repr(architecture))
         if data.is_images:
             channels, size = data.shape[0], data.shape[-1]
         else:

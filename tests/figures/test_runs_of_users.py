@@ -1,0 +1,82 @@
+"""Runs with settings other than those of presets are drawn too."""
+
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+from hopfed.experiments import find
+from hopfed.experiments.runner.execute import execute
+from hopfed.figures import drawer, new_figure
+from hopfed.figures._planes import draw as draw_planes
+from hopfed.figures.partition import draw as draw_partition
+
+needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra neural")
+
+
+@cache
+def quick(name, **settings):
+    module = find(name)
+    return execute(module, replace(module.PRESETS["quick"], seeds=1, **settings))
+
+
+def words(figure):
+    figure.canvas.draw()
+    return [t.get_text() for t in figure.findobj(Text)]
+
+
+@pytest.mark.parametrize(
+    ("methods", "reference"), [(("nmf", "k-means"), "hopfed"), (("one class",), "one class")]
+)
+def test_tables_without_the_rival_are_compared_to_hopfed(methods, reference):
+    figure = drawer("tables")(quick("tables", names=("iris",), methods=methods))
+    assert f"held-out nats an entry, over {reference}" in words(figure)
+
+
+def test_an_infinite_number_of_degrees_of_freedom_is_named():
+    run = quick("heavy_tails", N=40, exposures=(60, 40), degrees=(np.inf,), ratios=(0.5,))
+    assert any("= $\\infty$, q = 0.5" in w for w in words(drawer("heavy_tails")(run)))
+
+
+def test_a_calibration_without_points_is_an_empty_panel():
+    run = quick("participation", rounds=2, rates=(1.0,), late=(0.0,), N=64, clients=4)
+    far = {n: np.full_like(a, -np.inf) for n, a in run.arrays.items() if n.endswith("distance")}
+    figure = drawer("participation")(replace(run, arrays=dict(run.arrays) | far))
+    assert figure.axes[0].get_legend_handles_labels()[1][-1] == "all in time"
+
+
+def test_one_plane_is_drawn():
+    figure = new_figure(60, 60)
+    draw_planes(figure.subfigures(1, 1), [("alone", np.full((2, 3, 3), 1))], "client")
+    assert [axes.get_title() for axes in figure.axes] == ["alone"]
+
+
+@pytest.mark.parametrize(("layers", "shown"), [((3, 1, 2), ["3", "2"]), ((1,), [])])
+def test_layers_are_drawn_in_their_order(layers, shown):
+    run = quick("disentangle", N=40, K=(3,), starts=2, updates=4, layers=layers)
+    axes = drawer("disentangle")(run).axes[3]
+    meshes = axes.collections
+    assert len(meshes) == bool(shown)
+    if shown:
+        assert [t.get_text() for t in axes.get_xticklabels()] == shown
+        share = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)[[0, 2]]
+        np.testing.assert_array_equal(meshes[0].get_array(), share.T)
+
+
+@needs_torch
+def test_names_with_dollars_start_no_formula():
+    counts = np.array([[1, 2], [3, 4]])
+    data = SimpleNamespace(name="a $ and a $", class_names=("$x_$", "y"))
+    partition = SimpleNamespace(
+        counts=lambda: counts,
+        dataset=data,
+        sizes=np.ones((2, 3)),
+        names=("$1", "$2"),
+        unused=0,
+        scheme="iid",
+    )
+    assert r"\$x_\$" in words(draw_partition(partition))
