@@ -140,7 +140,9 @@ class Encoding:
         return few if np.array_equal(same, counts["counts"]) else counts
 
     def whole(self, message: Message) -> Message:
-        """Bring a message of the smallest form to counts; any other is what it is.
+        """Bring a message of the smallest form to counts; any other stays as it is.
+
+        No count is beyond the number of examples, whatever factors somebody sends.
 
         Examples
         --------
@@ -159,8 +161,9 @@ class Encoding:
         values, vectors = (message[k].astype(np.float64) for k in ("values", "vectors"))
         if len(values) == 0:
             return kept
-        S = (vectors.T * (values * float(message["examples"]))) @ vectors
-        return {**kept, "counts": lower(np.rint(S)).astype(np.int32)}
+        M = int(message["examples"])
+        S = (vectors.T * (values * float(M))) @ vectors
+        return {**kept, "counts": np.clip(np.rint(lower(S)), -M, M).astype(np.int32)}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""
