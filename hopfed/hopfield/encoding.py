@@ -27,7 +27,7 @@ import scipy.linalg
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import PackedBits
 from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
@@ -37,7 +37,9 @@ from hopfed.spectral.sketch import ROUNDING, SketchOperator
 
 FORMS = ("smallest", "counts", "factors", "sketch")
 LOSSLESS = ("smallest", "counts")
-MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_EXAMPLES = (
+    2**40
+)  # examples of a batch: whatever adds them up stays exact, and below any overflow
 WIRE = 1e-2  # how far single precision may discount factors and sketches beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
@@ -77,11 +79,13 @@ class Encoding:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise ArgumentError("form", f"one of {', '.join(FORMS)}", self.form)
+        check_types(self)
+        require(self.form in FORMS, "form", f"one of {', '.join(FORMS)}", self.form)
+        require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
         most = np.inf if self.exact else self.n_sites
-        if not 1 <= self.width <= most:
-            raise ArgumentError("width", f"between 1 and the {self.n_sites} sites", self.width)
+        rule = f"between 1 and the {self.n_sites} sites"
+        require(1 <= self.width <= most, "width", rule, self.width)
 
     @property
     def exact(self) -> bool:
@@ -104,7 +108,7 @@ class Encoding:
         }
         counts = {"counts": Field((None,), "fi", within="examples")}
         arrays["smallest"] = {**counts, **arrays["factors"]}
-        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST)}
+        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
     def encode(self, rows: PackedBits) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""

@@ -97,7 +97,7 @@ def test_rows_that_share_no_relation_are_sent(M, columns, r):
 @pytest.mark.parametrize(("rows", "columns"), [(1000, 60), (2000, 200)])
 def test_rows_that_break_a_relation_by_different_amounts_are_digits(rows, columns, answers, found):
     """Of 2,000 rows with one answer of eight, those with none, three and five were read off."""
-    draws = stream(0, "sixth attack")
+    draws = stream(0, "tables")
     x = draws.choice([-1, 1], (rows, columns))
     given = np.ones(rows, int)
     who = np.arange(len(answers))
@@ -113,7 +113,7 @@ def test_rows_that_break_a_relation_by_different_amounts_are_digits(rows, column
 
 @pytest.mark.parametrize("questions", [2, 4, 8])
 def test_relations_that_others_break_too_do_not_hide_each_other(questions):
-    draws = stream(0, "sixth attack")
+    draws = stream(0, "tables")
     parts = [draws.choice([-1, 1], (3000, 20))]
     for k in range(questions):
         given = np.ones(3000, int)

@@ -2,11 +2,13 @@
 
 import json
 import os
+import stat
 
 import pytest
 from asking import ask, method, signs, site
 from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
+from hopfed._lib.other_accounts import own_folder
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.engines.flower.client import client_folder
@@ -121,3 +123,14 @@ def test_a_damaged_record_is_named_to_its_owner(tmp_path, answers):
     )
     with pytest.raises(LocalError, match="put back a copy"):
         Released(path).rounds  # noqa: B018
+
+
+def test_a_home_is_for_its_owner_alone_whatever_the_umask(tmp_path):
+    """With a umask of 002 the ledger made a home that others could write to, and join refused."""
+    before = os.umask(0o002)
+    try:
+        Ledger(tmp_path / "home" / "privacy").charge(as_examples(signs(60)), Terms(1.0, 1e-5))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+    own_folder(tmp_path / "home")

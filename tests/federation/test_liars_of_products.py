@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from liars import claiming, lying, owners
 
 from hopfed.archetypes.overlap import retrieval
@@ -42,9 +43,12 @@ def told(make, honest, asking, silent=False, **settings):
     return retrieval(unpack_patterns(arrays["archetypes/packed"][:number], 200), xi)
 
 
-@pytest.mark.parametrize("make", [product, majority])
-@pytest.mark.parametrize("honest", [2, 4, 9])
-@pytest.mark.parametrize("asking", [False, True])
+FIRST = [(product, 2, False), (majority, 4, True), (product, 9, True), (majority, 9, False)]
+MANY = [(make, L, asking) for make in (product, majority) for L in (2, 4, 9) for asking in (0, 1)]
+OTHERS = [case for case in MANY if case not in FIRST]
+
+
+@pytest.mark.parametrize(("make", "honest", "asking"), rest_slow(FIRST + OTHERS, len(FIRST)))
 def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, asking):
     """Three archetypes and their product are, as a sum, four others: half of each of the four."""
     found = told(make, honest, asking)
@@ -57,15 +61,19 @@ def test_archetypes_were_replaced_where_all_is_believed():
     assert found.magnetisation.max() < 0.7
 
 
-@pytest.mark.parametrize("make", [product, majority])
-@pytest.mark.parametrize("honest", [2, 4, 9])
+@pytest.mark.parametrize(
+    ("make", "honest"),
+    rest_slow([(product, 2), (majority, 9), (product, 9), (product, 4), (majority, 2)], 2),
+)
 def test_nor_where_the_liar_alone_answers_questions(make, honest):
     found = told(make, honest, True, silent=True)
     assert found.magnetisation.min() > 0.99
     assert found.false_discoveries == 0
 
 
-@pytest.mark.parametrize(("honest", "size"), [(2, 3000), (4, 1500), (4, 9000), (9, 750)])
+@pytest.mark.parametrize(
+    ("honest", "size"), rest_slow([(2, 3000), (9, 750), (4, 1500), (4, 9000)], 2)
+)
 def test_nor_do_they_with_noise(honest, size):
     """As a product of the archetypes, with as many rows as make the sum look like others."""
 

@@ -1,7 +1,10 @@
 """A client that lies where archetypes are faint: half of what the rows hold is noise."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from helpers import rest_slow
 from liars import claiming, lying, owners
 
 from hopfed.archetypes.overlap import retrieval
@@ -71,9 +74,11 @@ def told(make, honest, times, liars=1, seed=0, **settings):
 LIES = [mixed, with_own, turned_alike, of_factors, repeated_columns, majorities, leaning]
 
 
-@pytest.mark.parametrize("make", LIES)
-@pytest.mark.parametrize("honest", [2, 4, 9])
-@pytest.mark.parametrize("times", [1, 3])
+FIRST = [*((make, 2, 3) for make in LIES), (mixed, 9, 3), (majorities, 4, 1)]
+OTHERS = [case for case in product(LIES, (2, 4, 9), (1, 3)) if case not in FIRST]
+
+
+@pytest.mark.parametrize(("make", "honest", "times"), rest_slow(FIRST + OTHERS, len(FIRST)))
 def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, times):
     for seed in (0, 1):
         found = told(make, honest, times, seed=seed)
@@ -81,7 +86,7 @@ def test_one_client_changes_nothing_where_archetypes_are_faint(make, honest, tim
         assert found.false_discoveries == 0
 
 
-@pytest.mark.parametrize("make", [mixed, with_own, majorities])
+@pytest.mark.parametrize("make", rest_slow([with_own, mixed, majorities], 1))
 def test_nor_do_three_of_thirty_together(make):
     found = told(make, 27, 3, liars=3)
     assert found.magnetisation.min() > 0.95
@@ -93,8 +98,12 @@ def of_sixty(xi, rng):
     return of_each(rademacher(60, xi.shape[1], rng))
 
 
-@pytest.mark.parametrize("make", [mixed, with_own, turned_alike, of_sixty])
-@pytest.mark.parametrize(("honest", "size"), [(2, 1), (2, 3), (4, 3), (9, 3)])
+NOISY = [(mixed, 2, 3), (with_own, 4, 3), (turned_alike, 9, 3), (of_sixty, 2, 1)]
+MAKES, SIZES = (mixed, with_own, turned_alike, of_sixty), ((2, 1), (2, 3), (4, 3), (9, 3))
+NOISIER = [(make, *size) for make, size in product(MAKES, SIZES) if (make, *size) not in NOISY]
+
+
+@pytest.mark.parametrize(("make", "honest", "size"), rest_slow(NOISY + NOISIER, len(NOISY)))
 def test_nor_does_one_with_noise(make, honest, size):
     rows = 2000 if honest == 4 else 3000
 

@@ -19,7 +19,7 @@ M = 400
 def survey(tmp_path, monkeypatch):
     """Write 400 rows of yes and no and a column more."""
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    answers = stream(0, "fifth attack").integers(0, 2, (M, 6)).tolist()
+    answers = stream(0, "answers").integers(0, 2, (M, 6)).tolist()
 
     def write(name, column):
         lines = [
@@ -78,7 +78,7 @@ def test_one_row_did_change_all_others(survey):
 
 def visits(path, changed):
     """Write two columns of whole numbers and three of scores; one row is changed, or another."""
-    draws = stream(0, "sixth attack")
+    draws = stream(0, "tables")
     scores, index = draws.integers(0, 100, (M, 3)), draws.permutation(M)
     columns = {"key": np.arange(M), "index": index}
     columns[changed][7] = columns[changed][8]  # which no longer differ, and are no names
@@ -115,7 +115,7 @@ def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, capsys, 
 def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last):
     """Where its words are said to be entries, it told of itself by the number of rows."""
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    draws = stream(0, "sixth attack")
+    draws = stream(0, "tables")
     cells = np.column_stack([draws.choice(words, M + 1) for words in (["ash", "yew"], last)])
     path = tmp_path / "own.csv"
     path.write_text("\n".join(",".join(row) for row in cells))

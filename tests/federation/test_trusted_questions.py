@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from asking import ask, method, refused, rows_in, signs, site
+from asking import Sites, ask, method, refused, rows_in, signs, site
 
 from hopfed.cli import main
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
-from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines import Outcome
-from hopfed.federation.faults import Fault
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 
@@ -99,24 +96,6 @@ def test_questions_need_trust_in_the_server(tmp_path, monkeypatch, capsys):
     assert "votes, voters" in words
 
 
-class Sites:
-    """An engine whose clients answer what their owners agree to."""
-
-    def __init__(self, owners):
-        self.owners, self.refused = owners, set()
-
-    def step(self, made, calls):
-        return [self._one(made, call) for call in calls]
-
-    def _one(self, made, call):
-        try:
-            agreed = self.owners[call.context.client].adapt(made)
-            return Outcome(*agreed.client_step(call.state, call.down, call.context))
-        except DataError as error:
-            self.refused.add((call.context.exchange, str(error)))
-            return Outcome(fault=Fault.RAISED, reason=str(error))
-
-
 def test_who_does_not_trust_takes_part_with_operators_where_questions_are_asked():
     rng = np.random.default_rng(0)
     xi = rademacher(3, N, rng)
@@ -126,7 +105,9 @@ def test_who_does_not_trust_takes_part_with_operators_where_questions_are_asked(
     config = serve.Config(columns=N, clients=3, minimum=3, groups=4, votes=True)
     arrays, _ = serve.play(config, config.make(), 0, 0, None, engine)
     assert int(arrays["archetypes/number"]) == 3
-    (exchange, words), *more = engine.refused
-    assert exchange == 1
-    assert "with --trust-server" in words
-    assert not more
+    assert {(exchange, client) for exchange, client, _ in engine.refusals} == {
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    }
+    assert all("with --trust-server" in words for *_, words in engine.refusals)
