@@ -8,7 +8,9 @@ from hopfed._lib.random import stream
 from hopfed.data.batches import Elsewhere
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
+from hopfed.errors import DataError
 from hopfed.federation.contract import Context
+from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.flower.node import KeptStates, Node
 from hopfed.federation.engines.flower.wire import Request, write_request
 from hopfed.federation.faults import Fault
@@ -38,6 +40,24 @@ def site(folder, rows=None, released=None, epsilon=None, ledger=None, **limits):
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     folder.mkdir(parents=True, exist_ok=True)
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
+
+
+class Sites:
+    """An engine whose clients answer what their owners agree to."""
+
+    def __init__(self, owners):
+        self.owners, self.refusals = owners, []
+
+    def step(self, method, calls):
+        return [self._one(method, call) for call in calls]
+
+    def _one(self, method, call):
+        try:
+            agreed = self.owners[call.context.client].adapt(method)
+            return Outcome(*agreed.client_step(call.state, call.down, call.context))
+        except DataError as error:
+            self.refusals.append((call.context.exchange, call.context.client, str(error)))
+            return Outcome(fault=Fault.RAISED, reason=str(error))
 
 
 def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):

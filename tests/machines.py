@@ -130,6 +130,12 @@ class Machines:
         """Start a client."""
         self.start(f"client-{c}", *self.joining(c), *arguments)
 
+    def join_all(self, *arguments: str, who=None) -> None:
+        """Start clients in one process, "clients"; an @ in what is given is their number."""
+        (self.folder / "home-clients").mkdir(mode=0o700)  # which all of them would make at once
+        numbers = ",".join(map(str, range(self.clients) if who is None else who))
+        self.start("clients", numbers, *self.joining("@"), *arguments, code=CROWD)
+
     def joining(self, c: int | str) -> list[str]:
         """Return the arguments of a client; so few rows often have two columns alike but in one."""
         where = ["--server", f"127.0.0.1:{self.port}", "--ca", "keys/ca.pem"]

@@ -88,6 +88,8 @@ def _of_others(found: os.stat_result) -> bool:
 def own_folder(folder: Path) -> None:
     """Make a folder that its owner alone may enter; fail where one is there that is not one's own.
 
+    Folders above it that are not there are made for the owner alone, too, whatever the umask.
+
     Parameters
     ----------
     folder : as for `check_own`, but for links of one's own on the way.
@@ -104,7 +106,9 @@ def own_folder(folder: Path) -> None:
     0o40700
     """
     place = followed(folder)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [each for each in (place, *place.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
     check_own(place)
 
 

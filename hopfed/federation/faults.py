@@ -1,4 +1,4 @@
-"""What can go wrong with a client in a round, and the log of what did."""
+"""What can go wrong with a client in a round, and a log of it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import check_types, require
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,13 @@ class Participation:
     leaves: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate <= 1:
-            raise ArgumentError("rate", "in (0, 1]", self.rate)
-        if not 0 <= self.late < 1:
-            raise ArgumentError("late", "in [0, 1)", self.late)
-        if self.delay < 1:
-            raise ArgumentError("delay", "at least 1 round", self.delay)
+        for name in ("joins", "leaves"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
+        check_types(self)
+        require(0 < self.rate <= 1, "rate", "in (0, 1]", self.rate)
+        require(0 <= self.late < 1, "late", "in [0, 1)", self.late)
+        require(self.delay >= 1, "delay", "at least 1 round", self.delay)
 
     def members(self, t: int, clients: int) -> list[int]:
         """Clients that belong to the federation in round `t`."""

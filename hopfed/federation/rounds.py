@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed._lib.settings import require
+from hopfed.errors import HopfedError
 from hopfed.federation.contract import EVERYONE, Context, Method, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
 from hopfed.federation.faults import Fault, FaultLog
@@ -228,8 +230,8 @@ def play_round(
     [0, 0, 1, 1] (2, 100)
     [1, 0, 1, 0] (2, 100)
     """
-    if not 1 <= minimum <= clients:
-        raise ArgumentError("minimum", f"between 1 and the {clients} clients", minimum)
+    holds = isinstance(minimum, Integral) and 1 <= minimum <= clients
+    require(holds, "minimum", f"between 1 and the {clients} clients", repr(minimum))
     if state is None:
         state = FederationState(server=method.server_start(seed))
     round_ = _Round(method, state, t, seed, clients, participation or Participation())

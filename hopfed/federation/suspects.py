@@ -36,8 +36,9 @@ def usable(
 ) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
     """Answer as many of the `messages` as can be answered.
 
-    First go the messages that fail alone, found by halving, unless all do. If the others still fail
-    together, that one goes without which they do not. Whatever else fails is an error of ours.
+    First those messages are left out that fail alone, which halving finds, unless all do. If the
+    others still fail together, one is left out without which they succeed. Where there is none,
+    the error is our own.
 
     Parameters
     ----------

@@ -13,10 +13,12 @@ from hopfed.hopfield.plasticity.rules import Broadcast
 from hopfed.kernels import PackedBits
 from hopfed.spectral.rows import times, transposed_times
 
-MOST = 10  # patterns for each column, beyond which what a server tells is none
+MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 EACH = 10  # rows of a group for each direction, at least
-ALONE = 3  # rows of a group, below which no combination of directions may be of these alone
-SPREADS = 4.0  # standard deviations below its mean at which an example's overlap is not its own
+ALONE = 3  # rows of a group: no combination of directions may single out fewer
+SPREADS = (
+    4.0  # standard deviations by which the overlap of an example that votes may be below its mean
+)
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ import scipy.linalg
 
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
-from hopfed.errors import ArgumentError
+from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
 from hopfed.kernels import PackedBits
 from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
@@ -37,7 +37,9 @@ from hopfed.spectral.sketch import ROUNDING, SketchOperator
 
 FORMS = ("smallest", "counts", "factors", "sketch")
 LOSSLESS = ("smallest", "counts")
-MOST = 2**40  # examples of a batch: whatever adds them up stays exact, and below any overflow
+MOST_EXAMPLES = (
+    2**40
+)  # examples of a batch: whatever adds them up stays exact, and below any overflow
 WIRE = 1e-2  # how far single precision may discount factors and sketches beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
@@ -77,11 +79,13 @@ class Encoding:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise ArgumentError("form", f"one of {', '.join(FORMS)}", self.form)
+        check_types(self)
+        require(self.form in FORMS, "form", f"one of {', '.join(FORMS)}", self.form)
+        require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
         most = np.inf if self.exact else self.n_sites
-        if not 1 <= self.width <= most:
-            raise ArgumentError("width", f"between 1 and the {self.n_sites} sites", self.width)
+        rule = f"between 1 and the {self.n_sites} sites"
+        require(1 <= self.width <= most, "width", rule, self.width)
 
     @property
     def exact(self) -> bool:
@@ -104,7 +108,7 @@ class Encoding:
         }
         counts = {"counts": Field((None,), "fi", within="examples")}
         arrays["smallest"] = {**counts, **arrays["factors"]}
-        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST)}
+        return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
     def encode(self, rows: PackedBits) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
@@ -140,7 +144,9 @@ class Encoding:
         return few if np.array_equal(same, counts["counts"]) else counts
 
     def whole(self, message: Message) -> Message:
-        """Bring a message of the smallest form to counts; any other is what it is.
+        """Bring a message of the smallest form to counts; any other stays as it is.
+
+        No count is beyond the number of examples, whatever factors somebody sends.
 
         Examples
         --------
@@ -159,8 +165,9 @@ class Encoding:
         values, vectors = (message[k].astype(np.float64) for k in ("values", "vectors"))
         if len(values) == 0:
             return kept
-        S = (vectors.T * (values * float(message["examples"]))) @ vectors
-        return {**kept, "counts": lower(np.rint(S)).astype(np.int32)}
+        M = int(message["examples"])
+        S = (vectors.T * (values * float(M))) @ vectors
+        return {**kept, "counts": np.clip(np.rint(lower(S)), -M, M).astype(np.int32)}
 
     def decode(self, message: Message) -> HebbianOperator:
         """Rebuild the operator of a `message`; its mass is the number of examples."""

@@ -18,9 +18,10 @@ def apart(
 ) -> Groups | None:
     """Each client's operator along the eigenvectors, as of a group of its own.
 
-    The sum alone does not always say which patterns it is made of. Of three archetypes and, as
-    often, their product, added by a client that lies, it is as well that of four patterns each of
-    which is half of every one of these; the operators of the others are not.
+    The sum alone does not always say which patterns it is made of. Where a client that lies adds
+    the product of three archetypes, as often as each of them occurs, it is also the sum of four
+    other patterns, each of which agrees by half with each of these four. The operators of the
+    other clients are not made of those.
     """
     V = counted.spectrum.vectors[:, : counted.rank.n_detected]
     if not operators or V.shape[1] == 0:

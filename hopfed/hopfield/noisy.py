@@ -40,7 +40,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.client import checked, pack_patterns
-from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
 from hopfed.hopfield.liars.claims import median_bound, suspects, wary
 from hopfed.hopfield.liars.impossible_messages import semidefinite
 from hopfed.hopfield.liars.leave_one_out import agreed, needed
@@ -137,7 +137,7 @@ class PrivateFederation:
         """Form of a client's answer; an honest one is refused once in 10^9 releases."""
         triangle = (self.n_sites * (self.n_sites - 1) // 2,)
         counts = Field(triangle, "i", within="examples", beyond=self.mechanism.reach(CHANCE))
-        return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST)}
+        return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
 
     def complaint(self, state: State, message: Message, context: Context) -> str | None:  # noqa: ARG002
         """Say why no examples with the noise of the mechanism give this answer; None if some may.

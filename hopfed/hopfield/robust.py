@@ -25,7 +25,7 @@ from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
 KINDS = ("mean", "trimmed", "median")
 
-EVERYBODY = -1  # owner of an operator that is no single client's
+EVERYBODY = -1  # stands for the client of an operator that is of all clients
 
 QUARTILES = 1.349  # distance of the quartiles of a normal law, in standard deviations
 

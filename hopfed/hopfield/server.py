@@ -24,7 +24,7 @@ from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import on_grid, pack_patterns
 from hopfed.hopfield.grouped import apart, both, projected
 from hopfed.hopfield.liars.claims import bounded
-from hopfed.hopfield.liars.leave_one_out import MOST, agreed, needed, searched
+from hopfed.hopfield.liars.leave_one_out import MOST_LEFT_OUT, agreed, needed, searched
 from hopfed.hopfield.memory import counted as kept
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.corrected import corrected
@@ -165,7 +165,9 @@ def remember(
             others = {c: op for c, op in operators.items() if c not in out}
             return _factored(method, memory, *_alone(method, state, others), seed)
 
-        found = agreed(found, counted, operators, liars, method.level, without, MOST * most)
+        found = agreed(
+            found, counted, operators, liars, method.level, without, MOST_LEFT_OUT * most
+        )
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -318,7 +320,9 @@ def client_weights(
     weights = {}
     for c, message in messages.items():
         told = float(np.clip(message["weight"], 0.0, 1.0))
-        told = told if told >= LIGHTEST else 0.0  # whose share of examples is no number any more
+        told = (
+            told if told >= LIGHTEST else 0.0
+        )  # of less, the share of the examples is no number any more
         w = told * method.discount ** context.ages.get(c, 0)
         if method.weighting == "clients":
             w /= max(float(message["examples"]), 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Protocol
 
 from hopfed._lib.settings import require
@@ -15,6 +16,11 @@ from hopfed.hopfield.plasticity.rules import Fixed, Rule, Smoothing
 from hopfed.hopfield.robust import Robust
 
 WEIGHTINGS = ("examples", "clients")
+WHOLE = (
+    *("groups", "smallest_group", "smallest_vote"),
+    *("persistence", "patience", "client_groups"),
+)
+NUMBERS = ("discount", "alpha", "claim", "quorum", "level", "liars", "support")
 
 
 class Source(Protocol):
@@ -115,6 +121,7 @@ class HopfieldSettings:
     factoriser: str = "auto"
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
         known = ", ".join(WEIGHTINGS)
         require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
@@ -127,11 +134,25 @@ class HopfieldSettings:
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
         require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.support >= 0, "support", "at least 0", self.support)
-        for name in (
-            *("smallest_group", "smallest_vote"),
-            *("persistence", "patience", "client_groups"),
-        ):
+        for name in WHOLE[1:]:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+
+    def _check_kinds(self) -> None:
+        """Fail where a setting is of another kind, before numbers are compared."""
+        for names, kind, rule in (
+            (WHOLE, Integral, "a whole number"),
+            (NUMBERS, Real, "a number"),
+            (("votes", "check"), bool, "true or false"),
+            (("encoding",), Encoding, "an Encoding"),
+            (("smoothing",), Smoothing, "a Smoothing"),
+            (("robust",), Robust, "a Robust"),
+            (("search",), Search | None, "a Search, or None"),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                holds = isinstance(value, kind) and value == value  # NaN is no number
+                require(holds, name, rule, repr(value))
+        require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
 
     @property
     def n_sites(self) -> int:

@@ -118,9 +118,12 @@ def simulate(
     """
     check_seed(seed)
     _check_settings(channel, encoding, settings)
+    _check_parts(engine, participation)
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
     sent = encoding or _encoding(columns, seed)
+    rule = f"of the {columns} columns of the examples"
+    require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
     made = GradedFederation(source, columns, **settings) if graded else None
     method = made or HopfieldFederation(source, sent, **settings)
     play = partial(
@@ -153,12 +156,22 @@ def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: 
 
 def _check_settings(channel: str, encoding: Encoding | None, settings: dict[str, Any]) -> None:
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    holds = isinstance(encoding, Encoding | None)
+    require(holds, "encoding", "an Encoding, or None", repr(encoding))
     none = channel == "symmetric" or encoding is None
     require(none, "encoding", "left out where classes are graded: sums travel", encoding)
     known = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
     unknown = sorted(settings.keys() - set(known))
     if unknown:
         raise ArgumentError("settings", f"some of {', '.join(known)}", ", ".join(unknown))
+
+
+def _check_parts(engine: object, participation: object) -> None:
+    """Fail where a word or a number stands for what carries a federation out."""
+    holds = engine is None or hasattr(engine, "step")
+    require(holds, "engine", "an engine, such as LocalEngine()", repr(engine))
+    holds = isinstance(participation, Participation | None)
+    require(holds, "participation", "a Participation, or None", repr(participation))
 
 
 def _encoding(columns: int, seed: int) -> Encoding:

@@ -1,4 +1,4 @@
-"""The last word of a federation: archetypes that all clients are told, and how far rows are off.
+"""The last message of a federation: the archetypes, for all clients, and the quality of the rows.
 
 Whoever serves writes it to the run file, every client may write it to a file of its own, and both
 files hold it as `hopfed.archetypes.storage` does, so that what reads a recovery reads them as well.
@@ -14,7 +14,7 @@ import numpy as np
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.errors import DataError
 from hopfed.federation.messages import Message
-from hopfed.hopfield.client import MOST, pack_patterns, unpack_patterns
+from hopfed.hopfield.client import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
 
 STATUS = "not judged"
@@ -106,7 +106,7 @@ def read(down: Message, N: int) -> Told:
     packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
     if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
         raise _malformed("patterns")
-    if len(packed) > min(MOST * N, max(MOST, LARGEST // N)):
+    if len(packed) > min(MOST_PATTERNS * N, max(MOST_PATTERNS, LARGEST // N)):
         raise DataError(f"{len(packed):,} archetypes of {N:,} columns, which are too many")
     K = len(packed)
     means = _checked(down, "means", (K, N), -1.0)
@@ -130,7 +130,7 @@ def _checked(down: Message, name: str, shape: tuple[int, ...], least: float) -> 
 
 
 def _malformed(what: str) -> DataError:
-    return DataError(f"a malformed message from the server: {what} that are none")
+    return DataError(f"a malformed message from the server: {what} of another form or out of range")
 
 
 def _root_mean_square(means: np.ndarray) -> float:

@@ -160,8 +160,8 @@ def recover_private(
     operator, alpha, quality : as in `private_spectrum`.
     seed : of the search.
     parts : releases of which the operator is the sum, or some of them. The sum alone does not
-        always say which patterns it is made of: of three and, as often, their product, it is as
-        well that of four patterns each of which is half of every one of these.
+        always say which patterns it is made of: that of three patterns and, as often, their
+        product is also that of four others, each of which agrees by half with each of these.
 
     Examples
     --------

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from machines import COLUMNS, CROWD, Machines
+from machines import COLUMNS, Machines
 
 from hopfed._lib.settings import from_plain
 from hopfed.cli import main
@@ -55,9 +55,7 @@ def test_headers_in_other_orders_give_the_same_and_others_are_refused(tmp_path):
         write(machines, 2, mixed(2))
         write(machines, 3, names=("a secret \x1b[31m", *NAMES[1:]))
         machines.serve("--minimum", "3")
-        (tmp_path / "home-clients").mkdir(mode=0o700)  # which all four would make at once
-        given = *machines.joining("@"), "--data", "@.csv", "--out", "found-@.csv"
-        machines.start("clients", "0,1,2,3", *given, code=CROWD)
+        machines.join_all("--data", "@.csv", "--out", "found-@.csv")
         run = machines.run()
         assert machines.end("clients") == 1
     order = np.argsort(NAMES)

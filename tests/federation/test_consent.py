@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from asking import M, N, ask, known, method, refused, signs, site
+from asking import M, N, Sites, ask, known, method, refused, signs, site
 
 from hopfed import kernels
 from hopfed._lib.random import stream
@@ -18,7 +18,6 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
-from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
@@ -222,17 +221,6 @@ def test_the_worst_is_no_better_than_what_can_be_had(tmp_path):
     assert 0 < sent[1] <= lines[1].numbers
     assert sum(a.size for a in started.up.values()) + sent[1] <= limits.numbers(N)
     assert lines[0].rows == M // 2
-
-
-class Sites:
-    """An engine whose clients answer what their owners agree to."""
-
-    def __init__(self, owners):
-        self.owners = owners
-
-    def step(self, method, calls):
-        each = [(self.owners[c.context.client].adapt(method), c) for c in calls]
-        return [Outcome(*agreed.client_step(c.state, c.down, c.context)) for agreed, c in each]
 
 
 @pytest.mark.parametrize("asking", [{}, {"groups": 4, "votes": True}], ids=["default", "asking"])

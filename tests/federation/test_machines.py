@@ -22,16 +22,16 @@ def test_three_owners(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         machines.serve("--rounds", "2", "--minimum", "3")
         machines.start("client-0", *machines.joining(0), "--out", "found.npy", code=WITHOUT_TORCH)
-        machines.join(1)
-        machines.join(2)
+        machines.join_all(who=(1, 2))
         run = machines.run()
-        assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
+        assert [machines.end(name) for name in ("client-0", "clients")] == [0, 0]
         assert not list(tmp_path.rglob("*.state")), "states of a run that is over"
         machines.serve("--resume")  # for those who were not told before it ended
         machines.join(1)
         machines.run()
         assert machines.end("client-1") == 0
-        assert machines.log("client-1").count("the federation is over: 3 archetypes") == 2
+        told = (machines.log(name) for name in ("client-0", "clients", "client-1"))
+        assert [log.count("the federation is over: 3 archetypes") for log in told] == [1, 2, 1]
     assert_as_alone(machines, run)
     found = np.load(tmp_path / "found.npy")
     assert np.array_equal(found, serve.served_archetypes(serve.Config(columns=120), run.arrays))

@@ -2,36 +2,16 @@
 
 import numpy as np
 import pytest
+from asking import Sites
 
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
-from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines import Outcome
-from hopfed.federation.faults import Fault
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 
 N, M, ROUNDS = 120, 500, 2
-
-
-class Sites:
-    """An engine whose clients answer what their owners agree to."""
-
-    def __init__(self, owners):
-        self.owners, self.refusals = owners, []
-
-    def step(self, method, calls):
-        return [self._one(method, call) for call in calls]
-
-    def _one(self, method, call):
-        try:
-            agreed = self.owners[call.context.client].adapt(method)
-            return Outcome(*agreed.client_step(call.state, call.down, call.context))
-        except DataError as error:
-            self.refusals.append((call.context.exchange, call.context.client, str(error)))
-            return Outcome(fault=Fault.RAISED, reason=str(error))
 
 
 def played(questions):

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from graded_tables import error, known
+from helpers import rest_slow
 
 import hopfed
 from hopfed.data.batches import Batches
@@ -78,7 +79,7 @@ def played(source, rounds=None, clients=4, **settings):
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_classes_are_found_and_rounds_add_up(seed):
     source = planted(5, 100, np.full((5, 5), 0.2), seed=seed)
     found = played(source)
@@ -91,7 +92,7 @@ def test_classes_are_found_and_rounds_add_up(seed):
     assert all(metrics["born"] == 0 for _, metrics in found[1:])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
     shares = np.full((6, 5), 0.2)
     shares[:3] = [1 / 3, 1 / 3, 1 / 3, 0, 0]
@@ -113,7 +114,7 @@ def test_a_class_is_split_only_after_as_many_loud_rounds_as_are_asked_for():
     assert [memory.size for memory, _ in found][:5] == [1, 2, 2, 2, 4]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_means_that_drift_are_followed(seed):
     source = planted(4, 100, np.full((7, 4), 0.25), drift=0.08, seed=seed)
     found = played(source)
@@ -152,7 +153,7 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     assert sum(metrics["dropped"] for _, metrics in found) == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", rest_slow(range(4), 1))
 def test_owners_of_different_gaps_and_shares_are_no_classes(seed):
     found = played(planted(1, 100, np.ones((4, 1)), rows=300, seed=seed))
     assert [memory.size for memory, _ in found] == [1] * 4

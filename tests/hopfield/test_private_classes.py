@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from graded_tables import classes, error
+from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.data.batches import Batches
@@ -43,7 +44,7 @@ def contributions(N, down):
 
 
 @pytest.mark.parametrize(("N", "K"), [(2, 1), (3, 2), (4, 2), (5, 3)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_no_row_in_the_place_of_another_changes_an_answer_by_more_than_is_said(N, K, seed):
     rho = concentrated_rho(1.0, 1e-5) / 7
     for sure in (0.3, 0.9, 1.0):  # rows that are partly, and wholly, of a class
@@ -141,7 +142,7 @@ def played(asking, clients=5, engine=None):
     return result
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 def test_classes_are_found_beside_the_noise(seed):
     T, rows = owners(3, 24, 1500, seed)
     result = played(method(rows, 24))
@@ -151,7 +152,7 @@ def test_classes_are_found_beside_the_noise(seed):
     assert error(means, T) < 0.09
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 def test_where_noise_hides_the_classes_none_are_made_up(seed):
     T, rows = owners(3, 24, 200, seed)
     assert len(played(method(rows, 24, epsilon=0.5)).state.server["memory/means"]) == 1

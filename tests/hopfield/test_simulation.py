@@ -96,12 +96,40 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
         ({"rounds": 151}, "half the examples of the smallest owner"),
         ({"speed": 3}, "settings must be some of rule, smoothing, .* got speed"),
         ({"discount": 2}, "discount must be in"),
+        ({"discount": "a"}, "discount must be a number, got 'a'"),
+        ({"groups": 1.5}, r"groups must be a whole number, got 1\.5"),
+        ({"level": np.nan}, "level must be a number, got nan"),
+        ({"votes": "no"}, "votes must be true or false"),
+        ({"rule": "structure"}, "rule must be a rule of plasticity"),
+        ({"robust": "median"}, "robust must be a Robust"),
+        ({"search": 5}, "search must be a Search, or None"),
+        ({"encoding": "counts"}, "encoding must be an Encoding, or None"),
+        ({"encoding": Encoding(12)}, "encoding must be of the .* columns of the examples"),
+        ({"engine": "pool"}, "engine must be an engine"),
+        ({"participation": 0.5}, "participation must be a Participation, or None"),
+        ({"minimum": "1"}, "minimum must be between 1 and"),
         ({"seed": -1}, "seed"),
     ],
 )
 def test_wrong_arguments_are_refused_in_a_line(owners, arguments, words):
     with pytest.raises(ArgumentError, match=words):
         hopfed.simulate(**{"clients": owners[1]} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Encoding("10"), "n_sites must be a whole number"),
+        (lambda: Encoding(0), "n_sites must be at least 1"),
+        (lambda: Encoding(10, "sketch", 2.5), "width must be a whole number"),
+        (lambda: Encoding(10, "sketch", 3, -1), "seed must be at least 0"),
+        (lambda: Participation(rate="a"), "rate must be a number"),
+        (lambda: Participation(joins=("a",)), "joins must be a tuple, each a whole number"),
+    ],
+)
+def test_parts_of_a_federation_say_in_a_line_what_is_wrong(make, words):
+    with pytest.raises(ArgumentError, match=words):
+        make()
 
 
 def test_examples_with_gaps_or_other_values_are_refused(owners):

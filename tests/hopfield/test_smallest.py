@@ -41,11 +41,26 @@ def test_what_no_rows_give_is_refused():
         {"counts": np.zeros(7, np.int16)},
         {"values": np.zeros(31, "f4"), "vectors": np.zeros((31, 60), "f4")},
         {"examples": np.array(9)},
+        {"examples": np.array(31)},  # of which counts are fewer bytes
+        {"examples": np.array(2**40)},  # whose counts would overflow
     ):
         words = operator_complaint(encoding, sent | wrong, check=False)
         assert "are no operator" in words
     lie = sent | {"values": sent["values"] * np.float32(1.3)}
     assert operator_complaint(encoding, lie, check=True) is not None
+
+
+def test_factors_say_no_more_than_as_many_examples_can():
+    """One direction of length 1 in every column counted 60 times as much as its ten examples."""
+    lie = {
+        "counts": np.zeros(0, np.int16),
+        "values": np.array([60.0], np.float32),
+        "vectors": np.ones((1, 60), np.float32),
+        "examples": np.array(10),
+    }
+    encoding = Encoding(60, "smallest")
+    assert malformed(lie, encoding.spec) is None
+    assert np.abs(encoding.decode(lie).matrix).max() == 10
 
 
 def test_few_rows_of_many_columns_send_less_and_say_the_same():

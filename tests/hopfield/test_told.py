@@ -41,7 +41,7 @@ def test_what_is_told_is_what_is_read():
     ],
 )
 def test_what_is_no_such_word_is_refused(name, value):
-    with pytest.raises(DataError, match=f"{name} that are none"):
+    with pytest.raises(DataError, match=f"{name} of another form"):
         read(sent() | {name: np.asarray(value)}, N)
 
 

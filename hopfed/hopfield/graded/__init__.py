@@ -1,16 +1,16 @@
 """Graded classes in rounds: latent classes of rows with gaps that come, go and drift.
 
 settings : how such a federation works.
-memory : the classes that are remembered, with the sums behind them.
 client : what a client answers from the rows of a round.
-under_way : a round at the server, between two of its exchanges.
-server : what the server makes of the answers.
-method : all of it on the contract of `hopfed.federation`.
+server, improving : what the server does with the answers of a round, and of each exchange.
+round_state : what the server knows between two exchanges of a round.
+memory : the classes that the server remembers, with the sums behind them.
+method : all of it as a method of `hopfed.federation`.
 robust : sums over owners of whom some may lie.
-agreed : what the owner of rows agrees to answer.
-private : the same by answers with noise, which need no trust in the server.
-noisy, noisy_sums, noisy_look : the noise, sums that have it, and what is seen beside it.
-private_server : what the server makes of such answers.
+consent : what the owner of rows agrees to answer.
+private, private_server : both sides where answers have noise, which needs no trust in the server.
+noisy, noisy_sums : the noise, and sums that have it.
+noisy_columns, noisy_look : which columns owners have, and which classes show, beside the noise.
 
 In come rows of -1, 0 (missing) and +1, at clients; out go means and shares of classes, round by
 round. Source: theory/NOTES.md, "Latent class channel".

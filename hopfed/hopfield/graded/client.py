@@ -9,7 +9,7 @@ from hopfed.archetypes.graded.mixture import class_sums, weighted_sums
 from hopfed.archetypes.graded.owners import Owner
 from hopfed.archetypes.graded.splitting import residual_products, upper_side
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST
+from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.hopfield.site.limits import SET
 from hopfed.spectral.rows import Bits
 
@@ -62,7 +62,7 @@ def _placed(array: np.ndarray, kept: np.ndarray) -> np.ndarray:
 
 
 def _without_few(told: Message, whole: Message, least: float) -> Message:
-    """Leave out columns that few rows of a class have, or of those that its sums leave over.
+    """Leave out sums over few rows: of columns that few rows of a class have, on either side.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def spec(step: str, down: Message, n_sites: int) -> Spec:
         "signed": Field((K, N), "f", within="examples"),
         "seen": Field((K, N), "f", least=-SLACK, within="examples"),
     }
-    numbers = {"examples": Field((), "iu", least=1, most=MOST)}
+    numbers = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
     if step == "products":  # two entries of a row differ from their means by 2 at most
         most = 4.1 * float(np.abs(down["directions"]).sum(axis=1).max(initial=0.0))
         return {"products": Field((K, N), "f", within="examples", times=most), **numbers}

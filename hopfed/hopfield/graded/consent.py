@@ -16,61 +16,43 @@ a row what the noise hides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.data.batches import Batches
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, digest, malformed, not_finite
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.noisy import NUMBERS, UNITS
 from hopfed.hopfield.graded.private import PrivateClasses, first_question, question_name
+from hopfed.hopfield.site.agreed import AgreedMethod
 from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.limits import CLASSES, Limits
-from hopfed.hopfield.site.released import Allowance, Question, Released
+from hopfed.hopfield.site.limits import CLASSES
+from hopfed.hopfield.site.released import Allowance, Question
 
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 
 
 @dataclass(frozen=True)
-class AgreedClasses:
-    """A federation of graded classes whose clients' steps are checked before, and recorded after.
-
-    Attributes
-    ----------
-    method : holds the rows.
-    batches : the rows.
-    limits, released : of the owner of the rows.
-    secret : of the owner.
-    """
+class AgreedClasses(AgreedMethod):
+    """A federation of graded classes whose clients' answers are exact sums."""
 
     method: GradedFederation
-    batches: Batches
-    limits: Limits
-    released: Released
-    secret: int = field(repr=False)
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client, by which no guess of its rows can be confirmed."""
-        return {**self.method.client_start(client, seed), "salt": _salt(self.secret)}
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server, if the answer is within the limits; metrics stay here.
+        """Answer the server, if the answer is within the limits.
 
         Raises
         ------
         DataError : one line, and nothing is to be sent.
         """
-        exchange = context.exchange
-        require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
-        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
+        exchange = self.check_exchange(context)
+        self.deal()
         if exchange and not down:
             return state, {}, {}
         step = self.method.round_steps[exchange]
@@ -82,52 +64,36 @@ class AgreedClasses:
         question = Question(self.batches.rounds, context.round, "classes", name, numbers)
         most = self.limits.numbers(self.method.n_sites)
         allowance = Allowance(most, {"classes": self.limits.classes})
-        self.released.check(question, allowance)
-        state, up, _ = self.method.client_step(state, down, context)
-        exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
-        self.released.add(exact, allowance, digest(up).hex())
-        return state, up, {}
+        return self.answer(state, down, context, question, allowance)
 
 
 @dataclass(frozen=True)
-class AgreedNoise:
+class AgreedNoise(AgreedMethod):
     """A federation of graded classes whose clients' answers have noise, and are charged before.
 
     Attributes
     ----------
-    method : holds the rows, and the secret of their noise.
-    batches : the rows, in the order in which they are dealt out.
+    method : holds the rows in the order in which they are dealt out, and the secret of their noise.
     terms : of their release.
     ledger : the privacy budget.
-    limits, released : of the owner of the rows.
-    secret : of the owner.
     """
 
     method: PrivateClasses
-    batches: Batches
     terms: Terms
     ledger: Ledger
-    limits: Limits
-    released: Released
-    secret: int = field(repr=False)
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client, by which no guess of its rows can be confirmed."""
-        return {**self.method.client_start(client, seed), "salt": _salt(self.secret)}
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Charge the question, and answer it with noise; metrics stay here.
+        """Charge the question, and answer it with noise.
 
         Raises
         ------
         DataError : one line, and nothing is to be sent.
         """
-        exchange, t, method = context.exchange, context.round, self.method
-        require(0 <= exchange < method.exchanges, "exchange", "one of the round", exchange)
+        exchange, t, method = self.check_exchange(context), context.round, self.method
         require(0 <= t < self.batches.rounds, "round", f"below {self.batches.rounds}", t)
-        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
+        self.deal()
         if exchange and not down:
             return state, {}, {}
         step, N = method.round_steps[exchange], method.n_sites
@@ -140,15 +106,9 @@ class AgreedNoise:
         name = question_name(step, asked)
         question = Question(self.batches.rounds, t, "classes", name, numbers)
         allowance = Allowance(self.limits.noisy_numbers(N), {"classes": self.limits.classes})
-        self.released.check(question, allowance)
+        self.released.check(question, allowance)  # what will not be answered is not charged
         self.ledger.spend(self.batches.owners[0], self.terms, t, name, UNITS[step])
-        state, up, _ = method.client_step(state, asked, context)
-        self.released.add(question, allowance, digest(up).hex())
-        return state, up, {}
-
-
-def _salt(secret: int) -> np.ndarray:
-    return np.frombuffer(blake2b(f"state {secret}".encode(), digest_size=16).digest(), np.uint8)
+        return self.answer(state, asked, context, question, allowance)
 
 
 def _check_down(step: str, down: Message, n_sites: int) -> None:

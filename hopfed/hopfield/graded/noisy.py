@@ -32,7 +32,7 @@ from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.archetypes.graded.owners import inside
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST
+from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.privacy.concentrated import concentrated_rho
 from hopfed.privacy.discrete_gaussian import discrete_gaussian
 from hopfed.spectral.rows import (
@@ -112,7 +112,7 @@ class ClassNoise:
             name: Field(shape, "i", within="examples", times=PARTS, beyond=self._reach(name, shape))
             for name, shape in shapes.items()
         }
-        return {**fields, "examples": Field((), "iu", least=2, most=MOST)}
+        return {**fields, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
 
     def _reach(self, name: str, shape: tuple[int, ...]) -> float:
         size = float(np.prod(shape, dtype=float))

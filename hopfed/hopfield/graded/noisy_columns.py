@@ -1,9 +1,10 @@
-"""Which columns owners have, in answers with noise: the others stand for one that lacks some.
+"""Which columns owners have, in answers with noise; others stand in for one that lacks some.
 
 An owner that lacks a column says exactly 0 of it, for every class: noise on a column that it has
-does so once in millions of answers. In what is pooled its rows of a class are as those of the
-others there. So no owner is taken for a class, but what is known of the column has the noise of
-fewer rows, and products of two columns that of the owners that have both.
+does so once in millions of answers. In the pooled sums its rows of a class are given the rates
+that the other owners have there. So its rows do not look like a class of their own; but what is
+known of the column has the noise of fewer rows, and what is known of two columns that of the
+owners who have both.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.robust import trimmed
 from hopfed.hopfield.headers import ABSENT
 
-FEW = 1e-3  # part of the rows of an owner that a class is taken for, at least
-BELIEVED = 3  # owners, at most, of whom one alone is believed about two columns
+FEW = 1e-3  # smallest part of an owner's rows that a class is taken to have
+BELIEVED = 3  # of so many owners, or fewer, one alone is believed about two columns
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,13 @@ class Present:
         return float(found.mean())
 
     def believed(self, weights: np.ndarray, cut: int) -> np.ndarray:
-        """How much counts what owners say of two columns, from 0 to 1.
+        """How much counts what owners say of each pair of columns, from 0 to 1.
 
-        As much as those weigh who have both, up to what is behind most pairs: what few rows say has
-        so much noise that it would hide what is known of all others. And nothing where those who
-        may lie are half of those who have both, or more; but of three owners, each without a third,
-        one alone has most pairs.
+        In proportion to the weight of the owners who have both columns, up to the weight that is
+        behind most pairs: what few rows say has so much noise that it would hide what is known of
+        the other pairs. A pair counts for nothing where half of the owners who have both columns
+        may lie. Of three owners or fewer even one is believed: where each of three lacks another
+        third of the columns, one alone has most pairs.
 
         Parameters
         ----------

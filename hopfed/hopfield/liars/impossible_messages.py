@@ -74,12 +74,12 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
 
 def _smallest_complaint(n_sites: int, message: Message) -> str | None:
     """Say why a message is neither all counts nor factors that are fewer."""
-    told, factors = message["counts"].size, len(message["values"])
+    told, factors, M = message["counts"].size, len(message["values"]), int(message["examples"])
     if told == n_sites * (n_sites - 1) // 2 and factors == 0:
         return None
-    if told == 0 and 0 < factors <= min(int(message["examples"]), n_sites // 2):
+    if told == 0 and 0 < factors <= M <= n_sites // 2:  # of more rows factors are more bytes
         return None
-    return f"{told} counts and {factors} factors are no operator"
+    return f"{told} counts and {factors} factors are no operator of {M} examples"
 
 
 def _counts_complaint(n_sites: int, message: Message, M: int) -> str | None:

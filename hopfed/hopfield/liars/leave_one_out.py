@@ -22,7 +22,7 @@ from hopfed.hopfield.memory.blending import Counted
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
-MOST = 12  # clients that are left out in turn; of more, each has little weight
+MOST_LEFT_OUT = 12  # clients that are left out in turn; of more, each has little weight
 FEWEST = 16  # directions that may always be searched
 
 
@@ -68,7 +68,7 @@ class Views:
         return np.array([view.fit()[1] for view in self._shown(patterns)])
 
     def lost(self, patterns: np.ndarray) -> np.ndarray:
-        """What each view is explained worse without each of the patterns (C, N): (C, L)."""
+        """How much worse each view is explained without each of the patterns (C, N): (C, L)."""
         lost = np.zeros((len(patterns), len(self.seen)))
         for c, view in enumerate(self._shown(patterns)):
             shares, whole = view.fit()
@@ -155,7 +155,7 @@ def agreed(
         return found  # all is explained but for noise
     least -= level**2
     order = np.argsort(-misfits, kind="stable")  # who lies with others is fitted as they are
-    starts = [order[i : i + liars] for i in range(0, len(order), liars)][:MOST]
+    starts = [order[i : i + liars] for i in range(0, len(order), liars)][:MOST_LEFT_OUT]
     tried: set[tuple[int, ...]] = set()
     looked = 0
     while starts and looked < most:

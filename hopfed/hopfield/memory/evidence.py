@@ -74,12 +74,6 @@ class Evidence:
             weights=weights,
         )
 
-    def add(
-        self, operator: HebbianOperator, columns: np.ndarray, weight: float, client: int
-    ) -> Evidence:
-        """Return the evidence with one more batch, of weight above 0 per example."""
-        return self.extend([(client, operator, columns, weight)])
-
     def extend(self, batches: Iterable[Batch]) -> Evidence:
         """Return the evidence with more batches: (client, operator, column sums, weight) each."""
         operators = [] if self.operator is None else [self.operator]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from math import prod
 
 import numpy as np
@@ -14,7 +13,7 @@ from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
-from hopfed.hopfield.client import MOST
+from hopfed.hopfield.client import MOST_PATTERNS
 from hopfed.hopfield.graded.consent import AgreedClasses, AgreedNoise
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
@@ -24,6 +23,7 @@ from hopfed.hopfield.leaks.rare_values import given_away
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.site.agreed import AgreedMethod
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Allowance, Question, Released
@@ -140,7 +140,7 @@ class Owner:
         source = Batches((rows,), source.rounds)
         mine = replace(method, source=source, secret=secret)
         return AgreedNoise(
-            mine, source, terms, self.ledger, self.limits, self.released, self.secret
+            mine, source, self.limits, self.released, self.secret, terms, self.ledger
         )
 
     def _check_exchanges(self, method: GradedFederation | PrivateClasses) -> None:
@@ -184,50 +184,28 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Agreed:
-    """A method whose clients' steps are checked before, and recorded after.
-
-    Attributes
-    ----------
-    method : holds the examples.
-    batches : the examples.
-    limits, released : of the owner of the examples.
-    secret : of the owner.
-    """
+class Agreed(AgreedMethod):
+    """A federation of operators, with noise or without, and of questions about the same rows."""
 
     method: HopfieldFederation | PrivateFederation
-    batches: Batches
-    limits: Limits
-    released: Released
-    secret: int = field(repr=False)
-
-    def client_start(self, client: int, seed: int) -> State:
-        """State of a client before its first round.
-
-        The server knows a state by a digest of it. With a number in it that only the owner knows,
-        nobody can find out by the digest whether a guess of the examples is right.
-        """
-        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
-        return {**self.method.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
 
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server, if the answer is within the limits; metrics stay here.
+        """Answer the server, if the answer is within the limits.
 
         Raises
         ------
         DataError : one line, and nothing is to be sent.
         """
-        exchange = context.exchange
-        if exchange > 0 and not self.limits.sets:
+        if context.exchange > 0 and not self.limits.sets:
             raise DataError(NO_QUESTIONS)
-        require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
+        exchange = self.check_exchange(context)
         step = self._steps()[exchange]
         rows = self.batches.examples(context.round, 0)
         if not isinstance(rows, PackedBits):
             raise DataError("rows with gaps have no operator that may leave")
-        self.released.deal(self.batches.rounds, own=self.limits.rounds > 0)
+        self.deal()
         if exchange and not np.array_equal(state.get("rows", ()), rows.words):
             raise DataError(f"{step} of a batch that is not that of this round")
         if isinstance(self.method, HopfieldFederation):  # the other one does not read it
@@ -236,15 +214,13 @@ class Agreed:
         if isinstance(self.method, HopfieldFederation) and step == "operators":
             self._check_apart(rows)
         question = self._question(step, state, down, context, most)
-        allowance = self._allowance()
-        self.released.check(question, allowance)
-        state, up, _ = self.method.client_step(state, down, context)
-        exact = replace(question, numbers=sum(int(np.size(array)) for array in up.values()))
-        self.released.add(exact, allowance, digest(up).hex())
-        return state, up, {}
+        return self.answer(state, down, context, question, self._allowance())
 
     def _check_apart(self, rows: PackedBits) -> None:
-        """Fail where the operator of a batch would hold a few rows; which is not the server's."""
+        """Fail where the operator of a batch would give single rows away.
+
+        The words name no rows and no columns: a server reads them.
+        """
         if set_apart(rows, self.limits.smallest_set):
             raise DataError(
                 f"a column or two set fewer than {self.limits.smallest_set} rows of this batch "
@@ -306,7 +282,7 @@ def _check_down(step: str, down: Message, n_sites: int) -> None:
         K, kind = len(down["patterns"]), down["patterns"].dtype
         if kind != np.uint8 or down["sure"].shape != (K,):
             wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
-        elif MOST * n_sites < K:  # unpacked they would fill the memory
+        elif MOST_PATTERNS * n_sites < K:  # unpacked they would fill the memory
             wrong = f"{K:,} patterns of {n_sites:,} columns, which are too many"
     if wrong is not None:
         raise DataError(f"a malformed message from the server: {wrong}")

@@ -9,8 +9,7 @@ from hopfed.federation.messages import Message, nbytes
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.limits import CLASSES as MOST
-from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.limits import CLASSES, Limits
 
 REVEALS = {
     "counts": "for every pair of columns, in how many examples they agree",
@@ -25,7 +24,7 @@ REVEALS = {
     "votes": "for every known pattern, the sum of the examples nearest to it",
     "voters": "how many examples that are",
 }
-CLASSES = {  # of a federation of graded classes
+REVEALS_OF_CLASSES = {  # of a federation of graded classes
     "counts": "for every class that the server names, how many examples are of it",
     "signed": "for every class, the sum of every column over its examples",
     "seen": "for every class, how many of its examples have each column",
@@ -44,7 +43,7 @@ def inventory(method: Method, message: Message) -> list[tuple[str, str, str, int
     for name, array in message.items():
         if name in FORMS and array.size == 0:  # the operator is there in another form
             continue
-        reveals = (CLASSES if graded else REVEALS).get(name, "")
+        reveals = (REVEALS_OF_CLASSES if graded else REVEALS).get(name, "")
         if name == "counts" and isinstance(method, PrivateFederation):
             reveals = f"{NOISY}: epsilon {method.epsilon:g}, delta {method.delta:g}"
         if name != "examples" and isinstance(method, PrivateClasses):
@@ -123,7 +122,7 @@ def worst(shape: tuple[int, int], limits: Limits, private: bool = False) -> list
             Worst(2, "votes, voters", left, vote, "sums of the examples nearest to any patterns"),
         ]
     if limits.classes:
-        sums = min(limits.classes * MOST * (2 * N + 1), most)
+        sums = min(limits.classes * CLASSES * (2 * N + 1), most)
         vote = min(limits.smallest_vote, batch)
         told = "sums over any classes; two can be subtracted, which leaves single examples"
         found.append(Worst(0, "counts, signed, seen, products", sums, vote, told))

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST, lower, symmetric
+from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
 from hopfed.neural.readouts.ridge import Spectrum, Sums
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
 from hopfed.spectral.operators import DenseOperator
@@ -108,7 +108,7 @@ class PrivateSums:
             "by_class": Field(
                 (D, C), "i", within="examples", times=float(self.weight), beyond=reach
             ),
-            "examples": Field((), "iu", least=1, most=MOST),
+            "examples": Field((), "iu", least=1, most=MOST_EXAMPLES),
         }
 
     def read(self, message: Message) -> Sums:

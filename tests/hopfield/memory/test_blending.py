@@ -25,7 +25,7 @@ def setting(weights, form="counts", seed=0):
     for c, w in enumerate(weights):
         x = draw_examples(xi, M, R, rng)[0]
         operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
-        evidence = evidence.add(operators[c], x.sum(axis=0).astype(float), w, c)
+        evidence = evidence.extend([(c, operators[c], x.sum(axis=0).astype(float), w)])
     return evidence, operators, xi
 
 
@@ -73,7 +73,7 @@ def test_a_noisy_client_does_not_raise_the_count():
     for c, r in enumerate((0.95, 0.95, 0.0)):
         x = draw_examples(xi, M, r, rng)[0]
         operators[c] = encoding.decode(encoding.encode(kernels.pack(x)))
-        evidence = evidence.add(operators[c], x.sum(axis=0).astype(float), 1.0, c)
+        evidence = evidence.extend([(c, operators[c], x.sum(axis=0).astype(float), 1.0)])
     blended = Blended.of("separate", evidence, xi, dict.fromkeys(operators, 1.0), 1e-3)
     counted = blended.count(operators)
     assert counted.rank.n_detected == K

@@ -24,7 +24,7 @@ def gathered(batches, N, discount, weights=None, form="counts"):
     for i, x in enumerate(batches):
         op = encoding.decode(encoding.encode(kernels.pack(x)))
         w = 1.0 if weights is None else weights[i]
-        evidence = evidence.faded(discount).add(op, x.sum(axis=0).astype(float), w, 0)
+        evidence = evidence.faded(discount).extend([(0, op, x.sum(axis=0).astype(float), w)])
     return evidence
 
 

@@ -10,7 +10,9 @@ grid : the messages of an exchange: who is asked, who is waited for, and how lon
 connections : the connections to it: how many, of whom, and for how long.
 requests : the requests in them: whose they are, how much comes in, and how fast.
 client : the client's side: one process that asks the server for work.
-fleet_client : Flower's client of a server, and what it takes as an answer.
+fleet_client : Flower's client of a server, with bounds on what it takes as an answer.
+uploads : bodies of requests that are not whole yet.
+limited_log : what a client says of a server, each kind of line once.
 objects : what came as Flower objects, checked before it is put together.
 keys : a certificate authority, the server's certificate and the clients' keys.
 kept_states : states that stay with the clients of a node.

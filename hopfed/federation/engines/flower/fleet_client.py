@@ -24,9 +24,10 @@ LONGEST = 300.0  # seconds that an answer may take
 
 
 class Connection(ssl.SSLSocket):
-    """A connection in which an answer, with all that comes before it, takes so long at most.
+    """A connection in which an answer takes LONGEST seconds at most.
 
-    Before it a server may send as many lines as it likes that say to go on waiting.
+    The time runs from the request: before its answer a server may send any number of lines that
+    say to go on waiting.
     """
 
     _asked = math.inf

@@ -55,13 +55,13 @@ class ServerGrid(InMemoryGrid):
         timeout: float | None = None,
         late: Late = nobody,
     ) -> Iterator[FlowerMessage]:
-        """Send messages, also those to who comes `late`, and yield the answers as they come.
+        """Send messages, also to those who come `late`, and yield the answers as they come.
 
-        It ends when everybody has answered, when nobody who has not got any further for `timeout`
-        seconds, and at the moment `until`. Whoever stalls keeps nobody but itself waiting: the
-        others are asked meanwhile. Many clients send at once, and are done at about the same time:
-        were they asked again before, what they sent would be lost, and they would begin again, and
-        so for ever.
+        It ends when everybody has answered, when none of those who have not answered has got any
+        further for `timeout` seconds, and at the moment `until`. Whoever stalls delays nobody
+        else: the others are asked meanwhile. Clients that send at the same time are done at about
+        the same time. If they were asked again before that, what they had sent would be lost, and
+        they would begin again, without end.
         """
         self.push_messages(messages)
         while self._asked:

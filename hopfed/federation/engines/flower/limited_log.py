@@ -1,4 +1,4 @@
-"""What is said of a server that is not trusted: the same once, and not without end."""
+"""A log about a server that is not trusted, which that server cannot fill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST = 5_000  # lines
 
 @dataclass
 class Sparing:
-    """Says lines, each kind once, and so many at most.
+    """Says each kind of line once, and at most so many lines.
 
     Attributes
     ----------

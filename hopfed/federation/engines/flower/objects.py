@@ -63,7 +63,7 @@ def assembled(name: str, contents: Contents, limit: int) -> FlowerMessage | None
 
 
 def check_tree(tree: Any) -> None:
-    """Refuse what says which objects a message has, where no message has such.
+    """Refuse a list of the objects of a message that no message has.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ def private_folder(folder: Path) -> None:
 
 @contextmanager
 def replacing_private(path: Path) -> Iterator[Path]:
-    """`hopfed.runs.replacing` for a file that its owner alone may read."""
+    """Write a file that its owner alone may read, as `hopfed._lib.outputs.replacing` does."""
     with replacing(path) as temporary:
         temporary.chmod(0o600)
         yield temporary

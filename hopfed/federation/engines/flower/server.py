@@ -164,7 +164,7 @@ class FlowerServer:
             time.sleep(0.05)
 
     def _node(self, client: int) -> int | None:
-        """Node of a client that is there; one look at all nodes is for all who ask at a moment."""
+        """Node of a client, None where it is not there; who asks at one moment shares one look."""
         now = time.monotonic()
         if now - self._looked > PULL:
             self._there, self._looked = set(self.online()), now

@@ -33,7 +33,7 @@ class Uploads:
 
     Attributes
     ----------
-    held : bytes there is no more room for, now.
+    held : bytes for which room is taken now.
     most : the most that this ever was.
     """
 

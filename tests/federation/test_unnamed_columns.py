@@ -12,7 +12,7 @@ from named_owners import NAMES, node, put
 
 from hopfed.cli import serve_columns
 from hopfed.data.batches import Elsewhere
-from hopfed.errors import HopfedError
+from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -20,7 +20,7 @@ from hopfed.federation.engines.flower.engine import GRACE
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.headers import Introduced, digest_of, settled, told_names
+from hopfed.hopfield.headers import Introduced, digest_of, read_names, settled, told_names
 from hopfed.hopfield.liars.claims import suspects
 
 
@@ -29,7 +29,11 @@ def said(names):
 
 
 ABC, BAC, CAB, OTHER, NONE = (said(names) for names in ("abc", "bac", "cab", "abd", ""))
+
+
 TEN = {"fewest": 6, "suspects": 1}  # of ten clients at the defaults
+
+
 THREE = {"fewest": 2, "suspects": 1}
 
 
@@ -184,6 +188,8 @@ def test_who_has_no_names_is_told_what_to_do(tmp_path):
 
 
 MORE = tuple(f"x{j}" for j in range(N // 2))
+
+
 SUPERSETS = {"all": (*NAMES, *MORE), "not all": (*NAMES[1:], *MORE), "half": NAMES[N // 2 :] + MORE}
 
 
@@ -251,3 +257,9 @@ def test_a_liar_without_names_keeps_no_late_client_out(tmp_path):
     assert re.search("columns are those of 2 clients, in the order", machines.log("server"))
     assert "serve --columns FILE takes those without names: client 0" in machines.log("server")
     assert "serve --columns FILE" in machines.log("client-0").strip().splitlines()[-1]
+
+
+def test_a_name_that_a_run_file_would_cut_is_refused():
+    """Two names that begin alike became one in the run file of a client."""
+    with pytest.raises(DataError, match="no text"):
+        read_names(told_names(["tea\0a", "tea\0b"]))

@@ -1,7 +1,4 @@
-"""Attacks on classes with noise where owners lack columns: by few rows, and by pairs of one's own.
-
-Owners of 1,500 rows, of whom the first has all columns, and each other one lacks another third.
-"""
+"""An owner that lies about classes with noise, also where owners lack columns."""
 
 import numpy as np
 import pytest
@@ -20,8 +17,14 @@ from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
 from hopfed.hopfield.graded.private import first_question
 
 N, OWNERS, ROWS = 24, 10, 1500
+
+
 OWN = np.sign(np.random.default_rng(9).standard_normal(N))
+
+
 LEFT, RIGHT = np.triu_indices(N, 1)
+
+
 RARE = np.arange(N - N // 3, N)
 
 
@@ -158,3 +161,31 @@ def test_what_others_show_is_seen_behind_a_direction_of_ones_own():
     assert abs(largest.along @ lie) > 0.9 * N**0.5
     assert one.ratio > 1
     assert abs(one.along @ OWN) > 0.9 * N**0.5
+
+
+class Pairs(LocalEngine):
+    """Client 0 says that columns of its rows agree as in a pattern of its own."""
+
+    def step(self, method, calls):
+        outcomes = super().step(method, calls)
+        own = np.sign(np.random.default_rng(9).standard_normal(N))
+        i, j = np.triu_indices(N, 1)
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if call.context.client == 0 and "pairs" in outcome.message:
+                told = outcome.message["pairs"]
+                most = PARTS * float(outcome.message["examples"])
+                outcome.message["pairs"] = np.tile(most * own[i] * own[j], (len(told), 1)).astype(
+                    told.dtype
+                )
+        return outcomes
+
+
+def test_a_liar_does_not_split_classes_by_products_of_columns():
+    """A trimmed mean keeps a little of every entry: along one direction it adds up."""
+    T, _, x = classes(3, N, 10_000, 3)
+    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 10))
+    config = serve.Config(columns=N, clients=10, graded=True, epsilon=8.0)
+    played = play_round(config.make(Batches(owners)), None, 0, seed=0, clients=10, engine=Pairs())
+    means = played.state.server["memory/means"]
+    assert len(means) == 3
+    assert error(means, T) < 0.05

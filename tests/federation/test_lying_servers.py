@@ -229,9 +229,6 @@ def test_the_name_of_a_state_does_not_confirm_a_guess(tmp_path):
     assert digest(state) != reply.state
 
 
-# How few rows of how many columns an operator does not hide, and that no such batch is made.
-
-
 def rebuilt(operator, rows):
     """Rows of +-1 that lie in the range of an operator, as independent components of it."""
     values, vectors = np.linalg.eigh(operator)

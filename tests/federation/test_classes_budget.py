@@ -1,4 +1,4 @@
-"""What an eighth attack found, on answers about classes with noise and on liars about classes."""
+"""The budget of answers about classes with noise is charged first, and never exceeded."""
 
 import json
 import re
@@ -7,18 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from asking import N, ask, refused, site
-from graded_tables import classes, error
+from graded_tables import classes
 
 from hopfed import kernels
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
-from hopfed.experiments import serve
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.rounds import play_round
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.noisy import PARTS, ClassNoise, exact_sums
-from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.graded import GradedFederation, noisy
+from hopfed.hopfield.graded.noisy import ClassNoise, exact_sums
+from hopfed.hopfield.graded.private import PrivateClasses, question_name
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.privacy.concentrated import concentrated_rho
 
@@ -155,29 +152,23 @@ def test_answers_that_would_fill_the_memory_are_refused_and_cost_nothing(tmp_pat
     assert list(entry["spent"]["0"].values()) == [2]
 
 
-class Pairs(LocalEngine):
-    """Client 0 says that columns of its rows agree as in a pattern of its own."""
-
-    def step(self, method, calls):
-        outcomes = super().step(method, calls)
-        own = np.sign(np.random.default_rng(9).standard_normal(N))
-        i, j = np.triu_indices(N, 1)
-        for call, outcome in zip(calls, outcomes, strict=True):
-            if call.context.client == 0 and "pairs" in outcome.message:
-                told = outcome.message["pairs"]
-                most = PARTS * float(outcome.message["examples"])
-                outcome.message["pairs"] = np.tile(most * own[i] * own[j], (len(told), 1)).astype(
-                    told.dtype
-                )
-        return outcomes
+@pytest.mark.parametrize("step", ["sums", "pairs"])
+def test_sums_of_many_rows_are_made_block_by_block(monkeypatch, step):
+    """Memberships of all rows in 200 classes were held at once: kilobytes for each row."""
+    rng = np.random.default_rng(0)
+    rows = kernels.pack_masked(rng.choice([-1, 0, 1], (50, 9)))
+    down = {"means": rng.uniform(-0.9, 0.9, (3, 9)), "shares": np.full(3, 1 / 3)}
+    whole = noisy.exact_sums(step, rows, down)
+    monkeypatch.setattr(noisy, "ROWS", 7)
+    for name, array in noisy.exact_sums(step, rows, down).items():
+        np.testing.assert_array_equal(array, whole[name])
+        assert array.dtype == np.int64
 
 
-def test_a_liar_does_not_split_classes_by_products_of_columns():
-    """A trimmed mean keeps a little of every entry: along one direction it adds up."""
-    T, _, x = classes(3, N, 10_000, 3)
-    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 10))
-    config = serve.Config(columns=N, clients=10, graded=True, epsilon=8.0)
-    played = play_round(config.make(Batches(owners)), None, 0, seed=0, clients=10, engine=Pairs())
-    means = played.state.server["memory/means"]
-    assert len(means) == 3
-    assert error(means, T) < 0.05
+def test_zero_has_one_sign_in_the_name_of_a_question():
+    shares = np.ones(1, np.float32)
+    names = {
+        question_name("sums", {"means": np.full((1, 4), zero, np.float32), "shares": shares})
+        for zero in (0.0, -0.0)
+    }
+    assert len(names) == 1

@@ -1,4 +1,4 @@
-"""Attacks on answers about classes: servers that look for single rows, and clients that lie."""
+"""Answers about classes without noise: servers that look for single rows, and clients that lie."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ from hopfed.federation.rounds import play_round
 from hopfed.hopfield.graded import GradedFederation
 
 E, M = 19, 400  # exchanges of a round, rows
+
+
 KNOWN = 12  # columns of the row 7 that the server knows
 
 
@@ -43,11 +45,6 @@ def key(row):
     found = np.zeros(N)
     found[:KNOWN] = 0.999999 * row[:KNOWN]
     return found
-
-
-def right(guess, row):
-    """Share of the columns beside the known ones that are guessed."""
-    return (np.sign(guess)[KNOWN:] == row[KNOWN:]).mean()
 
 
 def along(column):

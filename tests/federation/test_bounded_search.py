@@ -1,0 +1,86 @@
+"""A client with many archetypes of its own does not keep the server searching for long."""
+
+import numpy as np
+import pytest
+from liars import owners
+
+from hopfed.archetypes.annealed_search import Search, search_candidates
+from hopfed.archetypes.subspace import Subspace
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.experiments import serve
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield import server
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.liars import leave_one_out as trimmed
+from hopfed.hopfield.liars.leave_one_out import FEWEST, MOST_LEFT_OUT
+from hopfed.memory.layered import LayeredMemory
+
+
+def table(K, rows, quality=0.9):
+    """Make rows of archetypes of one's own."""
+
+    def make(xi, rng):
+        return draw_examples(rademacher(K, xi.shape[1], rng), rows, quality, rng)[0]
+
+    return make
+
+
+def test_what_one_client_ships_does_not_make_the_search_long(monkeypatch):
+    """Of ten clients one has 40 archetypes of its own: the other nine were left out in turn."""
+    columns, honest, own = 200, 3, 40
+    xi, source = owners([table(own, 600)], 9, N=columns, M=400, K=honest)
+    searches, fits = [], []
+    real, fit = server.factorize, trimmed.nnls
+
+    def counting(spectrum, rank, **options):
+        searches.append((rank.n_detected, options["search"].most))
+        return real(spectrum, rank, **options)
+
+    def fitting(design, target):
+        fits.append(design.shape)
+        return fit(design, target)
+
+    monkeypatch.setattr(server, "factorize", counting)
+    monkeypatch.setattr(trimmed, "nnls", fitting)
+    config = serve.Config(columns=columns, clients=10)
+    arrays, _ = serve.play(config, config.make(source), 0, 0, None, LocalEngine())
+    told = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], columns)
+    assert sorted(np.abs(told @ xi.T.astype(int)).max(axis=0)) == [columns] * honest
+    assert len(told) == honest
+    directions = np.array(searches)[:, 0]
+    assert directions[0] > own, "nothing to bound"
+    assert directions[1:].sum() <= MOST_LEFT_OUT * FEWEST + directions[0], (
+        "directions of the others' searches"
+    )
+    assert max(most for _, most in searches) == FEWEST * server.EFFORT
+    assert max(rows for rows, _ in fits) <= directions.max(), "as many numbers as directions"
+    assert (
+        f"the search is bounded: without the clients that show most, {honest} of "
+        f"{int(directions[0])} directions are left"
+    ) in serve.remarks(arrays)
+
+
+def test_where_others_show_as_much_nothing_is_bounded():
+    _, source = owners([table(3, 600)], 9, N=200, M=400, K=20)
+    config = serve.Config(columns=200, clients=10)
+    arrays, _ = serve.play(config, config.make(source), 0, 0, None, LocalEngine())
+    assert int(arrays["archetypes/number"]) == 20
+    assert np.isnan(arrays["shown"])
+    assert "bounded" not in " ".join(serve.remarks(arrays))
+
+
+@pytest.mark.parametrize(("most", "passes"), [(1, 1), (32 * 150 * 40 + 1, 2), (np.inf, 3)])
+def test_a_search_gives_up_after_so_many_steps(most, passes):
+    """In a space of 40 directions, where it would go on."""
+    rng, made = np.random.default_rng(0), []
+    vectors = np.linalg.qr(rng.standard_normal((200, 40)))[0]
+    space = Subspace(vectors, np.full(40, 20.0), np.full(40, 0.9), 0.1)
+
+    class Counting(LayeredMemory):
+        def run(self, *arguments, **options):
+            made.append(1)
+            return super().run(*arguments, **options)
+
+    memory = Counting(layers=1, order="serial")
+    search_candidates(space, Search(memory=memory, most=most), 0)
+    assert len(made) == passes or (most == np.inf and len(made) >= passes)

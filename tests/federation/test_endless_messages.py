@@ -1,0 +1,144 @@
+"""Servers that send or ask without end fill neither memory, disk nor log of a client."""
+
+import resource
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+
+import httpx
+import numpy as np
+import pytest
+from asking import N, ask, known, method, refused, signs, site
+from flwr.proto.fleet_pb2 import PullMessagesRequest
+from flwr.proto.node_pb2 import Node
+
+from hopfed._lib.settings import to_plain
+from hopfed.cli.join import _finish
+from hopfed.data.batches import Elsewhere
+from hopfed.errors import DataError
+from hopfed.experiments import serve
+from hopfed.federation.engines.flower import fleet_client
+from hopfed.federation.engines.flower.keys import make_keys, private_key
+from hopfed.federation.engines.flower.limited_log import MOST, Sparing
+from hopfed.federation.recipes import describe
+from hopfed.hopfield import told as told_of
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.runs import Run
+
+
+def test_patterns_without_end_do_not_fill_the_memory(tmp_path):
+    """Of 1.7 MB that a server tells, unpacking made 34."""
+    node, K = site(tmp_path, questions=0), 100_000
+    down = known(np.ones((1, N))) | {"sure": np.ones(K, np.float32)}
+    down["patterns"] = np.zeros((K, -(-N // 8)), np.uint8)
+    refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
+    assert not ask(node, method(), down=known(np.ones((10, N)))).fault
+
+
+def test_a_server_that_says_to_wait_without_end_does_not_keep_a_client(tmp_path, monkeypatch):
+    """Every line of it is another answer, after which the time that an answer has began anew."""
+    monkeypatch.setattr(fleet_client, "LONGEST", 1.0)
+    make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
+    keys, over = tmp_path / "keys", threading.Event()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys / "server.pem", keys / "server.key")
+
+    def serve(listener):
+        with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as peer:
+            peer.recv(1 << 16)
+            while not over.is_set():
+                peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        mine = private_key(keys / "client-0.key")
+        client = fleet_client.fleet_client(where, (keys / "ca.pem").read_bytes(), mine)
+        try:
+            began = time.monotonic()
+            with pytest.raises(httpx.TimeoutException, match="takes more than 1 s"):
+                client.PullMessages(PullMessagesRequest(node=Node(node_id=1)))
+            assert time.monotonic() - began < 10
+        finally:
+            over.set()
+            client.close()
+            thread.join(10)
+
+
+def test_a_server_that_asks_without_end_fills_no_log():
+    said = []
+    sparing = Sparing(said.append)
+    for t in range(100):
+        sparing(f"round {t}: not answered: rows are few", "rows are few")
+    assert said == ["round 0: not answered: rows are few"]
+    for t in range(2 * MOST):
+        sparing(f"a request that is none: {t}")
+    assert len(said) == MOST
+    assert said[-1].endswith("no more follow")
+
+
+def test_a_recipe_does_not_keep_a_client_busy(tmp_path):
+    text, _ = describe(PrivateFederation(Elsewhere(1), N, 1.0))
+    text = text.replace('"epsilon": 1.0', '"epsilon": 1e-300').replace("1e-05", "1e-300")
+    began = time.monotonic()
+    refused(ask(site(tmp_path), text.replace(f'"n_sites": {N}', f'"n_sites": {2**24}')), "n_sites")
+    assert time.monotonic() - began < 5
+
+
+def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match="too many"):
+        _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.npy")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    assert not any(tmp_path.iterdir())
+
+
+def test_patterns_surer_than_sure_are_no_numbers_that_are_none(tmp_path):
+    node, asked = site(tmp_path), method()
+    started = ask(node, asked)
+    down = known(signs(3))
+    down["sure"] = np.array([1e30, -5, 2], np.float32)  # a warning would be an error here
+    assert not ask(node, asked, 0, 2, started.state, down).fault
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        np.zeros((1, 0, 8_000_000), np.uint8),
+        np.zeros((2, 4), np.uint8),
+        np.zeros((2, 6), np.uint8),
+        np.zeros((2, 5), np.int64),
+        np.zeros(5, np.uint8),
+        np.uint8(0),
+    ],
+)
+def test_a_last_word_of_another_form_is_none(tmp_path, patterns):
+    """It was filled up to the number of columns along another axis: 64 bytes filled a disk."""
+    with pytest.raises(DataError, match="malformed"):
+        _finish({"patterns": np.asarray(patterns)}, 40, tmp_path / "o.npy")
+    assert not list(tmp_path.iterdir())
+    _finish({"patterns": np.zeros((2, 5), np.uint8)}, 40, tmp_path / "o.npy")
+    assert np.load(tmp_path / "o.npy").shape == (2, 40)
+
+
+def test_the_last_word_fits_into_memory(monkeypatch):
+    """A message of 20 MB became means of 4 GB on a client that writes a run file."""
+    monkeypatch.setattr(told_of, "LARGEST", 4_000)
+    told = {"patterns": np.zeros((200, 5), np.uint8)}
+    with pytest.raises(DataError, match="too many"):
+        told_of.read(told, 40)
+    assert len(told_of.read({"patterns": told["patterns"][:100]}, 40).patterns) == 100
+
+
+def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
+    path = tmp_path / "run.h5"
+    config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
+    Run("serve", config, {}, {}, {}, 0, 1).save(path)
+    asked = "serve", "--keys", tmp_path / "none", "--out", path
+    for words in (("--resume",), ("--resume", "--rounds", 10**12)):
+        status, _, error = hopfed(*asked, *words)
+        assert (status, error.count("\n")) == (2, 1)
+        assert "rounds must be at most 1000000, got 1000000000000" in error

@@ -1,0 +1,136 @@
+"""Records, ledgers and locks of a home: only where nobody else can write, only undamaged."""
+
+import json
+import os
+import stat
+
+import pytest
+from asking import ask, method, signs, site
+from flwr.supercore.primitives.asymmetric import generate_key_pairs
+
+from hopfed._lib.other_accounts import own_folder
+from hopfed.data.readers import as_examples
+from hopfed.errors import ArgumentError, BackendError, LocalError
+from hopfed.federation.engines.flower.client import client_folder
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.released import Allowance, Question, Released
+from hopfed.neural.training.sequential import _keep_compiled_at_home
+
+
+@pytest.mark.parametrize("lost", ["privacy", "released"])
+def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path, lost):
+    os.symlink(tmp_path / "gone", tmp_path / lost)
+    opened = {"privacy": Ledger, "released": lambda p: Released.of(p, as_examples(signs()))}
+    with pytest.raises(LocalError, match="a link to what is not there"):
+        opened[lost](tmp_path / lost)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize(
+    ("of", "into"),
+    [('"numbers": 4', '"numbers": -4'), ('"rounds": 1', '"rounds": 2, "rounds": 1')],
+)
+def test_a_record_that_says_what_no_record_says_is_damaged(tmp_path, of, into):
+    record = Released.of(tmp_path, as_examples(signs()))
+    allowance = Allowance(10, {})
+    record.add(Question(1, 0, "operators", "a", 4), allowance, "the answer")
+    text = record.path.read_text()
+    assert of in text
+    record.path.write_text(text.replace(of, into))
+    with pytest.raises(LocalError, match="damaged"):
+        record.check(Question(1, 0, "operators", "b", 4), allowance)
+
+
+def test_a_ledger_that_says_a_thing_twice_is_damaged(tmp_path):
+    rows, ledger = as_examples(signs()), Ledger(tmp_path)
+    ledger.charge(rows, Terms(1.0, 1e-5))
+    path = tmp_path / "ledger"
+    path.write_text(path.read_text()[:-1] + ', "released": []}')
+    with pytest.raises(LocalError, match="damaged"):
+        ledger.charge(rows, Terms(0.5, 1e-5))
+
+
+def shared(folder):
+    """Make a folder that other accounts can write to."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatch):
+    home, (_, public) = shared(tmp_path / "home"), generate_key_pairs()
+    with pytest.raises(ArgumentError, match="others own it or can write to it"):
+        client_folder(home, public)
+    monkeypatch.setenv("HOPFED_HOME", str(home))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        _keep_compiled_at_home()
+    assert not list(home.iterdir())
+    home.chmod(0o700)
+    for each in (home / "sites", home / "compiled"):
+        each.symlink_to(shared(tmp_path / each.name))
+    with pytest.raises(ArgumentError, match="a link is in its place"):
+        client_folder(home, public)
+    with pytest.raises(BackendError, match="others own it or can write to it"):
+        _keep_compiled_at_home()
+    for each in (home / "sites", home / "compiled"):
+        assert not list(each.iterdir())
+        each.unlink()
+    assert client_folder(home, public).is_dir()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_record_nor_ledger_is_kept_where_others_can_write(tmp_path, linked):
+    rows, place = as_examples(signs(60)), shared(tmp_path / "place")
+    folder = tmp_path / "linked" if linked else place
+    if linked:
+        folder.symlink_to(place)
+    with pytest.raises(LocalError, match="others own it or can write to it"):
+        Released.of(folder, rows)
+    with pytest.raises(LocalError, match="others own it or can write to it"):
+        Ledger(folder).charge(rows, Terms(1.0, 1e-5))
+    assert not list(place.iterdir())
+    place.chmod(0o700)  # one's own links are followed to one's own folders
+    Released.of(folder, rows).deal(1)
+    Ledger(folder).charge(rows, Terms(1.0, 1e-5))
+    assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
+
+
+def test_no_lock_is_made_through_a_link(tmp_path):
+    rows, away = as_examples(signs(60)), tmp_path / "away"
+    record = Released.of(tmp_path / "released", rows)
+    lock = record.path.with_suffix(".lock")
+    lock.unlink(missing_ok=True)
+    (tmp_path / "privacy").mkdir(mode=0o700)
+    for link in (lock, tmp_path / "privacy" / "lock"):
+        link.symlink_to(away)
+    with pytest.raises(LocalError, match="cannot be used"):
+        record.deal(1)
+    with pytest.raises(LocalError, match="cannot be used"):
+        Ledger(tmp_path / "privacy").charge(rows, Terms(1.0, 1e-5))
+    assert not away.exists()
+
+
+@pytest.mark.parametrize("answers", [[1], [["votes"]], [["votes", 1, "b"]], {"a": 1}, "votes"])
+def test_a_damaged_record_is_named_to_its_owner(tmp_path, answers):
+    assert not ask(site(tmp_path), method()).fault
+    (path,) = (tmp_path / "released").glob("*.json")
+    held = json.loads(path.read_text())
+    held["batches"]["0"]["answers"] = answers
+    path.write_text(json.dumps(held))
+    assert ask(site(tmp_path), method()).reason == (
+        "this client cannot answer, and has told its owner why"
+    )
+    with pytest.raises(LocalError, match="put back a copy"):
+        Released(path).rounds  # noqa: B018
+
+
+def test_a_home_is_for_its_owner_alone_whatever_the_umask(tmp_path):
+    """With a umask of 002 the ledger made a home that others could write to, and join refused."""
+    before = os.umask(0o002)
+    try:
+        Ledger(tmp_path / "home" / "privacy").charge(as_examples(signs(60)), Terms(1.0, 1e-5))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+    own_folder(tmp_path / "home")

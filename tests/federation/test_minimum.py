@@ -1,0 +1,98 @@
+"""How many clients must answer, and how many of them may lie."""
+
+import numpy as np
+import pytest
+from calls import run
+from liars import claiming, close, lying, own, owners
+
+from hopfed.data.channel import rademacher
+from hopfed.experiments.serve import Config, play
+from hopfed.federation.engines import Outcome
+from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import Fault
+from hopfed.federation.rounds import FederationState, TooFewClientsError
+from hopfed.hopfield.client import unpack_patterns
+
+
+class OnlyThese(LocalEngine):
+    """The first clients answer, and the others are not there."""
+
+    def __init__(self, heard):
+        self.heard = heard
+
+    def step(self, method, calls):
+        missing = Outcome(fault=Fault.TIMED_OUT, reason="it is not there")
+        there = [call for call in calls if call.context.client < self.heard]
+        return super().step(method, there) + [missing] * (len(calls) - len(there))
+
+
+MODES = [{}, {"epsilon": 8.0}, {"graded": True}, {"graded": True, "epsilon": 8.0}]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_comes_first_is_not_the_whole_federation(mode):
+    """One of ten that came before the others had its own archetype told to all of them."""
+    config = Config(columns=40, clients=10, **mode)
+    _, source = owners([own(2000, 0.8)], 9, N=40, M=50)
+    words = "round 0: 1 of 10 clients were heard, the minimum is 6: client 1 timed out"
+    with pytest.raises(TooFewClientsError, match=words):
+        play(config, config.make(source), 0, 0, None, OnlyThese(1))
+
+
+def test_more_than_half_must_answer_unless_said_otherwise(tmp_path):
+    assert [Config(clients=L).least for L in (1, 2, 3, 4, 9, 10)] == [1, 2, 2, 3, 5, 6]
+    assert Config(clients=10, minimum=1).least == 1
+    keys, out = tmp_path / "keys", tmp_path / "run.h5"
+    make_keys(keys, 10, ["127.0.0.1"])
+    serve = ["serve", "--keys", str(keys), "--columns", "40", "--out", str(out), "--wait", "0.2"]
+    listen = ["--listen", "127.0.0.1:0", "--clients", "10"]
+    status, _, said = run([*serve, *listen])
+    assert status == 2
+    assert "0 of at least 6 clients joined within 0.2 s; start the others and continue" in said
+    status, _, said = run([*serve, *listen, "--minimum", "1"])
+    assert "0 of at least 1 clients joined" in said
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("heard", [16, 30])
+def test_a_tenth_of_all_may_lie_wherever_the_others_are(heard):
+    """Counted from those heard, three of thirty were more than a tenth when fourteen were late."""
+    xi, source = owners([own(seed=7)] * 3, 27, N=100, M=200)
+    config = Config(columns=100, clients=30)
+    arrays, _ = play(config, config.make(source), 0, 0, None, OnlyThese(heard))
+    told = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], 100)
+    lie = rademacher(1, 100, np.random.default_rng(7))
+    assert len(told) == 3
+    assert (np.abs(told @ xi.T.astype(int)).max(axis=1) == 100).all()
+    assert np.abs(told @ lie.T.astype(int)).max() < 60
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-300, 1e-40])
+def test_clients_of_next_to_no_weight_do_not_stop_a_server_that_hears_only_them(weight):
+    change = lambda message, down, step, rng: (  # noqa: E731
+        {"weight": np.array(weight)} if "weight" in message else {}
+    )
+    _, source = owners([close(120, 0.0)] * 2, 0, N=60, M=120, K=2)
+    method_ = lying(Config(columns=60, clients=2).make(source), change, 2)
+    start = FederationState(method_.server_start(0))
+    arrays, _ = play(Config(columns=60, clients=2), method_, 0, 0, start, LocalEngine())
+    assert int(arrays["archetypes/number"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("liars", "clients", "told"),
+    [(1, 3, 3), (1, 10, 3), (3, 30, 3), (1, 2, 0), (2, 4, 4), (2, 10, 4), (4, 30, 4)],
+)
+def test_how_many_liars_the_page_for_owners_speaks_of(liars, clients, told):
+    """Archetypes of which three are true; where there are four, one is that of the liars."""
+    M = 60 if clients == 30 else 300
+    xi, source = owners([own(M)] * liars, clients - liars, N=200, M=M)
+    config = Config(columns=200, clients=clients)
+    lies = lying(config.make(source), claiming(3_000_000), liars)
+    start = FederationState(lies.server_start(0))
+    arrays, _ = play(config, lies, 0, 0, start, LocalEngine())
+    number = int(arrays["archetypes/number"])
+    found = unpack_patterns(arrays["archetypes/packed"][:number], 200).astype(int) @ xi.T
+    assert number == told
+    assert (np.abs(found) == 200).sum() == min(told, 3)

@@ -1,0 +1,67 @@
+"""With epsilon one noisy table leaves, and nothing about the rows beside it."""
+
+import numpy as np
+from asking import N, ask, known, method, signs, site
+
+from hopfed import kernels
+from hopfed.data.batches import Batches, Elsewhere
+from hopfed.data.readers import as_examples
+from hopfed.federation.engines.flower.kept_states import KeptStates
+from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.messages import digest
+from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.consent import Owner
+from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.released import Released
+
+
+def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
+    """Whatever is asked, in whatever order: counts with noise, and how many rows these are of."""
+    rows = signs(300)
+    node = private_site(tmp_path, rows)
+    asked = [private(2), *(method(r, groups=g) for r in (1, 2) for g in (0, 4)), private(2, 0.5)]
+    asked += [private(1), private(2, 1.0, 1e-6), private(2, 2.0), private(2)]
+    basis, patterns = {"basis": np.eye(N, 2, dtype="f4")}, known(rows[:3])
+    replies = []
+    for i, each in enumerate(asked):
+        for t in range(2):
+            for exchange, down in enumerate(({}, basis, patterns)):
+                replies.append(ask(node, each, t, exchange, b"", down, run=f"r{i}", client=i))
+    sent = [reply.up for reply in replies if reply.up]
+    assert all(set(up) == {"counts", "examples"} for up in sent)
+    assert not any(reply.metrics for reply in replies)
+    assert len(sent) == 4
+    assert len({digest(up) for up in sent}) == 2
+    order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
+    x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
+    noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
+    scale = private(2).mechanism.scale
+    assert 0.8 * scale < noise.std() < 1.2 * scale
+
+
+def private(rounds, epsilon=1.0, delta=1e-5):
+    return PrivateFederation(Elsewhere(rounds), N, epsilon, delta)
+
+
+def private_site(folder, rows):
+    rows, ledger = as_examples(rows), Ledger(folder / "privacy")
+    limits, released = Limits(smallest_batch=50), Released.of(folder / "released", rows)
+    owner = Owner(rows, 7, 1.0, 1e-5, ledger, limits, released)
+    adapt = lambda method, _: owner.adapt(method)  # noqa: E731
+    return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
+
+
+def test_a_disk_that_takes_nothing_does_not_tell_the_server_a_digest_of_the_rows(tmp_path):
+    node = site(tmp_path)
+    assert not ask(node, method()).fault
+    (path,) = (tmp_path / "released").glob("*.json")
+    path.write_text("damaged")
+    told = [ask(site(tmp_path), method()).reason]
+    path.unlink()
+    path.mkdir()
+    (path / "in the way").touch()
+    told.append(ask(site(tmp_path), method()).reason)
+    assert all(told)
+    assert not any(word in reason for reason in told for word in (path.stem, str(tmp_path)))

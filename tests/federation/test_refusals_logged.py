@@ -1,0 +1,34 @@
+"""Every refusal of a client is a line in its owner's log."""
+
+import numpy as np
+from asking import N, method, signs
+from rogue import Rogue, request
+
+from hopfed.cli import main
+from hopfed.data.batches import Elsewhere
+from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.recipes import describe
+from hopfed.hopfield.graded.private import PrivateClasses
+
+
+def test_every_refusal_is_a_line_in_the_owners_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    make_keys(tmp_path, 1, ["127.0.0.1"])
+    np.save(tmp_path / "a.npy", signs(900))
+    recipe, _ = describe(method())
+    asked = [
+        ({"recipe": describe(PrivateClasses(Elsewhere(1), N, 4.0))[0]}, "agreed to no epsilon"),
+        ({"recipe": describe(method(rounds=5))[0]}, "2 round(s) at most"),
+        ({"recipe": recipe, "exchange": 1}, "answers no questions"),
+        ({"recipe": '["made", "os:system", {}]'}, "is not made here"),
+        ({"recipe": describe(method(columns=30))[0]}, "has 30 columns"),
+    ]
+    tricks = [request(**call) for call, _ in asked] + [request(last=True)]
+    with Rogue(tmp_path, tricks) as server:
+        given = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key")
+        monkeypatch.chdir(tmp_path)
+        main(["join", *given, "--server", server.address, "--patience", "60"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "not answered" in line]
+    assert len(lines) == len(asked)
+    for line, (_, words) in zip(lines, asked, strict=True):
+        assert words in line

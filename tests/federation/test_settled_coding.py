@@ -1,0 +1,136 @@
+"""With epsilon no row decides how others are coded, or which column or row holds names."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed._lib.random import stream
+from hopfed.cli import main
+from hopfed.tables.fixed_codings import unsettled
+from hopfed.tables.options import Choices
+from hopfed.tables.reading import read_table
+
+M = 400
+
+
+@pytest.fixture
+def survey(tmp_path, monkeypatch):
+    """Write 400 rows of yes and no and a column more."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    answers = stream(0, "answers").integers(0, 2, (M, 6)).tolist()
+
+    def write(name, column):
+        lines = [
+            ",".join(map(str, row)) + f",{cell}" for row, cell in zip(answers, column, strict=True)
+        ]
+        path = tmp_path / name
+        path.write_text("\n".join(["a,b,c,d,e,f,own", *lines]))
+        return path
+
+    return write
+
+
+CHANGED = [  # the column of one table, and what the last person says in the other one
+    (["ash"] * M, "yew", ()),
+    (["5"] * M, "7", ()),
+    (["10"] * 200 + ["20"] * 199 + ["30"], "10", ("--binarize", "own=mean")),
+    (["10"] * 200 + ["20"] * 200, "10", ("--binarize", "own=median")),
+    (["ash"] * 200 + ["yew"] * 200, "oak", ()),
+    (["1"] * 399 + ["0"], "1", ("--binarize", "own=5")),  # beside a 7, no 1 would be +1
+]
+
+
+@pytest.mark.parametrize(("column", "last", "options"), CHANGED)
+def test_with_epsilon_no_row_decides_how_others_are_coded(survey, capsys, column, last, options):
+    """Of "ash" alone and of 399 "ash" and a "yew", 399 rows were opposite; noise is for one."""
+    for name, cells in (("a.csv", column), ("b.csv", [*column[:-1], last])):
+        words = ["join", "--data", str(survey(name, cells)), "--dry-run", "--epsilon", "1"]
+        with pytest.raises(SystemExit) as end:
+            main([*words, *options])
+        assert end.value.code == 2
+        assert "decides how column 'own' is coded" in capsys.readouterr().err
+
+
+def test_what_is_said_of_words_and_numbers_is_enough(survey, capsys):
+    """The rows other than the changed one are the same."""
+    for column, last, options in (
+        (["ash"] * M, "yew", ("--words", "ash=-1", "--words", "yew=+1")),
+        (["1"] * M, "2", ("--words", "1=-1", "--words", "2=+1", "--words", "0=+1")),
+        (["10"] * 200 + ["20"] * 200, "90", ("--binarize", "own=12")),
+        (["yes"] * M, "no", ()),
+    ):
+        for name, cells in (("a.csv", column), ("b.csv", [*column[:-1], last])):
+            path = survey(name, cells)
+            main(["join", "--data", str(path), "--dry-run", "--epsilon", "1", *options])
+            assert "Nothing was sent" in capsys.readouterr().out
+
+
+def test_one_row_did_change_all_others(survey):
+    tables = [
+        read_table(survey(name, cells))
+        for name, cells in (("a.csv", ["ash"] * M), ("b.csv", ["ash"] * (M - 1) + ["yew"]))
+    ]
+    a, b = (kernels.unpack(table.rows) for table in tables)
+    assert (a != b).any(axis=1).sum() == M - 1
+
+
+def visits(path, changed):
+    """Write two columns of whole numbers and three of scores; one row is changed, or another."""
+    draws = stream(0, "tables")
+    scores, index = draws.integers(0, 100, (M, 3)), draws.permutation(M)
+    columns = {"key": np.arange(M), "index": index}
+    columns[changed][7] = columns[changed][8]  # which no longer differ, and are no names
+    whole = np.column_stack([*columns.values(), scores])
+    lines = [",".join(map(str, row)) for row in whole.tolist()]
+    path.write_text("\n".join(["key,index,a,b,c", *lines]))
+    return path
+
+
+def join(capsys, *words):
+    with suppress(SystemExit):
+        main(["join", "--dry-run", "--epsilon", "1", *map(str, words)])
+    said = capsys.readouterr()
+    return said.err or said.out
+
+
+def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, capsys, monkeypatch):
+    """One row swapped a whole column of the table for another of the same width."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    a, b = (visits(tmp_path / f"{name}.csv", name) for name in ("key", "index"))
+    tables = [read_table(path, binarize=50) for path in (a, b)]
+    assert [table.columns[0] for table in tables] == ["key", "index"]
+    first, second = (kernels.unpack(table.rows).astype(int) for table in tables)
+    assert (first != second).any(axis=1).sum() > 50
+    for path in (a, b):
+        told = join(capsys, "--data", path, "--binarize", "50")
+        assert "how column 'index' is" in told or "how column 'key' is" in told
+        for settled in (["--id", "key"], ["--id", ""], ["--ignore", "key", "--ignore", "index"]):
+            told = join(capsys, "--data", path, "--binarize", "50", *settled)
+            assert "Nothing was sent" in told
+
+
+@pytest.mark.parametrize("last", [["ash", "yew"], ["0", "1"]])
+def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last):
+    """Where its words are said to be entries, it told of itself by the number of rows."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    draws = stream(0, "tables")
+    cells = np.column_stack([draws.choice(words, M + 1) for words in (["ash", "yew"], last)])
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(",".join(row) for row in cells))
+    assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
+    told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
+    assert "Nothing was sent" in told
+
+
+def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
+    (tmp_path / "a.csv").write_text("yes,maybe,no,later\nyes,no,no,yes\nno,yes,no,yes\n")
+    table = read_table(tmp_path / "a.csv")
+    assert table.shape == (2, 4)
+    assert "the first row was taken for names, and holds 'yes', 'no'" in table.notes[0]
+    assert unsettled(table.coding, Choices()) == ["yes", "no"]
+    (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
+    table = read_table(tmp_path / "a.csv")
+    assert not any("first row" in note for note in table.notes)
+    assert unsettled(table.coding, Choices()) == []
