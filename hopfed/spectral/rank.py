@@ -201,7 +201,8 @@ class Shuffle:
 
     Raises
     ------
-    ArgumentError : another null, alpha outside (0, 1), or a sample without factor operators.
+    ArgumentError : another null, alpha outside (0, 1), no repeats, or a sample without factor
+        operators.
 
     Examples
     --------
@@ -221,6 +222,8 @@ class Shuffle:
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
             raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        if self.repeats < 1:
+            raise ArgumentError("repeats", "at least 1", self.repeats)
         if self.null not in ("permute", "signs"):
             raise ArgumentError("null", "'permute' or 'signs'", self.null)
 
@@ -269,7 +272,7 @@ class Fixed:
         """Estimate the rank of `sample`."""
         sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
         k = int((sharpened > self.tau).sum())
-        lam = self.tau / (1 + self.t - self.t * self.tau)  # the inverse of dream
+        lam = self.tau / (1 + self.t * (1 - self.tau))  # the inverse of dream
         tau = lam * sample.n_sites / self.scale
         rule = f"sharpened eigenvalue above {self.tau:g}"
         return _estimate(sample, k, tau, sample.variance(k), rule)

@@ -110,5 +110,11 @@ def test_bad_arguments():
         Sample(np.ones(3), 3, 3, quality=1.5)
     with pytest.raises(ArgumentError, match="null must be"):
         Shuffle(null="bootstrap")
+    with pytest.raises(ArgumentError, match="repeats must be at least 1"):
+        Shuffle(repeats=0)
     with pytest.raises(ArgumentError, match="factor form"):
         Shuffle()(Sample(np.ones(3), 3, 3))
+
+
+def test_the_threshold_of_an_endless_dream_is_zero():
+    assert Fixed(t=np.inf)(Sample(np.array([80.0, 20.0, 0.0]), 100, 400)).threshold == 0
