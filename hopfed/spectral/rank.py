@@ -84,11 +84,10 @@ class RankRule(Protocol):
 
 
 class Counting:
-    """A rank rule in the hands of whoever computes the spectrum.
+    """A rank rule in the form that `hopfed.spectral.eigenpairs.eigenpairs` calls.
 
-    Eigenpairs are computed for what counts as signal, and that is known once the eigenvalues are
-    there: `hopfed.spectral.eigenpairs.eigenpairs` calls this with them, and the estimate stays
-    here.
+    Eigenvectors are computed for what counts as signal, which is known only once the eigenvalues
+    are: they are counted here in between, and the estimate is kept.
 
     Parameters
     ----------
@@ -282,7 +281,7 @@ def _robust_start(sample: Sample, edge: Edge) -> int:
     """First count, with the bulk variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
-    would stop at its first step. The median of the bulk does not mind.
+    would stop at its first step. They hardly move the median of the bulk.
     """
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
