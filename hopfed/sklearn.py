@@ -194,5 +194,5 @@ def _single(rows: MaskedBits | PackedBits) -> Archetypes:
         matches=np.zeros(0, np.int64),
         channel="graded",
         graded_means=means,
-        errors=np.sqrt((1 - means**2) / (seen + 1)),
+        own_errors=np.sqrt((1 - means**2) / (seen + 1)),
     )

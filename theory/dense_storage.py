@@ -124,7 +124,7 @@ def exponential_reach(rate: ArrayLike, beta: ArrayLike) -> np.ndarray:
         _check.nonnegative("rate", rate), _check.positive("beta", beta)
     )
     best = _nearest(rate)
-    free = (rate + np.log(np.cosh(np.minimum(beta, 300)))) / beta
+    free = (rate + beta + np.log1p(np.exp(-2 * beta)) - np.log(2)) / beta  # log cosh, for any beta
     return np.where(entropy_lost(np.tanh(beta)) <= rate, free, best)[()]
 
 

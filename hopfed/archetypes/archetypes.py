@@ -46,8 +46,8 @@ class Archetypes:
         where columns differ in it; "graded", where each class has a mean of its own in each column.
     residual : largest eigenvalue that is left, over the edge of noise; up to about 1 the archetypes
         explain how columns depend on each other.
-    graded_means, errors : (K, N) means of the columns and their standard errors, of a channel that
-        is not symmetric.
+    graded_means, own_errors : (K, N) means of the columns and their standard errors, where classes
+        were fitted; `errors` adds that of a quality which all columns share.
     client_shares : (L, K) shares of the classes at each client, of such a channel.
     matches : for each `known` pattern the row of the archetype that it is, or that it has become;
         -1 where this operator does not show it.
@@ -78,7 +78,7 @@ class Archetypes:
     channel: str = "symmetric"
     residual: float = np.nan
     graded_means: np.ndarray | None = field(default=None, repr=False)
-    errors: np.ndarray | None = field(default=None, repr=False)
+    own_errors: np.ndarray | None = field(default=None, repr=False)
     exposure_errors: np.ndarray | None = field(default=None, repr=False)
     quality_error: float = np.nan
     client_shares: np.ndarray | None = field(default=None, repr=False)
@@ -104,6 +104,19 @@ class Archetypes:
         return found
 
     @property
+    def errors(self) -> np.ndarray | None:
+        """(K, N) standard errors of the means; None where no classes were fitted.
+
+        NaN where the error of a quality that columns share is not known, as in older files.
+        """
+        own = self.own_errors
+        if own is None:
+            return None
+        if self.channel == "symmetric":
+            return np.asarray(np.sqrt(own**2 + self.quality_error**2))
+        return np.where(own > 0, own, np.nan) if self.channel == "by column" else own
+
+    @property
     def shares(self) -> np.ndarray:
         """(K,) share of the rows that each archetype has: its exposure."""
         return self.exposures
@@ -114,8 +127,8 @@ class Archetypes:
 
         Source: theory/NOTES.md, "Score and acceptance", "Resolution".
         """
-        if self.graded_means is not None and self.errors is not None:
-            return expected_overlaps(self.graded_means, self.errors, self.shares, self.channel)
+        if self.graded_means is not None and self.own_errors is not None:
+            return expected_overlaps(self.graded_means, self.own_errors, self.shares, self.channel)
         return expected_overlap(self.predicted_scores)
 
     def exposure_intervals(self, level: float = 0.95) -> np.ndarray:

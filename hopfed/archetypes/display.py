@@ -75,7 +75,8 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
     apart = found.means[k] - rest
     clear = np.abs(apart) > APART
     if found.errors is not None:
-        errors = np.sqrt(found.errors[k] ** 2 + weights**2 @ found.errors[others] ** 2)
+        squares = np.nan_to_num(found.errors) ** 2
+        errors = np.sqrt(squares[k] + weights**2 @ squares[others])
         clear &= np.abs(apart) > SURE * errors
     names = names_of(found)
     order = np.argsort(-np.abs(apart), kind="stable")
@@ -200,7 +201,7 @@ def html(found: Archetypes) -> str:
     sign = " +1" if plus is None else ""
     head = ("archetype", "share", f"more often{sign} than in the other rows", "less often")
     rows = [
-        (str(k + 1), f"{found.shares[k]:.1%}", *(_cell(side, plus) for side in telling(found, k)))
+        (str(k + 1), _percent(found.shares[k]), *(_cell(side, plus) for side in telling(found, k)))
         for k in range(min(len(found), LISTED))
     ]
     table = "".join(f"<th>{name}</th>" for name in head)
@@ -250,6 +251,10 @@ def plot(
 
 def _number(found: Archetypes) -> str:
     return "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if np.isfinite(share) else "not known"
 
 
 def _cell(columns: list[Telling], plus: list[str] | None) -> str:

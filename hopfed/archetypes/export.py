@@ -108,22 +108,6 @@ def table_of(found: Archetypes) -> list[Column]:
     return head + list(zip(names_of(found), means.T, strict=True))
 
 
-def errors_of(found: Archetypes) -> np.ndarray:
-    """Standard errors of the means (K, N), with that of the one rate that all columns share.
-
-    Where columns have a rate each, which all archetypes share, it is not known: NaN where an
-    archetype has no error of its own.
-
-    Parameters
-    ----------
-    found : archetypes with `errors`.
-    """
-    errors = np.asarray(found.errors, np.float64)
-    if found.channel == "symmetric":
-        return np.sqrt(errors**2 + found.quality_error**2)
-    return np.where(errors > 0, errors, np.nan) if found.channel == "by column" else errors
-
-
 def report_of(found: Archetypes) -> dict[str, Any]:
     """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
 
@@ -134,6 +118,6 @@ def report_of(found: Archetypes) -> dict[str, Any]:
     arrays = {name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"}
     arrays.pop("names", None)
     if found.errors is not None:
-        arrays["errors"] = errors_of(found)
+        arrays["errors"] = found.errors
     made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
     return made

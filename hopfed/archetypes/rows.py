@@ -114,7 +114,7 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
         found,
         patterns=found.patterns[:, order],
         graded_means=ordered(found.graded_means),
-        errors=ordered(found.errors),
+        own_errors=ordered(found.own_errors),
         columns=table.columns,
         coding=table.coding,
     )

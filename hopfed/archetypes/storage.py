@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
 # Field -> array, if there is one.
-OPTIONAL = {name: name for name in ("errors", "client_shares", "exposure_errors")}
+OPTIONAL = {
+    "own_errors": "errors",
+    "client_shares": "client_shares",
+    "exposure_errors": "exposure_errors",
+}
 
 
 def save(found: Archetypes, path: str | Path) -> None:
@@ -260,7 +264,7 @@ def of_run(run: Run) -> Archetypes:
     for held, name in ((columns, "names"), (coding, "coding")):
         require(held is None or len(held) == N, name, f"of {N} columns", len(held or ()))
     channel = str(words.get("channel", "symmetric"))
-    graded = channel != "symmetric"
+    fitted = channel != "symmetric" or "errors" in arrays  # classes, not signs of eigenvectors
     return Archetypes(
         patterns=patterns.astype(np.int8),
         scores=arrays["scores"],
@@ -275,7 +279,7 @@ def of_run(run: Run) -> Archetypes:
         matches=np.zeros(0, np.int64),
         channel=channel,
         residual=_number(words.get("residual")),
-        graded_means=arrays["means"] if graded else None,
+        graded_means=arrays["means"] if fitted else None,
         columns=columns,
         coding=coding,
         **{field: arrays.get(name) for field, name in OPTIONAL.items()},

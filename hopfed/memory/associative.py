@@ -16,7 +16,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
-from hopfed.memory.cues import as_cues, as_patterns, is_graded
+from hopfed.memory.cues import as_array, as_cues, as_patterns, is_graded
 from hopfed.memory.operator_factor import operator_factor
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
@@ -128,10 +128,7 @@ class AssociativeMemory:
         if is_graded(patterns):
             exponential = isinstance(chosen, Exponential)
             require(exponential, "rule", "exponential for graded patterns", chosen.name)
-        mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
-        fits = mass.shape == (len(patterns),) and bool((np.isfinite(mass) & (mass > 0)).all())
-        require(fits, "weights", f"{len(patterns)} numbers above 0", weights)
-        return cls(chosen, patterns, mass)._with_couplings()
+        return cls(chosen, patterns, _masses(weights, len(patterns)))._with_couplings()
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -217,15 +214,13 @@ class AssociativeMemory:
         2
         """
         self._changeable()
-        more = as_patterns(np.atleast_2d(patterns))
+        more = as_patterns(np.atleast_2d(as_array(patterns, "patterns", "a table (P, N)")))
         if self.is_graded:
             more = more.astype(np.float64)
         require(is_graded(more) == self.is_graded, "patterns", "of the kind of those stored", "not")
         same = more.shape[1] == self.n_sites
         require(same, "patterns", f"of {self.n_sites} sites", more.shape[1])
-        mass = np.ones(len(more)) if weights is None else np.asarray(weights, np.float64)
-        fits = mass.shape == (len(more),) and bool((np.isfinite(mass) & (mass > 0)).all())
-        require(fits, "weights", f"{len(more)} numbers above 0", weights)
+        mass = _masses(weights, len(more))
         joined = replace(
             self,
             patterns=np.concatenate([self.patterns, more]),
@@ -248,9 +243,11 @@ class AssociativeMemory:
         [[1, -1, -1]]
         """
         self._changeable()
-        rows = np.unique(np.atleast_1d(np.asarray(which, np.int64)))
-        inside = bool(((rows >= 0) & (rows < len(self))).all())
+        rows = np.unique(np.atleast_1d(which))
+        numbers = rows.size == 0 or rows.dtype.kind in "iu"  # a mask is none: True is not row 1
+        inside = numbers and bool(((rows >= 0) & (rows < len(self))).all())
         require(inside, "which", f"indices in 0 .. {len(self) - 1}", which)
+        rows = rows.astype(np.int64)
         kept = np.delete(np.arange(len(self)), rows)
         left = replace(self, patterns=self.patterns[kept], weights=self.weights[kept])
         if self.couplings is None:
@@ -301,6 +298,8 @@ class AssociativeMemory:
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]
         """
+        fits = np.shape(states)[-1:] == (self.n_sites,)
+        require(fits, "states", f"of {self.n_sites} sites", np.shape(states))
         return self._energy(states)
 
     def _energy(self, states: np.ndarray, sums: np.ndarray | None = None) -> np.ndarray:
@@ -322,8 +321,9 @@ class AssociativeMemory:
         if self.factor is not None:
             return self.factor.astype(np.float32), 1.0
         if self.couplings is not None:
-            rows = np.ascontiguousarray(self.couplings.rows.T, np.float32)
-            return rows, self.couplings.gain
+            rows, gain = self.couplings.rows, self.couplings.gain
+            root = 2.0 ** round(np.log2(gain) / 2)  # exact; a short dream has rows next to nothing
+            return np.ascontiguousarray(rows.T * root, np.float32), gain / root**2
         root = np.sqrt(self.weights).astype(np.float32)
         return np.ascontiguousarray(self.patterns.T * root), 1 / self.n_sites
 
@@ -375,6 +375,16 @@ class AssociativeMemory:
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
+
+
+def _masses(weights: Any, count: int) -> np.ndarray:
+    """Return the weights of `count` patterns, 1 when left out, checked."""
+    if weights is None:
+        return np.ones(count)
+    mass = as_array(weights, "weights", rule := f"{count} numbers above 0")
+    fits = mass.shape == (count,) and mass.dtype.kind in "biuf"
+    require(fits and bool((np.isfinite(mass) & (mass > 0)).all()), "weights", rule, weights)
+    return mass.astype(np.float64)
 
 
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:

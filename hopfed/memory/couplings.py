@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
+LEAST = 1e-300  # dreaming time: one over a shorter one is no number
 DRIFT = 1e-9  # relative defect of the factor from which it is built anew
 
 
@@ -130,7 +131,7 @@ def build(X: np.ndarray, time: float) -> Couplings:
     >>> build(np.eye(2), time=1.0).dense().round(9).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    ridge = 0.0 if np.isinf(time) else 1 / time
+    ridge = 0.0 if np.isinf(time) else 1 / max(time, LEAST)
     return _built(np.asarray(X, np.float64), ridge, 1 + ridge)
 
 
@@ -144,6 +145,9 @@ def _built(X: np.ndarray, ridge: float, gain: float) -> Couplings:
             rank = int((np.abs(np.diag(R)) > DEPENDENT * np.abs(R[0, 0])).sum())
             rows = np.ascontiguousarray(Q[:, :rank].T)
             return Couplings(X, ridge, gain, X @ rows.T, rows)
-    lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
+    try:
+        lower = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
+    except np.linalg.LinAlgError:  # the ridge is lost in the rounding of the Gram matrix
+        return _built(X, 0.0, 1.0)
     rows = scipy.linalg.solve_triangular(lower, X, lower=True)
     return Couplings(X, ridge, gain, lower, rows)

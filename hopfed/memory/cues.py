@@ -12,6 +12,26 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 
 
+def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
+    """Return what is given for an argument as an array, rows of unequal length refused.
+
+    Raises
+    ------
+    ArgumentError : the rows are of unequal length.
+
+    Examples
+    --------
+    >>> as_array([[1, -1], [1]], "cues", "a table")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: cues must be a table, got rows of unequal length
+    """
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise ArgumentError(argument, rule, "rows of unequal length") from None
+
+
 def as_patterns(source: Any) -> np.ndarray:
     """Return patterns (K, N): int8 where all values are +-1 or booleans, else float64 means.
 
@@ -24,9 +44,9 @@ def as_patterns(source: Any) -> np.ndarray:
     >>> as_patterns([[1, -1], [1, 1]]).dtype.name, as_patterns([[0.5, -1]]).dtype.name
     ('int8', 'float64')
     """
-    x = np.asarray(source)
+    x = as_array(source, "patterns", rule := "a table (K, N) of numbers")
     table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
-    require(table, "patterns", "a table (K, N) of numbers", f"{x.dtype} of shape {x.shape}")
+    require(table, "patterns", rule, f"{x.dtype} of shape {x.shape}")
     if x.dtype == np.bool_:
         return np.where(x, 1, -1).astype(np.int8)
     wrong = ~((x >= -1) & (x <= 1))
@@ -65,8 +85,7 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
         mask = to_host(observed) if on_device(observed) else observed
         states, seen = as_cues(to_host(cues), mask, n_sites)
         return like(states, cues), seen
-    x = np.atleast_2d(np.asarray(cues))
-    rule = f"of shape (S, {n_sites})"
+    x = np.atleast_2d(as_array(cues, "cues", rule := f"of shape (S, {n_sites})"))
     require(x.ndim == 2 and x.shape[1] == n_sites, "cues", rule, x.shape)
     require(x.dtype.kind in "biuf", "cues", "numbers", x.dtype)
     if x.dtype == np.bool_:

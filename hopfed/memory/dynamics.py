@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.errors import ArgumentError
+from hopfed._lib.random import check_seed
+from hopfed._lib.settings import require
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.philox import key, philox4x32, thresholds
+from hopfed.memory.cues import as_array
 from hopfed.memory.energies import fields, overlap_sums
 from hopfed.memory.rules import Exponential, Layered, Overlapping
 from hopfed.memory.sweeps import dense_sweep, layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
+COLDEST = 1e-30  # temperature; below it, its inverse would not fit single precision, it counts as 0
 NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 EPS = float(np.finfo(np.float32).eps)
 
@@ -50,16 +54,20 @@ class Schedule:
     @classmethod
     def of(cls, temperature: Any, updates: int, seed: int, first: int) -> Schedule:
         """Check and broadcast a temperature, or one for each update."""
-        if isinstance(updates, bool) or updates != int(updates) or updates < 1:
-            raise ArgumentError("updates", "a whole number, at least 1", updates)
-        given = np.asarray(temperature, np.float64)
+        whole = isinstance(updates, Integral) and not isinstance(updates, bool)
+        require(whole and updates >= 1, "updates", "a whole number, at least 1", updates)
         rule = f"a number, at least 0, or {updates} such numbers that never rise"
-        if given.shape not in ((), (updates,)) or not (np.isfinite(given) & (given >= 0)).all():
-            raise ArgumentError("temperature", rule, temperature)
-        T = np.broadcast_to(given, (int(updates),))
-        if (np.diff(T) > 0).any():
-            raise ArgumentError("temperature", rule, temperature)
-        return cls(T, seed, first)
+        given = as_array(temperature, "temperature", rule)
+        holds = given.shape in ((), (updates,)) and given.dtype.kind in "biuf"
+        require(
+            holds and bool((np.isfinite(given) & (given >= 0)).all()),
+            "temperature",
+            rule,
+            temperature,
+        )
+        T = np.broadcast_to(np.where(given < COLDEST, 0.0, given), (updates,))
+        require(not (np.diff(T) > 0).any(), "temperature", rule, temperature)
+        return cls(T, check_seed(seed), first)
 
     @property
     def hot(self) -> int:

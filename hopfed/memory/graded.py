@@ -49,7 +49,8 @@ def complete(
     ----------
     cues, means : as in `log_likelihoods`.
     weights : (K,) shares of the patterns, above 0; they are divided by their sum.
-    beta : power of the likelihood; 1 is Bayes' rule, infinity the most likely pattern.
+    beta : power of the likelihood, finite and above 0; 1 is Bayes' rule, and the larger it is, the
+        more the most likely pattern counts.
 
     Examples
     --------

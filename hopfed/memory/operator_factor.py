@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from hopfed._lib.arrays import to_host
@@ -44,7 +46,8 @@ def operator_factor(operator: HebbianOperator, time: float, rank: int | None) ->
         spectrum = eigenpairs(operator, wanted)
     else:
         most = operator.n_sites
-        require(1 <= rank <= most, "rank", f"in 1 .. {most}", rank)
+        whole = isinstance(rank, Integral) and 1 <= rank <= most
+        require(whole, "rank", f"a whole number in 1 .. {most}", rank)
         spectrum = eigenpairs(operator, rank)
     vectors = to_host(spectrum.vectors).astype(np.float64)
     count = vectors.shape[1]

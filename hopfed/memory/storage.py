@@ -110,5 +110,7 @@ def _memory(
     packed, sites = arrays["memory/bits"], int(summary["sites"])
     fits = packed.ndim == 2 and packed.shape[1] == -(-sites // 8) and sites > 0
     require(fits, "bits", f"rows of {sites:,} sites", packed.shape)
+    if not len(packed):  # all of its patterns were removed
+        return AssociativeMemory(rule, np.zeros((0, sites), np.int8), np.zeros(0))
     bits = np.unpackbits(packed, axis=1, count=sites)
     return AssociativeMemory.store(bits.astype(bool), rule, weights=weights)

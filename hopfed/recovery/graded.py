@@ -29,7 +29,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.channel import QUALITIES, Channel, choose
+from hopfed.archetypes.graded.channel import choose
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.resolution import unresolved
@@ -69,7 +69,8 @@ class GradedArchetypes:
     Attributes
     ----------
     means : (K, N) mean of each column in each class, in [-1, 1].
-    errors : (K, N) standard errors of the means; rows that are unsure of their class tell less.
+    errors : (K, N) standard errors of the means, in the symmetric channel at the quality r; rows
+        that are unsure of their class tell less.
     shares : (K,) part of all rows in each class.
     owner_shares : (L, K) the same at each owner.
     patterns : (K, N) int8 signs of the means.
@@ -130,7 +131,7 @@ class GradedArchetypes:
             channel=self.channel,
             residual=self.residual.ratio,
             graded_means=self.means,
-            errors=self.errors,
+            own_errors=self.errors,
             quality_error=self.quality_error,
             client_shares=self.owner_shares,
         )
@@ -213,6 +214,7 @@ def recover_graded(
     if not part.whole:
         fit = on_the_whole(owners, part, fit, search.influence)
     channel = choose(fit)
+    error = channel.quality_error
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     means, errors, shares = channel.means[order], channel.errors[order], _shares(owners, fit, order)
     status, advice = verdict.status, verdict.advice
@@ -238,32 +240,8 @@ def recover_graded(
         n_examples=owners.sizes.tolist(),
         traffic=owners.traffic,
         exchanges=owners.exchanges,
-        quality_error=rate_error(channel, float(fit.sums.seen.sum())),
+        quality_error=np.nan if error is None or error.ndim else float(error),
     )
-
-
-def rate_error(channel: Channel, entries: float) -> float:
-    """Standard error of the quality of the symmetric channel; NaN of other channels.
-
-    That of a share of so many observed entries, and of the grid on which qualities lie.
-
-    Parameters
-    ----------
-    channel : that was chosen.
-    entries : that were observed.
-
-    Examples
-    --------
-    >>> found = Channel("symmetric", {}, np.ones((1, 1)), np.ones((1, 1)), np.asarray(0.6))
-    >>> round(rate_error(found, 10_000), 4), rate_error(found, 0)
-    (0.0099, nan)
-    """
-    if channel.name != "symmetric" or entries <= 0 or channel.quality is None:
-        return float("nan")
-    r = float(channel.quality)
-    steps = np.diff(QUALITIES)
-    step = steps[min(int(np.abs(QUALITIES - r).argmin()), len(steps) - 1)]
-    return float(np.sqrt(max(1 - r**2, 0.0) / entries + step**2 / 12))
 
 
 def _shares(owners: Owners, fit: Fit, order: np.ndarray) -> dict[str, np.ndarray]:

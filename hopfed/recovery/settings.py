@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.annealed_search import Search
@@ -25,7 +26,7 @@ class Settings:
 
     Raises
     ------
-    ArgumentError : an unknown method, a quality outside (0, 1].
+    ArgumentError : an unknown method or channel, a number of another kind or out of its range.
 
     Examples
     --------
@@ -53,9 +54,17 @@ class Settings:
             raise ArgumentError("channel", f"auto or symmetric with {self._asked}", self.channel)
         if self.method not in METHODS:
             raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
-        require(self.support >= 1, "support", "at least 1", self.support)
-        if self.quality is not None and not 0 < self.quality <= 1:
-            raise ArgumentError("quality", "in (0, 1]", self.quality)
+        for name, least in (("groups", 2), ("support", 1)):
+            number = getattr(self, name)
+            whole = isinstance(number, Integral) and number >= least
+            require(whole, name, f"a whole number, at least {least}", number)
+        for name in ("quality", "alpha"):
+            number = getattr(self, name)
+            require(number is None or isinstance(number, Real), name, "a number", number)
+        if self.quality is not None:
+            require(0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
+        given = self.search is None or isinstance(self.search, Search)
+        require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
 
     @property
     def _asked(self) -> str:

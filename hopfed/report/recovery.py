@@ -211,8 +211,8 @@ def _has_intervals(found: Archetypes) -> bool:
 
 def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
     """Ends of the interval of a rate; the rate itself where no error is known."""
-    error = float(found.errors[k, column]) if found.errors is not None else 0.0
-    error *= _has_intervals(found)
+    errors = found.errors if _has_intervals(found) else None
+    error = 0.0 if errors is None else float(errors[k, column])
     margin = CERTAIN * error / 2  # a rate is (1 + mean) / 2
     return max(rate - margin, 0.0), min(rate + margin, 1.0)
 

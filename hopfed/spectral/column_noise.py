@@ -20,9 +20,7 @@ from hopfed._lib.arrays import Array, blas_threads
 from hopfed._lib.random import stream
 from hopfed.theory import tracy_widom
 
-REPEATS = (
-    64  # simulated draws: a level of 5% comes out as 5% +- 2% from one set of draws to another
-)
+REPEATS = 64  # simulated draws: 5% comes out as 5% +- 2% from one set of draws to another
 RARE = 0.03  # what rare values may do to the edge, against the width of the Tracy-Widom law
 ENTRIES = 20_000_000  # of a draw: beyond, nothing is simulated, and `uncertain` says so
 EXPLICIT = 1_500  # side of a matrix up to which its eigenvalue is computed directly
@@ -100,8 +98,8 @@ class ColumnNoise:
         shift = (1 - 2 / np.sqrt(M * N)) / M
         white = (centre + scale * tracy_widom.critical_value(alpha)) * shift
         sd = max(float(self.tops.std(ddof=1)), scale * TW_SD * shift)
-        # What the Tracy-Widom law does not explain of the variance is laid to the one row with
-        # the most rare values; the largest of many such has Gumbel's law.
+        # What the Tracy-Widom law leaves of the variance is taken to come from the row with the
+        # most rare values; the largest of many such rows has Gumbel's law.
         odd = 1 - (scale * TW_SD * shift / sd) ** 2
         wide = (-np.log(-np.log1p(-alpha)) - GUMBEL_MEAN) / GUMBEL_SD
         usual = (tracy_widom.critical_value(alpha) - TW_MEAN) / TW_SD

@@ -27,7 +27,7 @@ from hopfed.spectral.device_matrices import Leading, Wanted, all_pairs, counted,
 from hopfed.spectral.gauge import canonical_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
+from hopfed.spectral.restarted_krylov import drawn_block, grown, leading_pairs
 from hopfed.spectral.rows import Bits, inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.tall_matrices import independent, inner, outer
@@ -276,23 +276,22 @@ def block_krylov(
     >>> found.status, found.values[:2].round(3), exact.values[:2].round(3)
     ('converged', array([2.319, 2.141]), array([2.319, 2.141]))
     """
-    n, home = operator.n_sites, operator.home
-    xp, width = namespace(home), min(width, n)
+    n, width = operator.n_sites, min(width, operator.n_sites)
     rng = stream(seed, "krylov", n)
-    if not isinstance(home, np.ndarray):
+    if not isinstance(operator.home, np.ndarray):
         return _restarted(operator, wanted, rng, width, tol, max_products, start)
-    drawn = like(rng.standard_normal((n, width)), home)
+    drawn = rng.standard_normal((n, width))
     if start is not None:
-        drawn = xp.concat([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
-    block = independent(xp.astype(drawn, xp.float64), SHORT * _longest(drawn))
-    T = like(np.zeros((0, 0)), home)
-    Q = CQ = like(np.zeros((n, 0), dtype=np.float32), home)
+        drawn = np.concatenate([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
+    block = independent(drawn.astype(np.float64), SHORT * _longest(drawn))
+    T = np.zeros((0, 0))
+    Q = CQ = np.zeros((n, 0), dtype=np.float32)
     status = "converged"
     for products in range(1, max_products + 1):
-        single = xp.astype(block, xp.float32)
+        single = block.astype(np.float32)
         image = operator.matmat(single)
-        Q, CQ = xp.concat([Q, single], axis=1), xp.concat([CQ, image], axis=1)
-        T = _grown(T, inner(Q, image))
+        Q, CQ = np.concatenate([Q, single], axis=1), np.concatenate([CQ, image], axis=1)
+        T = grown(T, inner(Q, image).astype(np.float64))
         values, vectors, residuals = _ritz(Q, CQ, T, wanted)
         k = len(residuals)
         enough = Q.shape[1] >= min(n, 2 * k + 8)
@@ -361,40 +360,31 @@ def _said(loose: int, k: int, products: int) -> str:
     return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
 
 
-def _grown(T: Array, columns: Array) -> Array:
-    """The symmetric matrix T with more columns (m, k), and their transpose below it."""
-    xp = namespace(columns)
-    columns, old = xp.astype(columns, xp.float64), T.shape[0]
-    corner = (columns[old:] + columns[old:].T) / 2
-    beside = xp.concat([columns[:old], corner], axis=0)
-    return xp.concat([xp.concat([T, columns[:old].T], axis=0), beside], axis=1)
-
-
-def _ritz(Q: Array, CQ: Array, T: Array, wanted: Wanted) -> tuple[np.ndarray, Array, np.ndarray]:
-    """Ritz values on the host, the vectors wanted, and their residuals on the host."""
-    xp = namespace(Q, CQ)
-    ascending, Y = xp.linalg.eigh(T)
-    values, Y = np.maximum(to_host(ascending)[::-1], 0.0), xp.flip(Y, axis=1)
+def _ritz(
+    Q: np.ndarray, CQ: np.ndarray, T: np.ndarray, wanted: Wanted
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ritz values, the vectors wanted, and their residuals."""
+    ascending, Y = np.linalg.eigh(T)
+    values = np.maximum(ascending[::-1], 0.0)
     single = 1e-5  # products are in single precision: below this an eigenvalue is zero
     count = counted(wanted, values, Q.shape[1] == Q.shape[0], single)
-    Y = xp.astype(Y[:, :count], xp.float32)
+    Y = Y[:, ::-1][:, :count].astype(np.float32)
     vectors = outer(Q, Y)
-    missed = outer(CQ, Y) - vectors * like(values[:count], Y)
-    residuals = to_host(xp.linalg.vector_norm(missed, axis=0))
-    return values, xp.astype(vectors, xp.float64), residuals
+    missed = outer(CQ, Y) - vectors * values[:count]
+    return values, vectors.astype(np.float64), np.linalg.norm(missed, axis=0)
 
 
-def _orthonormal_complement(Q: Array, block: Array, width: int) -> Array:
+def _orthonormal_complement(Q: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
     """Orthonormal basis of what `block` adds to span(Q); twice is enough (Kahan)."""
-    xp = namespace(Q, block)
-    block = xp.astype(block, xp.float64)
+    block = block.astype(np.float64)
     scale = _longest(block)
     for _ in range(2):
         block = block - outer(Q, inner(Q, block))
     B = independent(block, SHORT * scale)[:, : min(width, Q.shape[0] - Q.shape[1])]
-    return B - outer(Q, inner(Q, B))
+    found: np.ndarray = B - outer(Q, inner(Q, B))
+    return found
 
 
-def _longest(block: Array) -> float:
+def _longest(block: np.ndarray) -> float:
     """Length of the longest column."""
-    return max(float(namespace(block).linalg.vector_norm(block, axis=0).max()), 1e-300)
+    return max(float(np.linalg.norm(block, axis=0).max()), 1e-300)

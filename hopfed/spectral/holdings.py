@@ -11,8 +11,8 @@ moment, and both are mended from the column sums of every owner:
   have as many directions as there are owners. Noise is no longer white then; its edge is known.
 
 A pair of columns that no owner holds together says nothing, and its entry is 0. The count is right
-where there are no classes. Strong classes cast echoes: what chance makes of a class differs from
-owner to owner, and a few directions more than classes are counted. The search merges them.
+where there are no classes. Strong classes are counted a few times too often, since what chance
+makes of a class differs from owner to owner. The search merges what was counted twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
-from hopfed.spectral.row_energy import column_moments
+from hopfed.spectral.row_energy import diagonal_and_mean
 from hopfed.theory import held_columns
 
 KINDS = 64  # of columns from which the edge is computed, the most numerous ones
@@ -58,7 +58,7 @@ class Holdings:
     @classmethod
     def of(cls, owners: Sequence[FactorOperator]) -> Self | None:
         """Look at the columns of owners; None where all hold the same ones."""
-        moments = [column_moments(op) for op in owners]
+        moments = [diagonal_and_mean(op) for op in owners]
         rows = np.array([op.mass for op in owners])
         seen = np.array([d for d, _ in moments]) * rows[:, None]
         sums = np.array([d * 0 if m is None else m for d, m in moments]) * rows[:, None]

@@ -2,8 +2,8 @@
 
 An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
 kept with its mass ``sum w`` and ``sum w^2``. Sums of operators pool their examples exactly, and
-``C = S / mass`` is the second-moment matrix that random-matrix theory speaks of (the paper's
-``J = C / N``, its equations 5, 27, 28). With equal weights the mass is the number of examples M;
+``C = S / mass`` is the second-moment matrix that random-matrix theory speaks of (``N J`` of
+arXiv:2603.19902, eqs. (5), (27), (28)). With equal weights the mass is the number of examples M;
 otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same noise.
 
 - `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
@@ -105,7 +105,7 @@ class HebbianOperator(ABC):
         return 4 * self.n_sites**2
 
     def normalized(self) -> Self:
-        """Return the same operator with mass 1, so that addition averages clients equally (28)."""
+        """Return the same operator with mass 1, so that addition averages clients equally."""
         return self * (1.0 / self.mass)
 
     def __add__(self, other: Self) -> Self:
@@ -364,7 +364,9 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
 
 
 def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Average clients' `operators` with equal weights, as the paper's server does (28).
+    """Average clients' `operators` with equal weights.
+
+    Source: arXiv:2603.19902, eq. (28).
 
     Examples
     --------

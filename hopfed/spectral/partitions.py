@@ -32,7 +32,7 @@ class Partitioned(Reread):
 
     Attributes
     ----------
-    shape, read, totals, made : as of `Reread`; to `read` brings the blocks here, one by one.
+    shape, read, totals, made : as of `Reread`; `read` brings the blocks here, one by one.
     blocks : delayed packed rows, which are kept where they were made.
     sizes : rows of each block.
 

@@ -84,11 +84,10 @@ class RankRule(Protocol):
 
 
 class Counting:
-    """A rank rule in the hands of whoever computes the spectrum.
+    """A rank rule in the form that `hopfed.spectral.eigenpairs.eigenpairs` calls.
 
-    Eigenpairs are computed for what counts as signal, and that is known once the eigenvalues are
-    there: `hopfed.spectral.eigenpairs.eigenpairs` calls this with them, and the estimate stays
-    here.
+    Eigenvectors are computed for what counts as signal, which is known only once the eigenvalues
+    are: they are counted here in between, and the estimate is kept.
 
     Parameters
     ----------
@@ -201,7 +200,8 @@ class Shuffle:
 
     Raises
     ------
-    ArgumentError : another null, alpha outside (0, 1), or a sample without factor operators.
+    ArgumentError : another null, alpha outside (0, 1), no repeats, or a sample without factor
+        operators.
 
     Examples
     --------
@@ -221,6 +221,8 @@ class Shuffle:
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 1:
             raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
+        if self.repeats < 1:
+            raise ArgumentError("repeats", "at least 1", self.repeats)
         if self.null not in ("permute", "signs"):
             raise ArgumentError("null", "'permute' or 'signs'", self.null)
 
@@ -269,7 +271,7 @@ class Fixed:
         """Estimate the rank of `sample`."""
         sharpened = dream(self.scale * sample.values / sample.n_sites, self.t)
         k = int((sharpened > self.tau).sum())
-        lam = self.tau / (1 + self.t - self.t * self.tau)  # the inverse of dream
+        lam = self.tau / (1 + self.t * (1 - self.tau))  # the inverse of dream
         tau = lam * sample.n_sites / self.scale
         rule = f"sharpened eigenvalue above {self.tau:g}"
         return _estimate(sample, k, tau, sample.variance(k), rule)
@@ -279,7 +281,7 @@ def _robust_start(sample: Sample, edge: Edge) -> int:
     """First count, with the bulk variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
-    would stop at its first step. The median of the bulk does not mind.
+    would stop at its first step. They hardly move the median of the bulk.
     """
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:

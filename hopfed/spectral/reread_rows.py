@@ -13,8 +13,8 @@ sum over them, so a block at a time is enough:
 Sums of whole numbers are those of rows that are held, to the bit. Others are added up block by
 block, and differ from them by rounding. Beside the blocks there are a few numbers for each row.
 
-Whoever asks hands over a question about a block (`Reread.total`, `Reread.where`), so that it can be
-answered wherever the block is (`hopfed.spectral.partitions`).
+A question is a function of one block (`Reread.total`, `Reread.where`), so that it can be answered
+wherever the block is (`hopfed.spectral.partitions`).
 """
 
 from __future__ import annotations
@@ -239,8 +239,8 @@ class Gathered:
 
     Parameters
     ----------
-    what : they are called in an error.
-    most : bytes that they may take; None for as many as there are.
+    what : name of the rows in an error.
+    most : bytes that they may take; None for as many as are free.
     """
 
     def __init__(self, what: str, most: int | None = None):

@@ -117,7 +117,7 @@ def leading_pairs(
         products += 1
         blocks.append(block)
         rest, columns, gram = _beyond(blocks, product)
-        T = _grown(T, columns)
+        T = grown(T, columns)
         m, b = columns.shape
         longest = np.sqrt((columns**2).sum(axis=0) + gram.diagonal()).max()
         block, coupling = _next_block(blocks, rest, gram, longest, min(width, n - m))
@@ -192,7 +192,7 @@ def _next_block(
     return block, length[:, None] * E.T
 
 
-def _grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The symmetric matrix T with more columns (m, b), and their transpose below it."""
     old = len(T)
     corner = (columns[old:] + columns[old:].T) / 2

@@ -124,13 +124,15 @@ def _squares(rows: PackedBits | Array, weights: Array) -> Array:
     return total
 
 
-def column_moments(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | None]:
-    """(N,) diagonal of C; and (N,) mean row, None where the rows are not examples of -1, 0, +1.
+def diagonal_and_mean(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the diagonal of C and the mean row, (N,) both.
+
+    The mean is None where the rows are no examples of -1, 0 and +1.
 
     Examples
     --------
     >>> gaps = FactorOperator(2, 2.0, 2.0, np.array([[1.0, 0.0], [-1.0, 1.0]]), np.ones(2))
-    >>> [x.tolist() for x in column_moments(gaps)]
+    >>> [x.tolist() for x in diagonal_and_mean(gaps)]
     [[1.0, 0.5], [0.0, 0.5]]
     """
     rows: Array = operator.rows

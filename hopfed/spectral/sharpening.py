@@ -18,9 +18,7 @@ from hopfed._lib.arrays import Array, blas_threads, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 
-SMALL = (
-    1_500  # side of a matrix below which a second thread waits for its core longer than it helps
-)
+SMALL = 1_500  # side of a matrix below which a second thread costs more than it helps
 
 
 def dream(eigenvalues: Array, t: float) -> Array:

@@ -1,4 +1,4 @@
-"""What a spectrum tells of the variances of columns: in one round, and in the rounds to come.
+"""The variances of columns after this round of whitening and all later ones, from one spectrum.
 
 Rounds of whitening change the scale of the columns only. Of the second moment scaled anew the
 eigenpairs in the span of the counted ones follow from a small matrix, with no product with the

@@ -39,7 +39,7 @@ from hopfed.spectral.operators import (
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.row_energy import column_moments, row_energies
+from hopfed.spectral.row_energy import diagonal_and_mean, row_energies
 from hopfed.spectral.scaling import ScaledOperator, centred, scaled
 from hopfed.spectral.sketch import SketchOperator
 from hopfed.spectral.variances_ahead import ahead, signal
@@ -371,7 +371,7 @@ def _own_moments(operator: HebbianOperator) -> tuple[np.ndarray | None, np.ndarr
         weights = [op.mass / operator.mass for op in operator.parts]
         return _mixed([d for d, _ in parts], weights), _mixed([m for _, m in parts], weights)
     if isinstance(operator, FactorOperator):
-        return column_moments(operator)
+        return diagonal_and_mean(operator)
     if abs(operator.trace - n) <= 1e-5 * n:  # complete rows of +-1
         return np.ones(n), None
     return None, None

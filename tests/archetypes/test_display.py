@@ -44,8 +44,14 @@ def test_words_name_them_and_nothing_steers_the_terminal(found):
     assert "\x1b" not in hostile
     assert "\\x1b[2J" in hostile
     one = replace(found, patterns=found.patterns[:1], graded_means=found.means[:1] * 0)
-    one = replace(one, exposures=found.shares[:1], errors=None)
+    one = replace(one, exposures=found.shares[:1], own_errors=None)
     assert one.summary().endswith("rows: no column tells it from the rest by itself")
+
+
+def test_a_share_that_is_not_known_is_said_to_be_so(found):
+    page = replace(found, exposures=np.full(2, np.nan))._repr_html_()
+    assert "nan" not in page
+    assert page.count("<td>not known</td>") == 2
 
 
 def test_a_notebook_shows_a_table_and_runs_no_name(found):

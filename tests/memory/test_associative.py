@@ -284,8 +284,13 @@ def test_a_recovery_and_an_operator_are_stored():
         ({"observed": np.ones((2, 8))}, "observed"),
         ({"temperature": -1.0}, "temperature"),
         ({"temperature": [0.1, 0.2], "updates": 2}, "temperature"),
+        ({"temperature": "warm"}, "temperature"),
         ({"updates": 0}, "updates"),
+        ({"updates": "many"}, "updates"),
+        ({"updates": np.nan}, "updates"),
+        ({"seed": -1}, "seed"),
         ({"order": "random"}, "order"),
+        ({"cues": [[1] * 8, [1]]}, "cues"),
     ],
 )
 def test_bad_cues_and_settings_name_themselves(bad, argument):
@@ -303,6 +308,8 @@ def test_bad_cues_and_settings_name_themselves(bad, argument):
         ({"rule": "hebbs"}, "rule"),
         ({"weights": [1.0]}, "weights"),
         ({"weights": [1.0, 0.0, 1.0]}, "weights"),
+        ({"weights": ["a", "b", "c"]}, "weights"),
+        ({"source": [[1, -1], [1]]}, "patterns"),
         ({"source": np.full((3, 4), 0.5), "rule": "hebb"}, "rule"),
     ],
 )
@@ -310,6 +317,29 @@ def test_bad_patterns_name_themselves(bad, argument):
     with pytest.raises(ArgumentError) as error:
         AssociativeMemory.store(**{"source": random_signs((3, 8), 1)} | bad)
     assert error.value.argument == argument
+
+
+def test_only_numbers_name_patterns_to_be_removed():
+    """A mask would be taken for rows 0 and 1, and other patterns than were meant would go."""
+    memory = AssociativeMemory.store(random_signs((3, 8), 1))
+    for bad in ([True, False, False], [0.5], "a", [3]):
+        with pytest.raises(ArgumentError, match="which must be indices"):
+            memory.remove(bad)
+    assert len(memory.remove([])) == 3
+
+
+def test_states_of_another_width_have_no_energy():
+    memory = AssociativeMemory.store(random_signs((3, 8), 1))
+    with pytest.raises(ArgumentError, match="states must be of 8 sites"):
+        memory.energy(np.ones((1, 7), np.int8))
+
+
+def test_a_temperature_next_to_nothing_is_nothing():
+    xi = random_signs((3, 40), 1)
+    memory = AssociativeMemory.store(xi)
+    cues = corrupted(xi, 0.2, 2)
+    found, cold = (memory.recall(cues, temperature=T).states for T in (1e-40, 0.0))
+    np.testing.assert_array_equal(found, cold)
 
 
 def test_a_misspelt_rule_is_put_right():

@@ -111,3 +111,13 @@ def test_forgetting_is_storing_with_less_weight(rule):
     np.testing.assert_array_equal(memory.weights, built.weights)
     cues = corrupted(xi, 0.2, 3)
     np.testing.assert_array_equal(memory.recall(cues).states, built.recall(cues).states)
+
+
+def test_any_dreaming_time_lies_between_hebb_and_the_projector():
+    """Rows of a short dream fit single precision; a long one of equal patterns is the projector."""
+    xi = random_signs((6, 81), 1)
+    twice, cues = np.concatenate([xi, xi]), corrupted(xi, 0.2, 2)
+    for t, limit in ((1e-90, Hebb()), (1e-310, Hebb()), (1e17, Projector()), (1e308, Projector())):
+        found, wanted = (AssociativeMemory.store(twice, rule) for rule in (Dreamed(t), limit))
+        np.testing.assert_allclose(dense(found), dense(wanted), atol=1e-12)
+        np.testing.assert_array_equal(found.recall(cues).states, wanted.recall(cues).states)

@@ -28,6 +28,14 @@ def test_a_memory_comes_back(rule, tmp_path):
     np.testing.assert_array_equal(back.recall(cues).states, memory.recall(cues).states)
 
 
+def test_an_emptied_memory_comes_back(tmp_path):
+    memory = AssociativeMemory.store(random_signs((2, 9), 1), "dense").remove([0, 1])
+    save(memory, tmp_path / "m.h5")
+    back = load(tmp_path / "m.h5")
+    assert (len(back), back.n_sites, back.rule) == (0, 9, memory.rule)
+    assert len(back.add(random_signs((1, 9), 2))) == 1
+
+
 def test_patterns_are_bits_in_the_file():
     run = as_run(AssociativeMemory.store(random_signs((9, 800), 1)))
     assert run.arrays["memory/bits"].nbytes == 9 * 100

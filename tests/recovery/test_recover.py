@@ -231,6 +231,16 @@ def test_bad_arguments():
         hopfed.recover(eta, seed=0, rank_rule="high")
     with pytest.raises(ArgumentError, match="seed must be"):
         hopfed.recover(eta, seed=-1)
+    for name, bad in (
+        ("groups", -1),
+        ("groups", 2.5),
+        ("support", "a"),
+        ("quality", "a"),
+        ("alpha", "a"),
+        ("search", 3),
+    ):
+        with pytest.raises(ArgumentError, match=f"{name} must be a"):
+            hopfed.recover(eta, seed=0, **{name: bad})
     with pytest.raises(ArgumentError, match="clients must be between"):
         split(pack(eta), 16, seed=0)
     with pytest.raises(DataError, match="same columns"):

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import sample
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
@@ -37,6 +37,7 @@ def test_gram_route_equals_dense(shape):
         np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8)
 
 
+@settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_every_form_and_route_sees_one_spectrum(seed):
     eta = sample(4, 90, 150, 0.8, seed)[1]

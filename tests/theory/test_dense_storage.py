@@ -62,6 +62,12 @@ def test_reach_is_continuous_where_the_sum_freezes_and_meets_the_capacity():
     assert (np.diff(law.exponential_reach(np.linspace(0, 0.5, 50), 1.0)) > 0).all()
 
 
+def test_more_than_two_to_the_n_patterns_are_out_of_reach_at_any_temperature():
+    reach = law.exponential_reach(np.log(2) + 0.01, [1.0, 100.0, 299.0, 301.0, 1e4])
+    assert (reach > 1).all()
+    np.testing.assert_allclose(reach[2:], 1 + 0.01 / np.array([299.0, 301.0, 1e4]))
+
+
 def test_the_sum_of_random_terms_is_as_predicted():
     """log sum_mu exp(beta a_mu) / N for K = exp(rate N) random patterns, on both sides."""
     N, rng = 60, np.random.default_rng(0)

@@ -36,8 +36,9 @@ class Channel:
     name : one of NAMES.
     gains : evidence of each channel, by name, up to what they share.
     means, errors : (K, N) of the classes in that channel, and their standard errors; rows that are
-        unsure of their class tell less.
+        unsure of their class tell less. In the symmetric channel they are those at the quality r.
     quality : r, a number or one for each column; None where graded.
+    quality_error : its standard error, of the same shape; None where graded.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Channel:
     means: np.ndarray
     errors: np.ndarray
     quality: np.ndarray | None
+    quality_error: np.ndarray | None = None
 
 
 def choose(fit: Fit) -> Channel:
@@ -75,9 +77,33 @@ def choose(fit: Fit) -> Channel:
     name = max(gains, key=lambda n: gains[n])
     if name == "graded":
         return replace(graded, gains=gains)
-    quality = QUALITIES[best] if name == "symmetric" else QUALITIES[each]
+    one = name == "symmetric"
+    quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
+    error = quality_errors(quality, entries.sum() if one else entries)
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / lost)
-    return Channel(name, gains, quality * sign, quality * np.sqrt(1 - sign**2), np.asarray(quality))
+    variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
+    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error)
+
+
+def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Standard errors of qualities that were read off the grid QUALITIES.
+
+    That of the share of so many observed entries that agree with the pattern, and the rounding to
+    the grid.
+
+    Parameters
+    ----------
+    quality : of all columns, or of each.
+    entries : that were observed, of all columns or of each; 0 counts as 1.
+
+    Examples
+    --------
+    >>> quality_errors(np.array([0.6, 0.6]), np.array([10_000, 1])).round(4)
+    array([0.0099, 0.8   ])
+    """
+    place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
+    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
+    return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
 
 
 def _lost(fit: Fit) -> np.ndarray:
@@ -91,9 +117,9 @@ def _lost(fit: Fit) -> np.ndarray:
 def pattern_gains(sums: ClassSums) -> np.ndarray:
     """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
 
-    With s the sum of a class's n entries, ``log((e^+ + e^-) / 2)`` of the two signs is
-    ``n log sqrt(1 - r^2) / 2 + log cosh(s atanh r)``, and ``log cosh x`` is |x| and the log of
-    ``(1 + e^(-2 |x|)) / 2``, of which classes multiply.
+    With s the sum of a class's n entries, the log of the mean of both likelihoods is
+    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``. ``log cosh x`` is |x| plus the log of
+    ``(1 + e^(-2 |x|)) / 2``; these factors are multiplied over classes before the log is taken.
 
     Parameters
     ----------
