@@ -35,7 +35,8 @@ _DELIMITERS = ",;\t|"
 _BLANK_LINE = re.compile(rb"\n\r?\n|\r\r")
 _SPACES = re.compile(rb"[ \t]+")
 _EDGES = re.compile(rb"^ | $", re.MULTILINE)
-_PLACE = re.compile(r"In CSV column #([0-9]+): Row #([0-9]+)")
+_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+%?")  # a number with a decimal comma
+_NUMBERS = NUMBER, NO_NUMBER, _COMMA  # none of which is a name
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ class Delimited:
         if header is not None and len(rows) == 1:
             raise DataError(f"{path}: only a header line, no examples")
         if header is not None and len(rows[1]) == len(header) + 1:
-            header = ("", *header)  # R names rows, and not the column of their names
+            ends = all(not row[-1] for row in rows[1:])  # a delimiter ends each row but this one
+            # R names rows, and not the column of their names.
+            header = (*header, "") if ends else ("", *header)
         width = len(header or rows[0])
         quoted = any('"' in line for line in lines)
         doubtful = _doubtful(header or (), rows[1:], words)
@@ -335,11 +338,16 @@ def _lines(head: tuple[bytes, bool]) -> list[str]:
 
 
 def _rows(lines: list[str], tabs: bool) -> tuple[str, list[list[str]]]:
-    """What separates cells, and the cells of some lines: most of them, and as many in each."""
-    best: tuple[tuple[bool, int], str, list[list[str]]] | None = None
+    """What separates cells, and the cells of some lines: most of them, and as many in each.
+
+    Where another sign does, and commas are in numbers only, these are decimal ones.
+    """
+    best: tuple[tuple[bool, bool, int], str, list[list[str]]] | None = None
     for delimiter in "\t" if tabs else _DELIMITERS:
         rows = _cells(lines, delimiter)
-        score = _alike(rows), len(rows[0])
+        commas = [cell for row in rows for cell in row if "," in cell]
+        decimal = bool(commas) and all(_COMMA.fullmatch(cell) for cell in commas)
+        score = _alike(rows), decimal, len(rows[0])
         if len(rows[0]) > 1 and (best is None or score > best[0]):
             best = score, delimiter, rows
     if best is not None:
@@ -372,7 +380,7 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
 def _header(row: list[str], words: frozenset[str]) -> tuple[str, ...] | None:
     """Return a row if it is one of names: no number in it, and few words that are cells."""
     named = [cell for cell in row if cell]
-    numbers = [cell for cell in named if NUMBER.fullmatch(cell) or NO_NUMBER.fullmatch(cell)]
+    numbers = [cell for cell in named if any(p.fullmatch(cell) for p in _NUMBERS)]
     if not named or (numbers and not _counted(row)):
         return None
     known = sum(cell.lower() in words for cell in named)
@@ -383,7 +391,7 @@ def _doubtful(
     header: tuple[str, ...], rows: list[list[str]], words: frozenset[str]
 ) -> tuple[str, ...]:
     """Names that are words for entries, and are entries of their columns."""
-    columns = [(j, name.lower()) for j, name in enumerate(header) if name.lower() in words]
+    columns = [(j, name.lower()) for j, name in enumerate(header) if name and name.lower() in words]
     found = [
         j for j, name in columns if any(name == row[j].lower() for row in rows if j < len(row))
     ]

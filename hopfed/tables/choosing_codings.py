@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -187,6 +187,8 @@ class Decider:
             whole = held.different and bool((values == np.floor(values)).all())
             rising = j == 0 and bool((np.diff(values) == 1).all())
             return whole and (named or rising) and not set(values) <= BINARY
+        if not named and all(DRESSED.fullmatch(word.strip()) for word in held.words if word):
+            return False  # numbers that are to be written in another way, not names
         if held.different:
             return named or j == 0 or held.rows > FEW
         mostly = held.many or len(held.words) >= MOSTLY * held.rows
@@ -288,13 +290,14 @@ class Decider:
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates")
         if tokens & FULL and len(tokens) > 1:
-            raise self._mixed(
-                j, tokens - FULL or tokens, f"stands beside {listed(sorted(tokens & FULL))}"
-            )
+            raise self._mixed(j, tokens - FULL or tokens, beside=tokens & FULL)
 
-    def _mixed(self, j: int, odd: set[str], why: str) -> DataError:
-        """Error that names the first of some words with its row."""
+    def _mixed(
+        self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()
+    ) -> DataError:
+        """Error that names the first of some words with its row, and why it does not fit."""
         (what, row), word = min((self.where(j, word), word) for word in sorted(odd)[:5])
+        why = why or f"stands beside {listed(sorted(set(beside) - {word}))}"
         words = next(w for w in self.contents[j].words if canonical(w) == word).strip()
         where = (
             f"row {row}, column {j + 1}"

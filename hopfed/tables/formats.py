@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,11 @@ def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozen
     """
     if isinstance(given, str | os.PathLike):
         return _of_path(Path(given), words)
-    if isinstance(given, dict):
+    if isinstance(given, Mapping):
+        for name, cells in given.items():
+            is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
+            if not is_list or getattr(cells, "ndim", 1) != 1:
+                raise DataError(f"{what}: column '{shown(name, 60)}' must be a list of cells")
         return _of_columns(list(given), [as_arrow(cells) for cells in given.values()], what)
     if _is_pandas(given):
         return _of_pandas(given, what)
@@ -152,8 +157,13 @@ def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) ->
 
 def _unfit(kind: Any) -> str:
     """Why columns of a type of Arrow cannot be used; empty where they can."""
+    import pyarrow as pa
     import pyarrow.types as types
 
+    if types.is_dictionary(kind):
+        return _unfit(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):  # its values are stored as those of another type
+        return _unfit(kind.storage_type)
     if types.is_temporal(kind):
         return "holds dates or times"
     if types.is_nested(kind):
@@ -169,10 +179,12 @@ def usual(array: Any) -> Any:
     kind = array.type
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(array.indices, usual(array.dictionary))
     if _unfit(kind):
         return pa.nulls(len(array), pa.string())
+    if types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(array.indices, usual(array.dictionary))
+    if isinstance(kind, pa.BaseExtensionType):
+        return usual(array.storage)
     if types.is_decimal(kind):
         return array.cast(pa.float64())
     plain = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
@@ -196,8 +208,10 @@ def _of_columns(names: Sequence[Any], arrays: list[Any], what: str) -> Source:
     """Columns that are in memory."""
     known, notes = unique([str(name).strip() for name in names])
     lengths = sorted({len(array) for array in arrays})
-    if len(lengths) != 1:
-        raise DataError(f"{what}: columns must be of one length, got {lengths or 'none'}")
+    if not lengths:
+        raise DataError(f"{what}: there are no columns")
+    if len(lengths) > 1:
+        raise DataError(f"{what}: columns must be of one length, got {lengths}")
     unfit = {j: why for j, array in enumerate(arrays) if (why := _unfit(array.type))}
     block = [usual(array) for array in arrays]
     return Source(what, known, lambda: iter([block]), notes=notes, unfit=unfit)
@@ -208,22 +222,25 @@ def _is_pandas(given: Any) -> bool:
 
 
 def _of_pandas(given: Any, what: str) -> Source:
+    import pandas as pd
     import pyarrow as pa
 
     if given.ndim != 2:
         raise DataError(f"{what}: a table is needed, got a series")
 
     def column(cells: Any) -> Any:
-        try:
-            return pa.Array.from_pandas(cells)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            pairs = zip(cells, cells.isna(), strict=True)
-            return pa.array([None if gone else str(cell) for cell, gone in pairs], pa.string())
+        with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+            found = pa.Array.from_pandas(cells)
+            kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+            if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
+                return found
+        pairs = zip(cells, cells.isna(), strict=True)
+        return pa.array([None if gone else str(cell) for cell, gone in pairs], pa.string())
 
     arrays = [column(given.iloc[:, j]) for j in range(given.shape[1])]
     arrays = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
     source = _of_columns(list(given.columns), arrays, what)
-    if given.index.dtype != np.int64 or list(given.index[:3]) != list(range(len(given)))[:3]:
+    if not given.index.equals(pd.RangeIndex(len(given))):
         source.ids = np.array([str(name) for name in given.index], dtype=str)
     return source
 

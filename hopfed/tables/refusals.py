@@ -52,23 +52,24 @@ def refusal(
     >>> print(refusal("a.csv", odd, [], "", Choices(options=True)))
     a.csv: column 'born' holds dates, and 'b' holds 250 words; leave them out: --ignore born,b
     """
-    parts, them = [], "it" if len(refused) + len(uncut) == 1 else "them"
+    parts, one = [], len(refused) + len(uncut) == 1
     if refused:
         some = [f"'{shown(each.name, LONGEST)}' {each.why}" for each in refused[:SHOWN]]
         more = f" and {len(refused) - SHOWN:,} more" if len(refused) > SHOWN else ""
         last = f", and {some.pop()}" if len(some) > 1 and not more else ""
         parts.append(f"column {', '.join(some)}{last}{more}")
     if uncut:
-        held = "columns" if len(uncut) > 1 else "column"
-        cut = choices.called("binarize")
+        held = "hold" if len(uncut) > 1 else "holds"
+        plural, cut = "s" * (len(uncut) > 1), choices.called("binarize")
         parts.append(
-            f"{held} {listed(uncut)} hold(s) numbers ({shows}); say where they are cut ({cut}): "
-            f"{HOW}; or"
+            f"column{plural} {listed(uncut)} {held} numbers ({shows}); say where they are cut "
+            f"({cut}): {HOW}; or"
         )
     names = [each.name for each in refused] + list(uncut)
     rows = next((each.name for each in refused if each.names_rows), None)
     ids = f"; or if '{rows}' names the rows: {choices.naming(rows)}" if rows is not None else ""
     joined = "; ".join(parts) + (" " if uncut else "; ")
+    them = "it" if one else "them"
     return DataError(f"{what}: {joined}leave {them} out: {choices.leaving(names)}{ids}")
 
 

@@ -25,7 +25,6 @@ MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "null", "none", "n
 MISSING |= frozenset({"?", ".", "-"})
 MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
 KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
-BOTH = frozenset({-1.0, 0.0, 1.0})
 
 
 def token(word: str) -> str:

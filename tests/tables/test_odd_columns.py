@@ -73,7 +73,7 @@ TEXTS = {
         "row 3, column 'a': 'yess' stands beside 'no', 'yes'",
     ),
     "yes and true": ("a,b\nyes,0\ntrue,1\n", {}, "row 1, column 'a': 'yes' stands beside"),
-    "decimals": ("a,b\n0.5,0\n0.7,1\n0.1,1\n", {}, r"column 'a' hold\(s\) numbers \(0.1, 0.5"),
+    "decimals": ("a,b\n0.5,0\n0.7,1\n0.1,1\n", {}, r"column 'a' holds numbers \(0.1, 0.5"),
     "decimals that are cut": (
         "a,b\n0.5,0\n0.1,1\n0.7,1\n",
         {"binarize": 0.2},

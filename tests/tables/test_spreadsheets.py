@@ -69,3 +69,31 @@ def test_blank_rows_and_ticked_boxes_are_pointed_out(tmp_path):
 def test_a_workbook_is_to_be_saved_as_text(tmp_path, ending):
     (tmp_path / f"a{ending}").write_bytes(b"PK")
     refused(tmp_path / f"a{ending}", "a workbook; save its sheet as CSV")
+
+
+def test_numbers_in_other_spelling_are_not_names_of_rows(tmp_path):
+    """Columns of decimal commas, all different, were left out but for the last one."""
+    path = tmp_path / "a.csv"
+    for sign in ";|\t":
+        path.write_text("".join(f"{i},5{sign}{i + 7},25\n" for i in range(1, 15)))
+        with pytest.raises(DataError, match=r"'column 1' .* 'column 2' .*or if 'column 1' names"):
+            hopfed.read_table(path)
+    path.write_text("id;a\n" + "".join(f"{i}.001,5;ja\n{i}.002,5;nein\n" for i in range(1, 8)))
+    assert hopfed.read_table(path).ids[0] == "1.001,5"
+
+
+def test_a_delimiter_at_the_end_of_rows_moves_no_names(tmp_path):
+    """As programs write it that end each row with a delimiter, but not the names of columns."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,c\n1,0,0,\n1,0,1,\n1,1,0,\n")
+    table = hopfed.read_table(path)
+    assert table.columns == ("a", "b", "c")
+    assert unpack(table.rows).tolist() == [[1, -1, -1], [1, -1, 1], [1, 1, -1]]
+    path.write_text("a,b,c\nann,1,0,\nben,1,0,1\ncem,1,1,\n")  # as R writes names of rows
+    assert hopfed.read_table(path).ids.tolist() == ["ann", "ben", "cem"]
+
+
+def test_a_column_without_a_name_is_no_doubtful_header(tmp_path):
+    (tmp_path / "a.csv").write_text("id,a,\nann,1,\nben,0,\ncem,1,\n")
+    notes = hopfed.read_table(tmp_path / "a.csv").notes
+    assert not any("first row" in note for note in notes)
