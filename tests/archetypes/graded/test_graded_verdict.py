@@ -4,10 +4,11 @@ from graded_tables import classes, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.graded import verdict as verdict_module
+from hopfed.archetypes.graded.differences import carrying
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.replicas import STEPS, UNSURE_STEPS, drawn
 from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Judging, carrying, dependent_columns, judge
+from hopfed.archetypes.graded.verdict import Judging, dependent_columns, judge
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits, pack, unpack
 
