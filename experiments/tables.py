@@ -214,8 +214,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _by_method(config: Config, scores: np.ndarray) -> str:
-    """Mean over the tables that have the score, by method."""
-    values = scores[~np.isnan(scores).all(axis=1)].mean(axis=0)
+    """Mean over the tables that have the score, by method; empty if none has it."""
+    scored = scores[~np.isnan(scores).all(axis=1)]
+    if not len(scored):
+        return ""
+    values = scored.mean(axis=0)
     pairs = zip(row_names(config), values, strict=True)
     return "; ".join(f"{name} {value:.3f}" for name, value in pairs if np.isfinite(value))
 
