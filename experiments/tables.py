@@ -1,9 +1,9 @@
-"""Real tables: how well archetypes describe rows that were not seen, beside what others use.
+"""Real tables: how well archetypes describe rows that were not seen, beside other methods.
 
-A fifth of the rows is held out. From the others each method takes its classes, chooses their number
-itself, and is asked for the likelihood of the rows held out, for a fifth of their entries that are
-masked, and for their classes, which are compared with labels where a table has them. `recover` gets
-the rows as one owner's and dealt to several; all others get them pooled. Numbers that are not
+A fifth of the rows is held out. Each method fits classes to the others and chooses their number. It
+is scored on the held-out rows by their likelihood, by a fifth of their entries, which are masked,
+and by their classes, which are compared with labels where a table has them. `recover` gets the rows
+once as one owner's and once divided among several; all others get them pooled. Numbers that are not
 binary are cut at their medians, categories are one column for each level.
 
 The tables are scikit-learn's own, and those of a folder (`data`).
