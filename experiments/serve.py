@@ -4,11 +4,11 @@ Every client divides the rows of its file among the rounds, each row to one roun
 up the messages. With epsilon, clients release only their operators, once, with Gaussian noise. A
 client that misses a round keeps the rows of that round to itself.
 
-Clients send operators, and at the defaults nothing else is asked of them. `groups` and `votes` ask
-about directions and patterns, which a client answers only if its owner says so: of one that does
-not, the operators count. Without them the search works alone. Measured on the example of the README
-(400, 300 and 500 rows of 784 columns, 7 archetypes of r = .6, two rounds, 4 seeds): all 7 have
-m = 1 either way. Questions help where archetypes are many, or faint.
+Clients send operators, and by default nothing else. `groups` and `votes` ask about directions and
+patterns, which a client answers only if its owner permits it; of the others only the operators are
+used. Without `groups` and `votes` the server searches with the operators alone. Measured on the
+example of the README (400, 300 and 500 rows of 784 columns, 7 archetypes of r = .6, two rounds, 4
+seeds): all 7 have m = 1 either way. Questions help where archetypes are many, or faint.
 
 The defaults protect against a tenth of the clients, rounded up, that lie together in any way that
 rows of +-1 allow. The server broadcasts an archetype only if the other clients show it without its
@@ -94,7 +94,7 @@ class Config:
     clients : number of clients.
     rounds : number of rounds, among which clients divide their rows.
     minimum : smallest number of clients that must answer in a round; 0 for more than half of them,
-        so that nobody is the whole federation by coming first.
+        so that the first clients to come are not the whole federation.
     form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
     liars, claim, support, check : protection against lying clients, and against the broadcast of
         one person's data; see `hopfed.hopfield.settings`.

@@ -1,9 +1,9 @@
-"""Real tables: how well archetypes describe rows that were not seen, beside what others use.
+"""Real tables: how well archetypes describe rows that were not seen, beside other methods.
 
-A fifth of the rows is held out. From the others each method takes its classes, chooses their number
-itself, and is asked for the likelihood of the rows held out, for a fifth of their entries that are
-masked, and for their classes, which are compared with labels where a table has them. `recover` gets
-the rows as one owner's and dealt to several; all others get them pooled. Numbers that are not
+A fifth of the rows is held out. Each method fits classes to the others and chooses their number. It
+is scored on the held-out rows by their likelihood, by a fifth of their entries, which are masked,
+and by their classes, which are compared with labels where a table has them. `recover` gets the rows
+once as one owner's and once divided among several; all others get them pooled. Numbers that are not
 binary are cut at their medians, categories are one column for each level.
 
 The tables are scikit-learn's own, and those of a folder (`data`).
@@ -214,8 +214,11 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def _by_method(config: Config, scores: np.ndarray) -> str:
-    """Mean over the tables that have the score, by method."""
-    values = scores[~np.isnan(scores).all(axis=1)].mean(axis=0)
+    """Mean over the tables that have the score, by method; empty if none has it."""
+    scored = scores[~np.isnan(scores).all(axis=1)]
+    if not len(scored):
+        return ""
+    values = scored.mean(axis=0)
     pairs = zip(row_names(config), values, strict=True)
     return "; ".join(f"{name} {value:.3f}" for name, value in pairs if np.isfinite(value))
 

@@ -175,7 +175,7 @@ def _heads(table: Path) -> list[str]:
 
 
 def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
-    """Name of a cell's file; values that no file can be called after are told apart by a hash."""
+    """Name of a cell's file; a hash is added if its values cannot be a file name as they are."""
     plain = ",".join(f"{key}={value}" for key, value in zip(grid, values, strict=True))
     name = re.sub(r"[^\w.,=+-]", "_", plain)[:150]
     if name != plain:

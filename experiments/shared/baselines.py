@@ -1,7 +1,7 @@
-"""Other ways to classes of binary rows, on pooled data: latent class analysis, clusters, factors.
+"""Other methods that fit classes to pooled binary rows: latent class analysis, clusters, factors.
 
-Each takes rows of -1, 0 (missing) and +1 and chooses its number of classes itself. A model answers
-two questions about new rows: the likelihood of what was observed, and what the gaps hold.
+Each takes rows of -1, 0 (missing) and +1 and chooses its number of classes itself. A fitted model
+gives the likelihood of the observed entries of new rows, and estimates of the missing ones.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ class Kept:
     ----------
     model : the network.
     about : what `model.json` says.
-    classifier : from inputs to scores of the classes: the network, or what the client makes of it
-        and of what it remembers.
+    classifier : function from inputs to scores of the classes: the network, or a classifier made of
+        it and of the client's memory.
     """
 
     model: Any

@@ -1,6 +1,6 @@
 """Pairs of the associative memory: all spins at once, beside the products that takes; one by one.
 
-Rules are told by number: 1 Hebb, 2 dense with n = 3, 3 exponential with beta = .1, at which several
+Rules have numbers: 1 Hebb, 2 dense with n = 3, 3 exponential with beta = .1, at which several
 patterns have a say in a field.
 """
 
@@ -24,7 +24,7 @@ ROUNDING = 1e-3  # share of spins that may differ: a field within rounding of 0 
 
 
 def _asked(rng: np.random.Generator, rule: int, S: int, N: int, K: int) -> Data:
-    """Patterns, and cues that are nobody's: many spins turn."""
+    """Patterns, and random cues, from which many spins turn."""
     return {"rule": RULES[rule], "patterns": rademacher(K, N, rng), "cues": rademacher(S, N, rng)}
 
 

@@ -84,8 +84,8 @@ class NeuralMethod(ABC):
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
 
-        A class that only reads what another trains names that one in `reads`. Its subclasses may
-        train otherwise, so they inherit nothing and say so themselves.
+        A class that only classifies in another way with what another class trains names that class
+        in `reads`. Subclasses may train otherwise, so `reads` is not inherited.
         """
         base = type(self).__dict__.get("reads")
         return self if base is None else base(self.task, self.training)
@@ -155,7 +155,7 @@ class NeuralMethod(ABC):
         """Names, shapes and kinds of the arrays in a client's message."""
 
     def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of a client in a round it takes part in, for what it classifies with beside it."""
+        """FLOPs of making a client's classifier after training, in a round it takes part in."""
         return 0.0
 
     # Steps that the base class takes.
@@ -282,7 +282,17 @@ def _net(method: NeuralMethod, architecture: str) -> nn.Module:
 
 
 def client_of(context: Context) -> int:
-    """Return the client of a client step."""
+    """Return the client of a client step.
+
+    Parameters
+    ----------
+    context : where in the federation the step is made; ValueError if it is a step of the server.
+
+    Examples
+    --------
+    >>> client_of(Context(seed=0, round=2, exchange=0, client=5))
+    5
+    """
     if context.client is None:
         raise ValueError("the context of a client step names no client")
     return context.client

@@ -38,7 +38,8 @@ def test_keys(small_cases):
     assert len(told) == cases.steps("full", None)
 
 
-def test_large_cases_only_when_asked(small_cases):
+def test_large_cases_only_when_asked(small_cases, monkeypatch):
+    monkeypatch.setattr(cases, "_alone", lambda *case, **how: {"seconds_drawing": 1.0})
     assert measure_recovery("small", 1, None, lambda _: None)["targets"] == []
 
 

@@ -28,9 +28,9 @@ TINY = ablation.Config(N=100, M=400, few=3, many=5, qualities=(0.6,), patience=1
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """A run of the quick preset, read back from its file."""
+    """A run of one seed of the quick preset, read back from its file."""
     path = tmp_path_factory.mktemp("runs") / "ablation.h5"
-    execute(ablation, ablation.PRESETS["quick"], out=path)
+    execute(ablation, replace(ablation.PRESETS["quick"], seeds=1), out=path)
     return Run.load(path, complete=True)
 
 
@@ -159,7 +159,7 @@ def test_the_count_follows_theory_and_nothing_beats_true_labels_by_much(quick):
         above = min(r for r in quick.config["qualities"] if r > onset)
         assert above - 0.01 <= quick.summary[f"counted_{setting}"][0] <= above + 0.31
     clean = np.array(quick.config["qualities"]) > 1.3 * quick.arrays["onset"][..., 1:]
-    assert clean.sum() > 8
+    assert clean.sum() > 4
     assert (abs(quick.arrays["n_detected"] - quick.arrays["detectable"])[clean] <= 1).all()
     assert mean(quick, "found/full") <= mean(quick, "labelled") + 0.02
 

@@ -132,11 +132,8 @@ def test_the_index_says_where_there_are_more_panels(tmp_path):
     assert "`hopfed figure bbp.h5 --out bbp.png --whole` draws all panels." in gallery.index(
         tmp_path
     )
-    commands = (
-        "hopfed run bbp --set N=50 --set M=100,200,300 --seeds 2 --out bbp.h5",
-        "hopfed figure bbp.h5 --out bbp.png",
-    )
-    gallery.make(Picture("bbp", "Spectra.", commands), tmp_path)
+    command = f"hopfed figure {shlex.quote(str(path))} --out bbp.png"
+    gallery.make(Picture("bbp", "Spectra.", (command,)), tmp_path)
     assert gallery.made_with(tmp_path / "bbp.png")["more"]
 
 

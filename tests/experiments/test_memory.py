@@ -19,7 +19,7 @@ SMALL = {
         ratios=(0.5, 0.95, 1.8),
     ),
     disentangle: disentangle.Config(
-        N=60, starts=2, updates=8, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
+        N=60, starts=2, updates=4, K=(3, 6), repulsions=(0.0, 0.45), temperatures=(0.1,),
         layers=(1, 3), seeds=3,
     ),
     completion: completion.Config(

@@ -118,7 +118,7 @@ def test_rows_and_sections_that_cannot_be_played(rows, sections):
 
 
 def test_a_sweep_alone_has_its_gains_and_its_figure(tmp_path):
-    quick = find("sohip").PRESETS["quick"]
+    quick = replace(find("sohip").PRESETS["quick"], models=("mlp:16",), examples=200)
     config = replace(quick, sections=("participation",), rows=("standalone", "sohip"))
     with pytest.raises(ArgumentError, match="methods among them or only classes"):
         replace(config, sections=("m",))
@@ -208,7 +208,7 @@ def test_what_an_experiment_offers(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
-    config = module.PRESETS["quick"]
+    config = replace(module.PRESETS["quick"], seeds=1)
     execute(module, config, out=tmp_path / "run.h5")
     run = Run.load(tmp_path / "run.h5", complete=True)
     for cell in config.cells():

@@ -75,6 +75,14 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch):
             METHODS[name](np.ones((4, 3)), seed=0, most=2)
 
 
+def test_tables_without_labels_have_no_index_of_agreement():
+    config = tables.Config(methods=("k-means",))
+    assert tables._by_method(config, np.full((2, 3), np.nan)) == ""
+    scores = np.array([[0.5, 0.25, 1.0], [np.nan] * 3])
+    found = tables._by_method(config, scores)
+    assert found == "hopfed 0.500; hopfed, 5 owners 0.250; k-means 1.000"
+
+
 def test_a_folder_of_tables_with_labels(tmp_path):
     (tmp_path / "zoo.csv").write_text(
         "name,hair,legs,type\nbear,1,4,mammal\nbee,1,6,insect\nhen,0,2,bird\nowl,0,2,bird\n"

@@ -1,8 +1,8 @@
 """Other personal classifiers on the bits of the Hebbian read-out, which are fixed features.
 
-Which part of an accuracy is the features', and which the read-out's? The methods below are known
-with networks that are trained over rounds. Here they have the bits, sums and exchanges of
-`hopfed.neural.methods.hebbian`, and nothing is trained:
+They separate what the features contribute to the accuracy from what the read-out contributes. The
+methods below were published with networks that are trained over rounds. Here they use the bits,
+sums and exchanges of `hopfed.neural.methods.hebbian`, and nothing is trained:
 
 - "prototypes": the nearest of the class means over all clients, as FedProto classifies (Tan et al.,
   AAAI 2022);

@@ -21,7 +21,7 @@ from torch import nn
 from hopfed.errors import ArgumentError, BackendError, HopfedError
 from hopfed.neural.models.base import Shape
 
-# Names of parameters by which a network is told the shape of its inputs, or its classes.
+# Names of a constructor's parameters for the shape of the inputs and the number of classes.
 CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
 SIZE = ("size", "image_size", "img_size", "length")
 CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")

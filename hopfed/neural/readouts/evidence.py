@@ -106,10 +106,10 @@ def best_ridge(spectrum: Spectrum, rule: str) -> float:
 
 
 def count(spectrum: Spectrum, rule: str) -> int:
-    """Directions that a rank rule of `hopfed.spectral.rank` tells from noise, at least 1.
+    """Number of directions that a rank rule of `hopfed.spectral.rank` counts, at least 1.
 
     The rules are for examples around archetypes with independent noise. Bits of neighbouring
-    filters are not independent, so what they count is a bound below what is of use.
+    filters are not independent, and a read-out needs more directions than the rules count.
 
     Examples
     --------

@@ -49,8 +49,8 @@ class Selection:
     places: int
 
     def __post_init__(self) -> None:
-        more = self.candidates > self.kept
-        require(more, "candidates", f"more than the {self.kept} that are kept", self.candidates)
+        rule = f"more than the {self.kept} filters that are kept"
+        require(self.candidates > self.kept, "candidates", rule, self.candidates)
 
     @property
     def first(self) -> int:

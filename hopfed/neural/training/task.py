@@ -158,7 +158,7 @@ class Task:
         try:
             with torch.inference_mode():
                 model.eval()(torch.zeros(1, *shape, device=self.tensors.device))
-        except RuntimeError:
+        except Exception:  # networks of users and libraries raise errors of many kinds
             got = f"{shape[1]} x {shape[2]} pixels"
             rule = f"square images for {self.names[client]}"
             raise ArgumentError("data", rule, got) from None
