@@ -13,10 +13,10 @@ from hopfed.hopfield.memory.blending import Counted
 from hopfed.spectral.operators import HebbianOperator
 
 
-def apart(
+def clients_as_groups(
     operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
 ) -> Groups | None:
-    """Each client's operator along the eigenvectors, as of a group of its own.
+    """Take each client's operator, along the counted eigenvectors, for a group of its own.
 
     The sum alone does not always say which patterns it is made of. Where a client that lies adds
     the product of three archetypes, as often as each of them occurs, it is also the sum of four
@@ -36,8 +36,8 @@ def apart(
     return Groups(np.stack(sums), np.array(counts))
 
 
-def both(one: Groups | None, other: Groups | None) -> Groups | None:
-    """Groups of either kind."""
+def joined(one: Groups | None, other: Groups | None) -> Groups | None:
+    """Put the groups of both together."""
     if one is None or other is None:
         return other if one is None else one
     return Groups(

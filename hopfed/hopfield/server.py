@@ -22,10 +22,9 @@ from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import on_grid, pack_patterns
-from hopfed.hopfield.grouped import apart, both, projected
+from hopfed.hopfield.grouped import clients_as_groups, joined, projected
 from hopfed.hopfield.liars.claims import bounded
-from hopfed.hopfield.liars.leave_one_out import MOST_LEFT_OUT, agreed, needed, searched
-from hopfed.hopfield.memory import counted as kept
+from hopfed.hopfield.liars.leave_one_out import LEFT_OUT, agreed, needed, searched
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.corrected import corrected
 from hopfed.hopfield.memory.evidence import Evidence
@@ -74,9 +73,9 @@ def hear_operators(
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
-        state |= {f"counted/{k}": v for k, v in kept.flatten(counted).items()}
+        state |= {f"counted/{k}": v for k, v in counted.flatten().items()}
         return state, {EVERYONE: {"basis": basis}}, metrics
-    groups = apart(operators, weights, counted) if method.liars > 0 else None
+    groups = clients_as_groups(operators, weights, counted) if method.liars > 0 else None
     state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, metrics | found
 
@@ -85,7 +84,7 @@ def hear_projections(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
-    counted = kept.unflatten(below(state, "counted"), method.n_sites)
+    counted = Counted.unflatten(below(state, "counted"), method.n_sites)
     weights, claims, groups = _weights(state), _claims(state), None
     if messages and counted.rank.n_detected:
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
@@ -96,7 +95,7 @@ def hear_projections(
             for c, m in operators_of(state).items()
             if c not in messages
         }
-        groups = both(groups, apart(silent, weights, counted))
+        groups = joined(groups, clients_as_groups(silent, weights, counted))
     state, found = remember(method, state, counted, groups, context)
     return state, {EVERYONE: broadcast(method, state, method.votes)}, found
 
@@ -136,7 +135,7 @@ def count(
 ) -> Counted:
     """Count the spectrum of the evidence, or of its blend with the remembered patterns."""
     if evidence.operator is None:
-        return kept.nothing(method.n_sites)
+        return Counted.nothing(method.n_sites)
     with blas_threads(1):
         blended = Blended.of(method.memory, evidence, patterns, weights, method.alpha)
         return blended.count(operators, max(FEW, 2 * len(patterns)))
@@ -165,9 +164,7 @@ def remember(
             others = {c: op for c, op in operators.items() if c not in out}
             return _factored(method, memory, *_alone(method, state, others), seed)
 
-        found = agreed(
-            found, counted, operators, liars, method.level, without, MOST_LEFT_OUT * most
-        )
+        found = agreed(found, counted, operators, liars, method.level, without, LEFT_OUT * most)
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -219,7 +216,7 @@ def _alone(
     fresh = method.robust.pooled(operators, heard, told)
     evidence = Evidence(method.encoding).extend(fresh)
     counted = count(method, evidence, _memory(method, state).patterns, operators, told)
-    return counted, apart(operators, weights, counted)
+    return counted, clients_as_groups(operators, weights, counted)
 
 
 def _mean_example(method: HopfieldSettings, state: State) -> np.ndarray:

@@ -139,7 +139,7 @@ class HopfieldSettings:
 
     def _check_kinds(self) -> None:
         """Fail where a setting is of another kind, before numbers are compared."""
-        for names, kind, rule in (
+        rules: tuple[tuple[tuple[str, ...], Any, str], ...] = (
             (WHOLE, Integral, "a whole number"),
             (NUMBERS, Real, "a number"),
             (("votes", "check"), bool, "true or false"),
@@ -147,7 +147,8 @@ class HopfieldSettings:
             (("smoothing",), Smoothing, "a Smoothing"),
             (("robust",), Robust, "a Robust"),
             (("search",), Search | None, "a Search, or None"),
-        ):
+        )
+        for names, kind, rule in rules:
             for name in names:
                 value = getattr(self, name)
                 holds = isinstance(value, kind) and value == value  # NaN is no number

@@ -12,7 +12,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield import server
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.liars import leave_one_out as trimmed
-from hopfed.hopfield.liars.leave_one_out import FEWEST, MOST_LEFT_OUT
+from hopfed.hopfield.liars.leave_one_out import FEWEST, LEFT_OUT
 from hopfed.memory.layered import LayeredMemory
 
 
@@ -49,7 +49,7 @@ def test_what_one_client_ships_does_not_make_the_search_long(monkeypatch):
     assert len(told) == honest
     directions = np.array(searches)[:, 0]
     assert directions[0] > own, "nothing to bound"
-    assert directions[1:].sum() <= MOST_LEFT_OUT * FEWEST + directions[0], (
+    assert directions[1:].sum() <= LEFT_OUT * FEWEST + directions[0], (
         "directions of the others' searches"
     )
     assert max(most for _, most in searches) == FEWEST * server.EFFORT

@@ -145,7 +145,7 @@ def assert_as_alone(machines, run):
 def test_three_owners_of_tables_with_gaps(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         T = fill(machines)
-        machines.serve("--rounds", "2", "--minimum", "3", "--graded")
+        machines.serve("--minimum", "3", "--graded")
         machines.join_all(*ANSWERING, "--out", "found-@.npy")
         run = machines.run()
         assert machines.end("clients") == 0

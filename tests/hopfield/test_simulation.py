@@ -86,6 +86,23 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
         hopfed.simulate(Source(), minimum=3)
 
 
+def test_a_source_may_give_lists_and_must_give_tables():
+    class Lists:
+        clients, rounds = 2, 1
+
+        def __init__(self, rows):
+            self.rows = rows
+
+        def examples(self, t, client):
+            return self.rows
+
+    same = np.tile([1, -1, -1, 1], (40, 10)).tolist()
+    played, tables = hopfed.simulate(Lists(same)), hopfed.simulate([same, same])
+    assert played.patterns.tolist() == tables.patterns.tolist()
+    with pytest.raises(ArgumentError, match="a source of tables"):
+        hopfed.simulate(Lists(same[0]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

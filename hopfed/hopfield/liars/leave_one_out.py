@@ -22,7 +22,7 @@ from hopfed.hopfield.memory.blending import Counted
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.operators import HebbianOperator
 
-MOST_LEFT_OUT = 12  # clients that are left out in turn; of more, each has little weight
+LEFT_OUT = 12  # clients that are left out in turn; of more, each has little weight
 FEWEST = 16  # directions that may always be searched
 
 
@@ -155,7 +155,7 @@ def agreed(
         return found  # all is explained but for noise
     least -= level**2
     order = np.argsort(-misfits, kind="stable")  # who lies with others is fitted as they are
-    starts = [order[i : i + liars] for i in range(0, len(order), liars)][:MOST_LEFT_OUT]
+    starts = [order[i : i + liars] for i in range(0, len(order), liars)][:LEFT_OUT]
     tried: set[tuple[int, ...]] = set()
     looked = 0
     while starts and looked < most:
