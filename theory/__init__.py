@@ -11,6 +11,8 @@ tracy_widom : law of its largest eigenvalue, exact and fast.
 spikes : where an archetype's eigenvalue lands, how well its eigenvector aligns, and back.
 planning : what can be detected, and how many examples that takes.
 resolution : how many examples tell it apart, entry by entry.
+exposures : standard errors of the shares of archetypes, and of the quality.
+study : how many examples show, count and resolve all archetypes of a study.
 covariance : edge, threshold and support for noise of any covariance, with or without a semicircle.
 density : its spectral density and distribution function.
 general_spikes : its spikes.
@@ -19,6 +21,7 @@ class_noise : the same where classes differ in noise.
 assignment : how surely rows get their class, and how well class means are known.
 graded_planning : how many rows tell a class from the rest, and what they show of it.
 graded_simulation : planted classes beside those predictions.
+held_columns : the edge of the noise where owners hold different columns.
 private : what Gaussian noise for privacy costs in detectability.
 discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.

@@ -14,8 +14,8 @@ deviation : u, in the norm of J; above 0.
 level, delta : probabilities in (0, 1).
 variance : the proxy v, in [0, 1/4]; in `bulk_band` the bulk variance.
 
-Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; the federated Hopfield
-paper, theorem 1 and eqs. (35) to (40). The bounds are for J, of trace 1; in the scale of `N J`,
+Sources: J. A. Tropp, Found. Comput. Math. 12 (2012) 389, theorem 1.4; arXiv:2603.19902 ("the
+paper"), theorem 1 and eqs. (35) to (40). The bounds are for J, of trace 1; in the scale of `N J`,
 where the bulk variance is `1 - r^2`, multiply deviations by N.
 """
 

@@ -312,7 +312,7 @@ def exposure_needed(
     """
     target = _check.probability("power", power)
     enough = detection_power(r, 1.0, N, M, false_alarm, stronger) >= target
-    # Halving of the logarithm, from the exposure of a single example's tenth on.
+    # Bisection in the logarithm, from the exposure of a tenth of one example on.
     low = np.broadcast_to(np.log(0.1 / _check.count("M", M)), np.shape(enough))
     high = np.zeros(np.shape(enough))
     for _ in range(50):

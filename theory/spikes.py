@@ -7,7 +7,7 @@ broadcast over their arguments and return a NumPy scalar for scalar arguments.
 
 Sources: J. Baik, G. Ben Arous, S. Peche, Ann. Probab. 33 (2005) 1643; D. Paul, Statist. Sinica 17
 (2007) 1617; F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227 (2011) 494. Numbers in brackets
-are the equations of the federated Hopfield paper.
+are equations of arXiv:2603.19902.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Source: theory/NOTES.md, "Search with one operator" and "Deflation".
 
 Used when groups cannot be told apart (secure aggregation, the paper's own setting) and for what
-joint diagonalisation left over. Each pass starts many memories at mixtures ``sign(V c)`` (21) and
-lets them fall in ``J = V diag(l^p) V^T``, between the projector (p = 0) and Hebb (p = 1): slightly
-heavier archetypes nucleate first. What passes the theory's threshold is deflated in the metric of
-the operator, which makes everything left easier.
+joint diagonalisation left over. Each pass starts many memories at mixtures ``sign(V c)``
+(arXiv:2603.19902, eq. (21)) and lets them fall in ``J = V diag(l^p) V^T``, between the projector
+(p = 0) and Hebb (p = 1): slightly heavier archetypes nucleate first. What passes the theory's
+threshold is deflated in the metric of the operator, which makes everything left easier.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def search_candidates(
 
     Parameters
     ----------
-    known : (C, N) patterns to deflate before the first pass.
     space : the signal subspace, of dimension K.
     config : settings of the search.
     seed : of its starts and its heat bath.
+    known : (C, N) patterns to deflate before the first pass.
 
     Returns
     -------

@@ -115,16 +115,12 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
-    tails = _Tails(_expected_means(found), _variables(found))
-    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
-    for span, logs in _logs(found, rows):
-        nearest = logs.argmax(axis=1)
-        best = logs[np.arange(len(logs)), nearest]
+    tails = _Tails(found)
+    for span, logs, nearest, best in _nearest(found, rows):
         np.exp(logs - best[:, None], out=logs)
         probability[span] = 1 / logs.sum(axis=1)
         if alpha > 0:
-            unlikely = tails(rows[span], nearest, best - prior[nearest]) < alpha
-            nearest[unlikely] = -1
+            nearest[tails(rows[span], nearest, best) < alpha] = -1
         archetype[span] = nearest
     return Assignment(archetype, probability)
 
@@ -149,11 +145,8 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     tail = np.zeros(len(rows))
     if not len(found):
         return tail
-    tails = _Tails(_expected_means(found), _variables(found))
-    prior = np.log(np.maximum(_expected_shares(found), 1e-300))
-    for span, logs in _logs(found, rows):
-        nearest = logs.argmax(axis=1)
-        best = logs[np.arange(len(logs)), nearest] - prior[nearest]
+    tails = _Tails(found)
+    for span, _, nearest, best in _nearest(found, rows):
         tail[span] = tails(rows[span], nearest, best)
     return tail
 
@@ -310,7 +303,9 @@ def _expected_shares(found: Archetypes) -> np.ndarray:
 class _Tails:
     """How often rows of an archetype fit it no better than a given one."""
 
-    def __init__(self, means: np.ndarray, variables: Variables):
+    def __init__(self, found: Archetypes):
+        means, variables = _expected_means(found), _variables(found)
+        self.prior = np.log(np.maximum(_expected_shares(found), 1e-300))
         odds, spread = np.arctanh(means), (1 - means) * (1 + means)
         even = np.log1p(-(means**2)) / 2 - np.log(2)
         # (K, N, 3): mean of the log-likelihood of an entry, variance, third cumulant of its lack.
@@ -327,14 +322,14 @@ class _Tails:
         self.complete = self.columns.sum(axis=1)
 
     def __call__(self, rows: Bits, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
-        """(M,) tails of rows under their `nearest` archetypes, log-likelihoods `logs` there."""
+        """(M,) tails of rows under their `nearest` archetypes, `logs` the joint ones of both."""
         sums = self.complete[nearest]
         if isinstance(rows, kernels.MaskedBits):
             for k in np.unique(nearest):
                 which = np.flatnonzero(nearest == k)
                 columns = like(self.columns[k], array_beside(rows))
                 sums[which] = to_host(seen_times(rows[which], columns))
-        return _tail(sums[:, 0] - logs, sums[:, 1], sums[:, 2])
+        return _tail(sums[:, 0] - (logs - self.prior[nearest]), sums[:, 1], sums[:, 2])
 
 
 def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarray:
@@ -358,6 +353,15 @@ def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice
     means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
     for span in _spans(len(rows), max(width, len(found))):
         yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
+
+
+def _nearest(
+    found: Archetypes, rows: Bits
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+    """What `_logs` yields, and with it the nearest archetype of each row and its log."""
+    for span, logs in _logs(found, rows):
+        nearest = logs.argmax(axis=1)
+        yield span, logs, nearest, logs[np.arange(len(logs)), nearest]
 
 
 def _softmax(logs: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from hopfed._lib.arrays import Array, all_to_host, like, namespace
 class Held:
     """Signal eigenvectors where they were computed.
 
-    Patterns come to the host with their coefficients, in one copy, and are not asked about again:
-    the host scores, compares and fits them without a word to the device.
+    Patterns come to the host together with their coefficients, in one copy. The host scores,
+    compares and fits them from these, without asking the device again.
 
     Parameters
     ----------

@@ -13,13 +13,11 @@ from scipy.optimize import nnls
 from hopfed.archetypes.subspace import Subspace
 from hopfed.theory.resolution import expected_overlap
 
-DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one seen twice
+DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one archetype
 SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
 SHARE = 0.5  # of its own direction in the operator that a kept archetype must explain
 SAME = 0.9  # overlap from which two patterns are one: closer than archetypes get
-SPREADS = (
-    4.0  # standard deviations below the overlap that two estimates of one are expected to have
-)
+SPREADS = 4.0  # standard deviations below the overlap to expect of two estimates of one pattern
 
 
 def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
@@ -97,10 +95,10 @@ def match_known(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Match known patterns against this operator.
 
-    A pattern that is surer than what the operator says of it stays as it is. Any other falls to
-    its rest state in the signal subspace, the operator's own estimate of what it descends to; that
-    is the same archetype if they are as alike as two estimates of one are expected to be. So are
-    two patterns that fall to one state.
+    A pattern that is surer than the operator's own estimate of it stays as it is. Any other is
+    replaced by that estimate, its rest state in the signal subspace. It counts as the same
+    archetype if both are as alike as two estimates of one are expected to be; and so do two
+    patterns with one rest state.
 
     Parameters
     ----------
@@ -209,8 +207,8 @@ def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
 def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
     """Keep the candidates that the operator needs, heaviest first, with the fit that says so.
 
-    Those that carry no weight go at once; of the others the least needed goes first and the rest
-    is fitted again, so that of two likenesses of one archetype one stays.
+    Those without weight are dropped at once. Then the least needed one is dropped and the rest is
+    fitted again, until all are needed: of two estimates of one archetype one stays.
     """
     kept = candidates
     while True:

@@ -55,7 +55,7 @@ class Subspace:
         return cls(spectrum.vectors[:, :k], theta, gamma, floor)
 
     def on_host(self) -> Subspace:
-        """The subspace with its vectors on the host, where all work on it is done then."""
+        """The same subspace with its vectors copied to the host, where it is worked on then."""
         return self if self.held is None else replace(self, vectors=to_host(self.vectors))
 
     @property
@@ -110,7 +110,10 @@ class Subspace:
         return found
 
     def scores(self, patterns: np.ndarray) -> np.ndarray:
-        """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1] (18)."""
+        """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1].
+
+        Source: arXiv:2603.19902, eq. (18).
+        """
         return self.judged(patterns)[0]
 
     def predicted_scores(self, patterns: np.ndarray) -> np.ndarray:

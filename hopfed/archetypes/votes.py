@@ -20,9 +20,9 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
-FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than their origin
+FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype
 BLOCK = 8_192  # rows whose products with all patterns are held at once
-HALF = 0.5  # overlap of the majority of three patterns with each: its rows must be nearer than that
+HALF = 0.5  # overlap of the majority of three patterns with each; rows of a pattern must exceed it
 CLEAR = 2.0  # standard deviations of a row's overlap beyond that
 OWN = 5.0  # standard deviations that the overlap of a row with its own pattern may fall short
 CHANCE = 0.01  # that a row comes as near to a pattern that is not its own

@@ -156,7 +156,7 @@ def layered(
 def _layers(
     blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
-    """Relax layers that no kernel takes: any couplings of the layers, sites that are held."""
+    """Relax layers for which there is no kernel: with any couplings, or with held sites."""
     xp, (S, L, N) = namespace(blocks), blocks.shape
     factor, flat = xp.astype(W, xp.float64), (S * L, N)
     kept = None

@@ -38,11 +38,12 @@ def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) 
     """
     if isinstance(rule, Dense):
         found: np.ndarray = -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
-        return found
-    return -log_sum_exp(rule.beta * a + np.log(weights)) / rule.beta
+    else:
+        found = -log_sum_exp(rule.beta * a + np.log(weights)) / rule.beta
+    return found
 
 
-def log_sum_exp(x: np.ndarray) -> np.ndarray:
+def log_sum_exp(x: Array) -> Array:
     """Return ``log sum_k exp(x_k)`` over the last axis, without overflow.
 
     Examples
@@ -50,9 +51,9 @@ def log_sum_exp(x: np.ndarray) -> np.ndarray:
     >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(3)
     array([1000.693])
     """
-    most = x.max(axis=-1)
-    found: np.ndarray = most + np.log(np.exp(x - most[..., None]).sum(axis=-1))
-    return found
+    xp = namespace(x)
+    most = xp.max(x, axis=-1)
+    return most + xp.log(xp.sum(xp.exp(x - most[..., None]), axis=-1))
 
 
 def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Array, Any]:

@@ -1,4 +1,4 @@
-"""Updates that no kernel makes, on arrays of any library: right, and slow where sites come in turn.
+"""Updates for which there is no kernel, on arrays of any library; slow where sites come in turn.
 
 Layers of any coupling matrix, layers that hold what was observed, and the serial order of the dense
 and the exponential rule away from the host. Every function takes states and returns new ones.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed.memory.energies import log_sum_exp
 from hopfed.memory.rules import Dense, Layered, Overlapping
 
 CLOSE = 1e-11  # of the size of a sum: nearer to 0 its sign is settled on the host, exactly
@@ -69,14 +70,8 @@ def _field(c: Array, x: Array, rule: Overlapping, weights: Array, n_sites: int) 
         terms = (c + x) ** rule.n - (c - x) ** rule.n
         return xp.sum(terms * weights, axis=1) * (n_sites / (2 * rule.n) / n_sites**rule.n)
     logs = rule.beta * c + xp.log(weights)
-    up, down = (_log_sum(logs + sign * rule.beta * x) for sign in (1, -1))
+    up, down = (log_sum_exp(logs + sign * rule.beta * x) for sign in (1, -1))
     return (up - down) / (2 * rule.beta)
-
-
-def _log_sum(logs: Array) -> Array:
-    xp = namespace(logs)
-    most = xp.max(logs, axis=1)
-    return most + xp.log(xp.sum(xp.exp(logs - most[:, None]), axis=1))
 
 
 def _sign(c: Array, x: Array, rule: Overlapping, weights: Array) -> Array:

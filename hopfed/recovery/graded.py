@@ -178,8 +178,8 @@ def recover_graded(
     -------
     GradedArchetypes. Look at `status`: "ok" is said only where columns are independent within
     classes, rows lie in them as rows of classes do, and every class is known well; "detected, not
-    resolved" where some is not; "one class" where there is nothing to
-    recover; "structure, but not classes" and "copies" where the table is something else.
+    resolved" where some class is not; "one class" where there is nothing to recover; "structure,
+    but not classes" and "copies" where the table is something else.
 
     Raises
     ------

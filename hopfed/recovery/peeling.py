@@ -31,7 +31,7 @@ from hopfed.recovery.settings import Settings
 from hopfed.spectral.rank import RankRule
 
 LAYERS = 40  # at most
-BALLOTS = 3  # of each layer: one turns a blurred pattern, the next lets it win the rows it missed
+BALLOTS = 3  # votes in each layer: one corrects a blurred pattern, the next gives it missed rows
 MOST = 0.5  # part of the rows that the patterns must explain to be the answer
 LEAST = 20  # rows whose operator is asked for
 

@@ -37,7 +37,7 @@ def recover(
     seed: int = 0,
     quality: float | None = None,
     method: str = "auto",
-    rank_rule: str = "tw",
+    rank_rule: str | float = "tw",
     alpha: float | None = None,
     groups: int = 10,
     search: Search | None = None,

@@ -38,7 +38,7 @@ class Settings:
 
     quality: float | None = None
     method: str = "auto"
-    rank_rule: str = "tw"
+    rank_rule: str | float = "tw"
     alpha: float | None = None
     groups: int = 10
     search: Search | None = None
@@ -56,7 +56,7 @@ class Settings:
             raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
         for name, least in (("groups", 2), ("support", 1)):
             number = getattr(self, name)
-            whole = isinstance(number, Integral) and number >= least
+            whole = isinstance(number, Integral) and int(number) >= least
             require(whole, name, f"a whole number, at least {least}", number)
         for name in ("quality", "alpha"):
             number = getattr(self, name)
@@ -85,7 +85,7 @@ class Settings:
         return self.channel == "symmetric" or bool(self._asked)
 
 
-def named_rule(name: str, alpha: float | None, seed: int) -> RankRule:
+def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
     """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
 
     Parameters

@@ -19,7 +19,7 @@ DEVIATIONS = 6.0  # standard errors above what is expected that chance may reach
 BELOW = 2.0  # and below: rows that choose their pattern lie closer than chance
 WIDE = 0.15  # part by which the variance of overlaps may differ from that of flips
 UNEVEN = 0.05  # standard deviation over columns of the agreement that is let pass
-UNSURE = 1e9  # variance of a ratio of which nothing is known
+UNSURE = 1e9  # variance that stands for a ratio of which nothing is known
 CLEAR = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
 FEW = 5  # rows of a pattern at a client from which its columns are compared
 

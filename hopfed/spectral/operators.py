@@ -364,9 +364,7 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
 
 
 def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Average clients' `operators` with equal weights.
-
-    Source: arXiv:2603.19902, eq. (28).
+    """Average clients' `operators` with equal weights: arXiv:2603.19902, eq. (28).
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 from hopfed import load, recover
 from hopfed.data.channel import draw_examples, rademacher
@@ -35,7 +36,9 @@ def measured(N, K, M, r, draws, shares=None, first=100):
 
 @pytest.mark.parametrize(
     ("N", "K", "M", "r", "shares"),
-    [(1000, 5, 100, 0.3, None), (400, 5, 1000, 0.5, UNEQUAL), (300, 15, 1500, 0.6, None)],
+    rest_slow(
+        [(1000, 5, 100, 0.3, None), (400, 5, 1000, 0.5, UNEQUAL), (300, 15, 1500, 0.6, None)], 2
+    ),
 )
 def test_exposures_are_not_low_and_intervals_hold_the_truth(N, K, M, r, shares):
     ratio, held, held_quality = measured(N, K, M, r, 20, shares)

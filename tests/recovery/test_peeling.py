@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import rest_slow, sample
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
@@ -27,7 +27,9 @@ def drawn(K, N, M, quality, seed):
     return xi, *draw_examples(xi, M, quality, rng)
 
 
-@pytest.mark.parametrize(("K", "N", "M", "r"), [(110, 200, 2000, 0.8), (300, 400, 4000, 0.8)])
+@pytest.mark.parametrize(
+    ("K", "N", "M", "r"), rest_slow([(110, 200, 2000, 0.8), (300, 400, 4000, 0.8)], 1)
+)
 @pytest.mark.parametrize("seed", [100, 101])
 def test_all_come_out_in_layers_where_one_spectrum_is_too_crowded(K, N, M, r, seed):
     xi, eta, labels = drawn(K, N, M, r, seed)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 from scipy.stats import binom
 
 from hopfed.errors import ArgumentError
@@ -86,7 +87,7 @@ def test_errors_with_true_labels_match_simulation():
 
 @pytest.mark.parametrize(
     ("seed", "a", "shares", "observed", "M"),
-    [(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)],
+    rest_slow([(5, 8, [0.7, 0.3], 0.6, 3000), (3, 5, [0.4, 0.35, 0.25], 0.8, 2000)], 1),
 )
 def test_errors_of_maximum_likelihood_match_simulation(seed, a, shares, observed, M):
     classes = beta(seed, a, len(shares), 60, shares, observed)

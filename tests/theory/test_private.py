@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -100,7 +101,7 @@ def privacy_noise(rng, N, radius):
     return radius / (2 * np.sqrt(N)) * (upper + upper.T)
 
 
-@pytest.mark.parametrize(("r", "radius"), [(0.0, 0.5), (0.0, 4.0), (0.8, 0.3)])
+@pytest.mark.parametrize(("r", "radius"), rest_slow([(0.0, 0.5), (0.8, 0.3), (0.0, 4.0)], 2))
 def test_false_alarm_rate_of_the_threshold(r, radius):
     # 600 draws at 10%: three standard errors are 3.7 points. Without the shift for the diagonal,
     # and for the kurtosis of +-1 noise, the rates are near 5% at r = 0 and 28% at r = .8.
@@ -114,7 +115,7 @@ def test_false_alarm_rate_of_the_threshold(r, radius):
     assert np.mean(np.array(tops) > level) == pytest.approx(0.1, abs=0.037)
 
 
-@pytest.mark.parametrize("radius", [1.0, 2.0])
+@pytest.mark.parametrize("radius", rest_slow([2.0, 1.0], 1))
 def test_predictions_for_a_draw_match_simulation(radius):
     rng = np.random.default_rng(5)
     N, M, r, shares = 200, 2000, 0.4, np.array([0.5, 0.3, 0.2])

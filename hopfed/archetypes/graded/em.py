@@ -56,7 +56,7 @@ def expect(owners: Owners, classes: Mixture, prior: Prior) -> Fit:
 
 
 def remind(owners: Owners, fit: Fit) -> None:
-    """Tell the owners of the classes of `fit` again, if they were asked about others since."""
+    """Send the classes of `fit` to the owners again, if they were asked about others since."""
     if owners.heard is not fit.classes:
         expect(owners, fit.classes, fit.prior)
 

@@ -102,8 +102,8 @@ def mixture_sums(owner: Owner, told: Message) -> Message:
 class Climb:
     """Way to the top of a concave log-likelihood, by steps that keep all parts at 0 or above.
 
-    The parts add up to one at the top, not on the way: what they are more is a cost of so many
-    nats for each row.
+    The parts add up to one at the top, but not on the way there: what they add up to beyond one is
+    subtracted from the log-likelihood, once for each row.
 
     Attributes
     ----------

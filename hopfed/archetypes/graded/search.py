@@ -16,7 +16,7 @@ from hopfed.archetypes.graded.starts import joint_start, kmeans_start
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with one more class that gain nothing, in a row, before they end
-HOPE = 3.0  # times what a trial gained lately it may still gain
+HOPE = 3.0  # a trial may still gain so many times what its last steps gained
 
 
 @dataclass(frozen=True)

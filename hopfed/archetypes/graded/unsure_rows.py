@@ -1,4 +1,4 @@
-"""What rows that are unsure of their class leave unsaid about the classes.
+"""How much less rows say of the classes where they are unsure which one they are of.
 
 Sums over classes count a row by its responsibilities, as if each part of it were sure of its class.
 But a row that may be of one class as well as of another does not tell the two apart. Of column j,
@@ -8,9 +8,9 @@ a prior that weighs c rows, Laplace's method adds to the evidence of the sums
 
     1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
 
-which is 0 where rows are sure. It shows classes whose rows have few entries. And it holds the prior
-in its place, whose c is read from the same sums: without it classes are shrunk towards each other,
-their rows are less sure, and the next sums look as if there were less to tell apart, to the end.
+which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
+keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
+each other, their rows are less sure, and the next sums look as if classes differed less still.
 
 By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
 element k of the diagonal of ``(c + f_j S)^-1``.
@@ -29,7 +29,7 @@ ALIKE = 1.0  # nats for a class that do not count: one that is like another woul
 
 @dataclass(frozen=True)
 class Unsure:
-    """What is to be known of the responsibilities.
+    """What the evidence needs to know of the responsibilities.
 
     Attributes
     ----------

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 from hopfed import recover
 from hopfed.archetypes.graded.resolution import expected_overlaps, hidden, unresolved
@@ -26,7 +27,7 @@ def classes_and_rows(seed, N=60, M=400, spread=0.9):
     return means, np.where(rng.random((M, N)) < (1 + means[own]) / 2, 1, -1)
 
 
-@pytest.mark.parametrize("seed", [700, 701, 702])
+@pytest.mark.parametrize("seed", rest_slow([700, 701, 702], 1))
 def test_patterns_of_few_rows_are_detected_and_not_resolved(seed):
     xi, rows = patterns_and_rows(seed)
     found = recover([rows[::2], rows[1::2]])
@@ -47,7 +48,7 @@ def test_more_rows_resolve_them():
     assert overlaps.min() >= RESOLVED
 
 
-@pytest.mark.parametrize("seed", [710, 711])
+@pytest.mark.parametrize("seed", rest_slow([710, 711], 1))
 def test_profiles_are_as_near_as_expected(seed):
     means, rows = classes_and_rows(seed)
     found = recover(rows)

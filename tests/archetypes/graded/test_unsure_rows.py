@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from graded_tables import classes, error, whiten
+from helpers import rest_slow
 
 from hopfed.archetypes.graded.em import expect, iterate
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, sums_and_pairs
@@ -78,7 +79,7 @@ def test_a_class_that_is_like_another_is_worth_nothing():
         assert expect(owners, alike, prior).evidence < one.evidence
 
 
-@pytest.mark.parametrize("seed", [900, 901])
+@pytest.mark.parametrize("seed", rest_slow([900, 901], 1))
 def test_the_prior_of_unsure_rows_does_not_run_away(seed):
     T, y, x = few_entries(seed, M=500)
     fit, _ = labelled(x, y, 3)
@@ -110,7 +111,9 @@ def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
     assert worst[y < 5].sum() < 0.05 * 592
 
 
-@pytest.mark.parametrize(("M", "N", "missing"), [(600, 60, 0.5), (1000, 150, 0.8), (300, 40, 0.0)])
+@pytest.mark.parametrize(
+    ("M", "N", "missing"), rest_slow([(600, 60, 0.5), (300, 40, 0.0), (1000, 150, 0.8)], 2)
+)
 def test_independent_columns_with_gaps_stay_one_class(M, N, missing):
     rng = np.random.default_rng(900)
     for rates in (rng.random(N), np.full(N, 0.5), rng.beta(0.5, 3, N)):
