@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.found_file import found_for, opened
+from hopfed.cli.found_file import found_for
 from hopfed.cli.numbers import Number
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.reading import table_options
@@ -153,9 +153,9 @@ def export_command(run_file: Path, out_file: Path) -> None:
     from hopfed.archetypes.export import write
     from hopfed.archetypes.storage import loaded
     from hopfed.data import writers
-    from hopfed.runs import blaming
+    from hopfed.runs import Run, blaming
 
-    run, said = opened(run_file, complete=False), ""
+    run, said = Run.load(run_file), ""
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
@@ -164,7 +164,7 @@ def export_command(run_file: Path, out_file: Path) -> None:
         writers.write(out_file, rounds)
     else:
         if not run.complete:
-            opened(run_file)  # which says how it is finished
+            Run.load(run_file, complete=True)  # which says how it is finished
         write(loaded(run, run_file), out_file)
         said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
     out.print(f"wrote {shown(out_file)}{said}")

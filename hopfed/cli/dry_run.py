@@ -73,7 +73,8 @@ def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -
     noisy = epsilon is not None
     what = "for every pair of columns, in how many rows they agree, with the sum of every column"
     if noisy:
-        what = f"for every pair of columns, in how many rows they agree, with noise of {epsilon:g}"
+        what = "for every pair of columns, in how many rows they agree, with noise for epsilon "
+        what += f"{epsilon:g}"
     more = ["answers about directions and patterns that the server names"] * bool(limits.sets)
     more += ["sums over classes of rows that the server names"] * bool(limits.classes)
     what = "; ".join([what, *more])
@@ -244,8 +245,8 @@ def _print_insiders(batch: int, columns: int) -> None:
 
     member, value = (100 * told(batch, columns) for told in (told_member, told_value))
     out.print(
-        f"Who knows a row can tell of {member:.0f} in 100 whether it is in a batch of {batch:,} "
-        f"rows, and who knows all of it but one value guesses that right of {value:.0f} in 100 "
-        "(50 is chance, and the columns have nothing in common): more rows hide more "
-        "(--smallest-batch, --epsilon)."
+        f"Whoever knows a row can tell whether it is in a batch of {batch:,} rows, and is right in "
+        f"{member:.0f} of 100 cases; whoever knows all of it but one value can guess that, and is "
+        f"right in {value:.0f} of 100 (chance is 50; the columns have nothing in common): more "
+        "rows hide more (--smallest-batch, --epsilon)."
     )

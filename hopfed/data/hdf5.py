@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import COPIES, allow, apart, blocks, filled
+from hopfed._lib.guarded_reading import COPIES, blocks, filled, in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
@@ -92,7 +92,7 @@ def table_parts(path: str | Path, preferred: tuple[str, ...], rows: int) -> Iter
         item, width = dataset.dtype.itemsize, math.prod(dataset.shape[1:])
         needed = item * (COPIES * min(size, len(dataset)) * width + math.prod(chunk))
         require_memory(needed, str(path))
-        allow(needed + item * math.prod(dataset.shape))
+        raise_limits(needed + item * math.prod(dataset.shape))
         native = dataset.dtype.newbyteorder("=")
         for start in range(0, len(dataset), size):
             yield np.asarray(dataset[start : start + size], native)
@@ -123,7 +123,7 @@ def _apart(
 
     with opened(path) as raw, reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
         size = size_of(raw)
-        with closing(apart(found, size)) as parts:
+        with closing(in_child_process(found, size)) as parts:
             yield parts
 
 

@@ -75,7 +75,7 @@ class Packing:
             for block in self.source.blocks():
                 yield packing.packed([Cells(array) for array in block])
 
-        return self._gathered.rows(again, lambda: self.source.made)
+        return self._gathered.rows(again, lambda: self.source.readings)
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""
