@@ -75,7 +75,7 @@ def in_child_process(work: Callable[[], Iterator[Any]], size: int) -> Generator[
 
 
 def raise_limits(size: int) -> None:
-    """Let the process that reads take as much more time and memory as `size` bytes need.
+    """Raise the limits of time and memory of the process that reads by what `size` bytes need.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def filled(parts: Iterator[Any]) -> Any:
 
 
 def _fork() -> int | None:
-    """Fork: 0 in the child, its id here, and None where none can be had."""
+    """Fork: return 0 in the child, its id in the parent, and None where no fork is possible."""
     if not hasattr(os, "fork"):
         return None
     with warnings.catch_warnings():  # of other threads, which the child does not need
@@ -148,7 +148,7 @@ def _fork() -> int | None:
 
 
 def _received(pipe: Any, process: int) -> Iterator[Any]:
-    """What the child sends; it is gone afterwards, however this ends."""
+    """Yield what the child sends; in the end the child has ended, whatever happens."""
     ended = None
     try:
         error, value = _message(pipe, process)
@@ -167,7 +167,7 @@ def _received(pipe: Any, process: int) -> Iterator[Any]:
 
 
 def _message(pipe: Any, process: int) -> Any:
-    """What the child sends next.
+    """Return what the child sends next.
 
     A limit on its processor time does not end a child that waits: for a disk that does not answer,
     or for a lock that another thread of the parent held at the moment of the fork.
@@ -192,7 +192,7 @@ def _processor_time(process: int) -> tuple[str, ...]:
 
 
 def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:
-    """Be the child."""
+    """Do the work in the child, and send its values, and its error if there is one."""
     try:
         _prepare(size)
         for value in work():
@@ -203,7 +203,7 @@ def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:
 
 
 def _prepare(size: int) -> None:
-    """Obey no handler of the parent, write nothing on its streams, and be limited."""
+    """Drop the signal handlers and the streams of the parent, and set limits."""
     import resource
 
     for name in _SIGNALS:

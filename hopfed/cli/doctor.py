@@ -41,7 +41,8 @@ def doctor_command() -> None:
     for package in OPTIONAL:
         if (found := _version(package)) is not None:
             grid.add_row(package, found)
-    grid.add_row("cores", str(len(os.sched_getaffinity(0))))
+    known = hasattr(os, "sched_getaffinity")  # on Linux: those that this process may use
+    grid.add_row("cores", str(len(os.sched_getaffinity(0)) if known else os.cpu_count()))
     for library in _blas():
         grid.add_row("threads", library)
     grid.add_row("GPU", _gpu())

@@ -26,6 +26,18 @@ from hopfed.kernels.place import place
 FILES = ("data", "table", "weights")  # settings that name files to read
 
 
+def engine_options(command: Any) -> Any:
+    """Add --engine and --dask: where the clients of a federation run."""
+    return click.option(
+        "--engine",
+        type=click.Choice(("local", "pool", "dask", "flower")),
+        default="local",
+        show_default=True,
+        help="Where clients of a federation run: in this process, in worker processes, as nodes of "
+        "Flower; or seeds and clients on workers of Dask.",
+    )(dask_option(command))
+
+
 def dask_option(command: Any) -> Any:
     """Add the option that says where the workers of the engine `dask` are."""
     return click.option(
@@ -44,16 +56,8 @@ def dask_option(command: Any) -> Any:
 )
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
-@click.option(
-    "--engine",
-    type=click.Choice(("local", "pool", "dask", "flower")),
-    default="local",
-    show_default=True,
-    help="Where clients of a federation run: in process, in worker processes, on Flower; or seeds "
-    "and clients on workers of Dask.",
-)
+@engine_options
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-@dask_option
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")

@@ -162,7 +162,7 @@ class Coding:
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
 
     def __len__(self) -> int:
-        """Number of columns of +-1; a short text may say more than there is memory for names."""
+        """Number of columns of +-1, counted without making their names, which may be too many."""
         return sum(code.width for code in self.codes)
 
     @cached_property

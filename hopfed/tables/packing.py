@@ -22,7 +22,7 @@ SPREAD = 64  # bytes for each letter of them that they may take beyond
 
 
 class Packing:
-    """Rows that are packed as they come.
+    """Packs rows block by block, as they are read.
 
     Parameters
     ----------

@@ -47,8 +47,10 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a file (.csv, .tsv, .npy, .npz, .h5), a mapping from names to columns, an
-        array, or rows in lists; or an array or a frame of Dask, whose bits stay on its workers.
+    source : path of a file (.csv, .tsv, both also .gz; .parquet, .feather, .arrow, .npy, .npz, .h5,
+        .zarr), a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
+        array, dense or sparse, or rows in lists; or an array or a frame of Dask, whose bits stay on
+        its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -186,7 +188,7 @@ def _decided(
 
 
 def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> Packing | None:
-    """Begin to pack as the first rows suggest, if they suggest anything."""
+    """Begin to pack by the coding that the first rows suggest; None if they allow none."""
     try:
         return Packing(source, decide().coding, most)
     except DataError:
@@ -194,7 +196,7 @@ def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> 
 
 
 def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
-    """Pack some more rows; None once the coding does not know a word."""
+    """Pack some more rows; None after a word that the coding does not know."""
     try:
         if packing is not None:
             packing.add(cells)

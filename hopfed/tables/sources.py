@@ -1,4 +1,4 @@
-"""Where tables come from: each source gives names of columns and blocks of rows, again and again.
+"""Sources of tables: each gives names of columns and blocks of rows, and can be read repeatedly.
 
 A block is a list of arrays of Arrow, one for each column. Files larger than the memory are read a
 block at a time; small ones are kept once they are read.

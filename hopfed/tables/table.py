@@ -1,4 +1,4 @@
-"""The table that everything is read into, and how tables of several owners come together."""
+"""The class of tables, and how the columns of tables of several owners are matched."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
 
 
 def listed(names: Sequence[object]) -> str:
-    """Some names for a line, the number of the others after them.
+    """Return the first names as a text, followed by the number of the others.
 
     Examples
     --------

@@ -1,5 +1,7 @@
 """What people type first, or by mistake: a page, or one line that says what is wrong."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,11 @@ def test_what_a_run_says_of_columns_is_not_said_again(hopfed, tmp_path):
         status, _, error = hopfed("assign", run, tmp_path / "a.csv", "--out", "x.csv", *given)
         assert status == 2
         assert shown in error
+
+
+def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, monkeypatch):
+    """As on macOS, where the command ended in a traceback."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    status, text, _ = hopfed("doctor")
+    assert status == 0
+    assert f"cores {os.cpu_count()}" in " ".join(text.split())
