@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _let_go() -> None:
-    """Give up standard output if it takes nothing, or closing it would be an error again."""
+    """Leave standard output if nothing can be written to it: closing it would fail again."""
     try:
         sys.stdout.flush()
     except OSError:

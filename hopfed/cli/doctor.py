@@ -28,7 +28,7 @@ OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dask", "dp-account
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Show versions, BLAS and threads, the GPU or the package that it needs, and what runs where.
+    """Show versions, threads, the GPU, and what runs where.
 
     Example: hopfed doctor
     """

@@ -1,4 +1,4 @@
-"""`hopfed join --dry-run`: what has left a site, what would, and the worst a server may ask.
+"""`hopfed join --dry-run`: what has left a client, what would, and the most a server may ask.
 
 The record and the ledger in HOPFED_HOME are read, and nothing is written.
 """
@@ -180,7 +180,7 @@ def _print_round(config: Any, owner: Any) -> None:
 
 
 def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float] | None) -> None:
-    """Print what the worst of all servers may ask, in every exchange of every round."""
+    """Print the most that any server may ask, in every exchange of every round."""
     from hopfed.hopfield.site.inventory import worst
 
     rounds = limits.most_rounds(*shape)
@@ -240,7 +240,7 @@ def _trusting(name: str) -> str:
 
 
 def _print_insiders(batch: int, columns: int) -> None:
-    """Print what a batch tells whoever knows a row already."""
+    """Print what somebody who knows a row already learns from a batch."""
     from hopfed.hopfield.leaks.known_rows import told_member, told_value
 
     member, value = (100 * told(batch, columns) for told in (told_member, told_value))

@@ -1,4 +1,4 @@
-"""Archetypes from the files of `hopfed recover`, `serve` and `join`, for tables to ask about."""
+"""Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables."""
 
 from __future__ import annotations
 

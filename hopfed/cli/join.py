@@ -93,11 +93,11 @@ GAPPY = 10  # columns with gaps that a line names
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
-    """Take part in a federation with the examples in a file, which stay on this machine.
+    """Take part in a federation; your file stays on this machine.
 
-    A table, as for `hopfed recover`. Columns are matched by name, in whatever order they are, and
-    names do not leave: a server that tells no names of its own gets digests of yours. Tables
-    without names go by place. If it is killed and started again, it goes on where it was.
+    A table of examples, as for `hopfed recover`. Columns are matched by name, in whatever order
+    they are, and names do not leave: a server that tells no names of its own gets digests of yours.
+    Tables without names go by place. If it is killed and started again, it goes on where it was.
 
     The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
     was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
@@ -174,7 +174,7 @@ def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
-    """Take the options that are limits; to look, or with noise, needs no trust."""
+    """Take the options that are limits; a dry run, and answers with noise, need no trust."""
     from hopfed.hopfield.site.limits import Limits
 
     fewest = {
@@ -201,7 +201,7 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
 
 
 def _check_whole(table: Any, epsilon: float | None) -> None:
-    """Fail where operators are asked for and entries are missing; name columns and ways out."""
+    """Fail where operators are asked for and entries are missing; say where, and what to do."""
     from hopfed import kernels
     from hopfed.errors import shown
     from hopfed.kernels import MaskedBits

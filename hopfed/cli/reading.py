@@ -1,4 +1,4 @@
-"""What commands read: options that say how, a bar while it goes on, and what was read in words."""
+"""Tables that commands read: options, a progress bar, and a description of what was read."""
 
 from __future__ import annotations
 

@@ -54,12 +54,13 @@ _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of the noise.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw cue, steps and result.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
-    """Recall from the rows of CUES, by the memory that `hopfed store` wrote to MEMORY.
+    """Recall patterns from the rows of CUES, with a stored MEMORY.
 
-    Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is one everywhere. Or a table in the words
-    of the one that was stored, with its columns in any order; blank cells are gaps.
+    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is
+    one everywhere. Or a table in the words of the one that was stored, with its columns in any
+    order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
@@ -135,7 +136,7 @@ def _check(options: dict[str, Any], inputs: list[Path]) -> None:
 
 
 def _temperatures(text: str, updates: int) -> Any:
-    """A temperature, or one for each update: cooling over nine tenths of them, then the end."""
+    """A temperature, or one for each update: it falls over nine tenths of them, then stays."""
     first, colon, last = text.partition(":")
     rule = "a number at least 0, or FROM:TO, falling"
     high, low = (real("--temperature", part, rule) for part in (first, last if colon else first))

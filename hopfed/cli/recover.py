@@ -109,7 +109,7 @@ class Method(click.Choice):
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
-    """Recover archetypes from FILES of binary examples; each file is one client.
+    """Recover archetypes from FILES of examples, one for each client.
 
     .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
     yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.

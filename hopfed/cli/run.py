@@ -64,11 +64,12 @@ def dask_option(command: Any) -> Any:
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
-    """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
+    """Run the experiment NAME over its seeds.
 
-    With --out the file, which must be new unless with --resume, receives every seed as soon as it
-    is finished. A federation also saves its rounds, fast rounds several at a time. An interrupted
-    run continues with --resume and gives the same result.
+    `hopfed list NAME` shows its settings. With --out the file, which must be new unless with
+    --resume, receives every seed as soon as it is finished. A federation also saves its rounds,
+    fast rounds several at a time. An interrupted run continues with --resume and gives the same
+    result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
@@ -142,7 +143,7 @@ def carry_out(
 
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
-    """Settings, of the resumed file or of the preset, changed by options; and the first seed."""
+    """Settings, from the resumed file or the preset, changed by options; and the first seed."""
     from hopfed._lib.settings import from_plain, require, with_settings
     from hopfed.runs import Run, first_seed, settings_of
 
@@ -229,7 +230,7 @@ def progress(name: str) -> Any:
 @click.command("list")
 @click.argument("name", required=False)
 def list_command(name: str | None) -> None:
-    """List the experiments, or the settings of the experiment NAME in its presets.
+    """List the experiments, or the settings of the one called NAME.
 
     Example: hopfed list bbp
     """

@@ -156,14 +156,14 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
 
 class _ReportingEngine:
-    """An engine that says what comes of every exchange."""
+    """An engine that prints the result of every exchange."""
 
     def __init__(self, engine: Any):
         self.engine = engine
         self.by_place: set[int] = set()  # clients of which that was said
 
     def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
-        """Make the steps."""
+        """Let the clients make a step, and print who answered."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
         outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
@@ -207,7 +207,7 @@ def say(words: str) -> None:
 
 
 def address(text: str, argument: str) -> tuple[str, int]:
-    """Host and port."""
+    """Return the host and the port that HOST:PORT names."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)

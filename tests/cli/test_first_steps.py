@@ -52,3 +52,9 @@ def test_the_parts_are_shown_where_the_system_does_not_say_which_cores(hopfed, m
     status, text, _ = hopfed("doctor")
     assert status == 0
     assert f"cores {os.cpu_count()}" in " ".join(text.split())
+
+
+def test_the_page_of_commands_cuts_no_sentence_off(hopfed):
+    status, text, _ = hopfed("--help")
+    assert status == 0
+    assert not [line for line in text.partition("Commands:")[2].splitlines() if "..." in line]
